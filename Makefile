@@ -1,0 +1,44 @@
+# The only list of commands. A fresh machine with Python 3.11+ and make needs nothing else.
+PYTHON ?= python3
+PY := .venv/bin/python
+STAMP := .venv/.setup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test compat bench demo serve lock
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP)  ## make .venv with everything in it (from PyPI)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 setup")'
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+check: setup  ## ruff, mypy --strict, import-linter, the tidy test
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	$(PY) -m pytest tests/tidy
+
+test: setup  ## every test that needs only PyPI
+	$(PY) -m pytest -m "not compat" $(ARGS)
+
+compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, kcat)
+	$(PY) -m pytest -m compat tests/compat -rs $(ARGS)
+
+bench: setup  ## measure beside a floor program and Apache Kafka; writes bench/RESULTS.md
+	$(PY) -m bench $(ARGS)
+
+demo: setup  ## a broker, a stream of orders, a live view, a verdict
+	$(PY) examples/orders.py $(ARGS)
+
+serve: setup  ## run a broker on localhost:9092, data in ./ottla-data
+	.venv/bin/ottla serve $(ARGS)
+
+lock: setup  ## write requirements.lock anew from pyproject.toml
+	.venv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
