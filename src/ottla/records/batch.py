@@ -1,0 +1,274 @@
+"""A record batch as a view of bytes (STO-3).
+
+The 61-byte header is parsed, the rest stays where it is: a broker numbers, checks, stores and sends batches
+without ever looking at a record. Only who must see records (a client, the cleaner, `ottla dump`) calls
+`BatchView.records`, and pays for it there.
+
+Rules
+- Nothing here trusts a length. A buffer that is too short, a batch that claims more than there is, a record that
+  does not end where it said: all of it is `CorruptRecord`, never an IndexError and never a large allocation.
+- The checksum is verified only when asked (`crc_is_valid`): a broker checks once, on arrival.
+- Base offset and leader epoch lie before the checksummed range, so a broker may patch them in place.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Compression, compression_of, decompress
+from ottla.records.corruption import CorruptRecord
+from ottla.records.record import Record, read_records
+
+__all__ = [
+    "BATCH_OVERHEAD_BYTES",
+    "CRC_POSITION",
+    "CRC_START",
+    "HEADER",
+    "HEADER_BYTES",
+    "MAGIC",
+    "BatchHeader",
+    "BatchView",
+    "CorruptRecord",
+    "Readable",
+    "Record",
+    "TimestampType",
+    "iter_batches",
+    "read_header",
+]
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = 61
+MAGIC: Final = 2  # the only format since Kafka 4.0 (KIP-896)
+BATCH_OVERHEAD_BYTES: Final = 12  # base offset and length: what batch_length does not count
+CRC_POSITION: Final = 17
+CRC_START: Final = 21  # the checksum covers everything from the attributes on
+_SMALLEST_LENGTH: Final = HEADER_BYTES - BATCH_OVERHEAD_BYTES
+
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+
+class TimestampType(IntEnum):
+    """Who wrote the timestamps of a batch: its producer, or the broker that appended it."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The header's fields, in the order in which they lie in the file."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header and all."""
+        return self.batch_length + BATCH_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+
+def read_header(buffer: Readable, position: int = 0) -> BatchHeader:
+    """The header at `position`; the records behind it need not be in the buffer."""
+    try:
+        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+    except StructError:
+        left = max(0, len(buffer) - position)
+        raise CorruptRecord(f"{left} bytes are left where a batch header needs {HEADER_BYTES}") from None
+    # By index: a named attribute costs more, and this runs once per batch of every walk through a log.
+    if header[3] != MAGIC:
+        raise CorruptRecord(
+            f"magic is {header[3]}, not {MAGIC}: no record batch starts here, or one of a format before v2"
+        )
+    if header[1] < _SMALLEST_LENGTH:
+        raise CorruptRecord(
+            f"batch length {header[1]} is less than the {_SMALLEST_LENGTH} bytes of an empty batch"
+        )
+    return header
+
+
+class BatchView:
+    """One whole batch inside a buffer, which it neither copies nor changes.
+
+    The header is read once, when the view is made: a view of a buffer that is patched afterwards still tells the
+    old base offset and leader epoch.
+    """
+
+    __slots__ = ("buffer", "header", "position")
+
+    def __init__(self, buffer: Readable, position: int = 0) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.header = header = read_header(buffer, position)
+        left = len(buffer) - position
+        if header.size_bytes > left:
+            raise CorruptRecord(f"the batch claims {header.size_bytes} bytes and {left} are there")
+
+    def __repr__(self) -> str:
+        return f"BatchView(offsets {self.base_offset}..{self.last_offset}, {self.size_bytes} bytes at {self.position})"
+
+    @property
+    def base_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def batch_length(self) -> int:
+        return self.header.batch_length
+
+    @property
+    def partition_leader_epoch(self) -> int:
+        return self.header.partition_leader_epoch
+
+    @property
+    def magic(self) -> int:
+        return self.header.magic
+
+    @property
+    def crc(self) -> int:
+        return self.header.crc
+
+    @property
+    def attributes(self) -> int:
+        return self.header.attributes
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.header.last_offset_delta
+
+    @property
+    def base_timestamp(self) -> int:
+        return self.header.base_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.max_timestamp
+
+    @property
+    def producer_id(self) -> int:
+        return self.header.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        return self.header.producer_epoch
+
+    @property
+    def base_sequence(self) -> int:
+        return self.header.base_sequence
+
+    @property
+    def records_count(self) -> int:
+        return self.header.records_count
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header and all."""
+        return self.header.batch_length + BATCH_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset the batch stands for, whether a record is still there or compaction took it."""
+        return self.header.base_offset + self.header.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of the records block; CorruptRecord for a number that Kafka has not given out."""
+        return compression_of(self.header.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.header.attributes & LOG_APPEND_TIME:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.header.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.header.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """The cleaner has seen tombstones here; `base_timestamp` says from when on it may drop them."""
+        return bool(self.header.attributes & DELETE_HORIZON)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self.header.base_timestamp if self.has_delete_horizon else None
+
+    def view(self) -> memoryview:
+        """The bytes of the whole batch."""
+        return memoryview(self.buffer)[self.position : self.position + self.size_bytes]
+
+    def computed_crc(self) -> int:
+        """What the checksum must be, by the bytes that are there."""
+        return crc32c(self.view()[CRC_START:])
+
+    def crc_is_valid(self) -> bool:
+        return self.computed_crc() == self.header.crc
+
+    def records(self, *, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Record]:
+        """Decode the records one by one.
+
+        Raises CorruptRecord at the first byte that makes no sense, after the records before it were given; the
+        checksum is not looked at. A compressed block may not grow beyond `limit_bytes`.
+        """
+        block = decompress(self.compression, self.view()[HEADER_BYTES:], limit_bytes)
+        header = self.header
+        append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+        return read_records(
+            block,
+            count=header.records_count,
+            base_offset=header.base_offset,
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp=header.base_timestamp,
+            append_time=append_time,
+        )
+
+
+def iter_batches(buffer: Readable, *, allow_partial_end: bool = False) -> Iterator[BatchView]:
+    """The batches of a buffer, one behind the other.
+
+    A fetch response may end in the middle of a batch: with `allow_partial_end` such a rest ends the iteration
+    silently, without it the rest is CorruptRecord.
+    """
+    position, end = 0, len(buffer)
+    while position < end:
+        if allow_partial_end and _is_cut_off(buffer, position):
+            return
+        batch = BatchView(buffer, position)
+        yield batch
+        position += batch.size_bytes
+
+
+def _is_cut_off(buffer: Readable, position: int) -> bool:
+    left = len(buffer) - position
+    return left < HEADER_BYTES or left < read_header(buffer, position).size_bytes
