@@ -1,0 +1,53 @@
+"""Renders docs/settings.md from the declarations; docs/generate_settings.py writes it."""
+
+from collections.abc import Iterable
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.setting import INT_MAX, LONG_MAX, Setting, settings_of
+from ottla.config.topic import TopicConfig
+
+_UNLIMITED = (INT_MAX, LONG_MAX)
+
+_OPENING = """\
+# Settings
+
+<!-- Generated from src/ottla/config by docs/generate_settings.py; change it there. -->
+
+Names and defaults are Apache Kafka's; what begins with `ottla.` is our own. A setting can
+stand in a properties file, in the environment (`OTTLA_LOG_SEGMENT_BYTES` sets `log.segment.bytes`) and on the command
+line; the later of these wins. A name that nobody knows is refused.
+"""
+
+
+def render_reference() -> str:
+    """The whole page."""
+    parts = (
+        _OPENING,
+        "## Broker\n\nThose marked ⟳ can be changed while the broker runs.\n",
+        _table(("setting", "default", "allowed", "meaning"), map(_broker_row, settings_of(BrokerConfig))),
+        "\n## Topic\n\nA topic's own value comes before the broker's setting in the second column.\n",
+        _table(("setting", "broker's", "default", "meaning"), map(_topic_row, settings_of(TopicConfig))),
+    )
+    return "\n".join(parts)
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _broker_row(declared: Setting) -> tuple[str, ...]:
+    name = f"`{declared.name}`" + (" ⟳" if declared.dynamic else "")
+    return (name, _default(declared), declared.allowed, declared.doc)
+
+
+def _topic_row(declared: Setting) -> tuple[str, ...]:
+    synonyms = ", ".join(f"`{name}`" for name in declared.synonyms)
+    return (f"`{declared.name}`", synonyms, _default(declared), declared.doc)
+
+
+def _default(declared: Setting) -> str:
+    if declared.default in _UNLIMITED:
+        return "no limit"
+    text = declared.render(declared.default)
+    return "not set" if text is None else f"`{text}`"

@@ -1,0 +1,212 @@
+"""What a setting is: a name, a type, bounds and a sentence; and how its text is read and written.
+
+Values arrive as text (files, flags, environment, AlterConfigs) and leave as text (DescribeConfigs), so one
+`Setting` knows both directions. Every refusal is one sentence that names the setting, the value and what is
+allowed.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from difflib import get_close_matches
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message is one sentence for the person who wrote it."""
+
+
+class ConfigType(IntEnum):
+    """Kafka's numbers for the types of settings, as DescribeConfigs sends them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+_INTEGER_RANGES = {
+    ConfigType.SHORT: (-(2**15), 2**15 - 1),
+    ConfigType.INT: (-(2**31), INT_MAX),
+    ConfigType.LONG: (-(2**63), LONG_MAX),
+}
+_INFERRED_TYPES = {
+    bool: ConfigType.BOOLEAN,
+    str: ConfigType.STRING,
+    int: ConfigType.INT,
+    float: ConfigType.DOUBLE,
+    tuple: ConfigType.LIST,
+}
+_TYPE_WORDS = {
+    ConfigType.SHORT: "a whole number",
+    ConfigType.INT: "a whole number",
+    ConfigType.LONG: "a whole number",
+    ConfigType.DOUBLE: "a number",
+    ConfigType.BOOLEAN: "true or false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One declared setting. `dynamic` means that it may change while the broker runs."""
+
+    name: str
+    attribute: str
+    type: ConfigType
+    default: Any
+    doc: str
+    at_least: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+    dynamic: bool = False
+    synonyms: tuple[str, ...] = ()  # of a topic setting: the broker settings that give its default
+
+    def parse(self, text: str) -> Any:
+        """Turn text into a value of this setting, or raise ConfigError."""
+        text = text.strip()
+        if self.type in _INTEGER_RANGES:
+            return self._integer(text)
+        if self.type is ConfigType.DOUBLE:
+            return self._double(text)
+        if self.type is ConfigType.BOOLEAN:
+            return self._boolean(text)
+        if self.type is ConfigType.LIST:
+            return self._list(text)
+        return self._choice(text)
+
+    def render(self, value: Any) -> str | None:
+        """The text of a value as Kafka would print it; None for a setting that is not set."""
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return str(value)
+
+    @property
+    def allowed(self) -> str:
+        """What may stand here, in words."""
+        if self.choices:
+            listed = ", ".join(self.choices)
+            return f"a list of: {listed}" if self.type is ConfigType.LIST else f"one of: {listed}"
+        if self.type not in _TYPE_WORDS:
+            return "a list, separated by commas" if self.type is ConfigType.LIST else "text"
+        return _TYPE_WORDS[self.type] + self._bounds()
+
+    def _bounds(self) -> str:
+        low, high = self.at_least, self.at_most
+        if low is not None and high is not None:
+            return f" from {low} to {high}"
+        if low is not None:
+            return f", at least {low}"
+        return "" if high is None else f", at most {high}"
+
+    def _integer(self, text: str) -> int:
+        if not _DECIMAL.fullmatch(text):
+            raise self._refusal(text)
+        low, high = _INTEGER_RANGES[self.type]
+        value = int(text)
+        if not low <= value <= high:
+            raise ConfigError(f"{self.name} cannot be {text}: it must be between {low} and {high}.")
+        return int(self._within_bounds(value, text))
+
+    def _double(self, text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise self._refusal(text) from None
+        if value != value or value in (float("inf"), float("-inf")):
+            raise self._refusal(text)
+        return self._within_bounds(value, text)
+
+    def _within_bounds(self, value: float, text: str) -> float:
+        too_small = self.at_least is not None and value < self.at_least
+        too_large = self.at_most is not None and value > self.at_most
+        if too_small or too_large:
+            raise self._refusal(text)
+        return value
+
+    def _boolean(self, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise self._refusal(text)
+        return text.lower() == "true"
+
+    def _list(self, text: str) -> tuple[str, ...]:
+        items = tuple(item.strip() for item in text.split(",") if item.strip())
+        if self.choices and (not items or not set(items) <= set(self.choices)):
+            raise self._refusal(text)
+        return tuple(dict.fromkeys(items))
+
+    def _choice(self, text: str) -> str:
+        if self.choices and text not in self.choices:
+            raise self._refusal(text)
+        return text
+
+    def _refusal(self, text: str) -> ConfigError:
+        shown = text if len(text) <= 100 else text[:100] + "…"
+        return ConfigError(f"{self.name} cannot be '{shown}': it must be {self.allowed}.")
+
+
+def setting(
+    name: str,
+    default: Any,
+    *,
+    doc: str,
+    type: ConfigType | None = None,  # noqa: A002 - Kafka's word
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+    dynamic: bool = False,
+    synonyms: tuple[str, ...] = (),
+) -> Any:
+    """Declare a dataclass field as a setting; the type follows from the default unless told."""
+    kind = type or _INFERRED_TYPES[default.__class__]
+    declared = Setting(name, "", kind, default, doc, at_least, at_most, choices, dynamic, synonyms)
+    return field(default=default, metadata={"setting": declared})
+
+
+@cache
+def settings_of(cls: type) -> Sequence[Setting]:
+    """The settings that a config class declares, in the order of their declaration."""
+    return tuple(_with_attribute(item) for item in fields(cls) if "setting" in item.metadata)
+
+
+def _with_attribute(item: Field[Any]) -> Setting:
+    if item.default is MISSING:
+        raise TypeError(f"the setting {item.name} has no default")
+    declared: Setting = item.metadata["setting"]
+    return replace(declared, attribute=item.name)
+
+
+@cache
+def settings_by_name(cls: type) -> Mapping[str, Setting]:
+    """The same, by Kafka's name."""
+    return {declared.name: declared for declared in settings_of(cls)}
+
+
+def parse_values(cls: type, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Parse named texts into constructor arguments of a config class; ConfigError for the first bad one."""
+    known = settings_by_name(cls)
+    values = {}
+    for name, text in texts.items():
+        if name not in known:
+            raise ConfigError(f"There is no setting '{name}'{suggestion(name, known)}")
+        values[known[name].attribute] = known[name].parse(text)
+    return values
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the closest known one, if any."""
+    close = get_close_matches(name[:200], list(known), n=1, cutoff=0.75)
+    return f"; did you mean '{close[0]}'?" if close else "."

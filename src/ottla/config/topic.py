@@ -1,0 +1,111 @@
+"""The settings of a topic. Each takes its type, bounds and meaning from the broker setting that is its default.
+
+A topic's own value comes first, then the broker's; where the broker has one setting in several units
+(log.retention.ms, .minutes, .hours) the finest that is set counts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.setting import (
+    ConfigError,
+    parse_values,
+    setting,
+    settings_by_name,
+    settings_of,
+)
+
+_MS_PER_UNIT = {"minutes": 60_000, "hours": 3_600_000}
+
+
+def broker_value(broker: BrokerConfig, synonyms: tuple[str, ...]) -> Any:
+    """The value that a broker gives to the topic setting with these synonyms, in the topic setting's unit."""
+    known = settings_by_name(BrokerConfig)
+    for name in synonyms:
+        value = getattr(broker, known[name].attribute)
+        if value is not None:
+            return _in_ms(name, value)
+    raise TypeError(f"none of {synonyms} has a default")
+
+
+def _in_ms(name: str, value: Any) -> Any:
+    factor = _MS_PER_UNIT.get(name.rpartition(".")[2], 1)
+    return -1 if factor > 1 and value < 0 else value * factor if factor > 1 else value
+
+
+def topic_setting(name: str, *synonyms: str) -> Any:
+    """Declare a topic setting by its name and the broker settings that give its default, finest unit first."""
+    source = settings_by_name(BrokerConfig)[synonyms[0]]
+    return setting(
+        name,
+        broker_value(BrokerConfig(), synonyms),
+        doc=source.doc.partition("; if not set, ")[0].removesuffix(".") + ".",
+        type=source.type,
+        at_least=source.at_least,
+        at_most=source.at_most,
+        choices=source.choices,
+        dynamic=True,
+        synonyms=synonyms,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """All settings of one topic, resolved: what the log works with."""
+
+    cleanup_policy: tuple[str, ...] = topic_setting("cleanup.policy", "log.cleanup.policy")
+    compression_type: str = topic_setting("compression.type", "compression.type")
+    delete_retention_ms: int = topic_setting("delete.retention.ms", "log.cleaner.delete.retention.ms")
+    file_delete_delay_ms: int = topic_setting("file.delete.delay.ms", "log.segment.delete.delay.ms")
+    flush_messages: int = topic_setting("flush.messages", "log.flush.interval.messages")
+    flush_ms: int = topic_setting("flush.ms", "log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+    index_interval_bytes: int = topic_setting("index.interval.bytes", "log.index.interval.bytes")
+    max_compaction_lag_ms: int = topic_setting("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
+    max_message_bytes: int = topic_setting("max.message.bytes", "message.max.bytes")
+    message_timestamp_after_max_ms: int = topic_setting(
+        "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
+    )
+    message_timestamp_before_max_ms: int = topic_setting(
+        "message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"
+    )
+    message_timestamp_type: str = topic_setting("message.timestamp.type", "log.message.timestamp.type")
+    min_cleanable_dirty_ratio: float = topic_setting(
+        "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"
+    )
+    min_compaction_lag_ms: int = topic_setting("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms")
+    min_insync_replicas: int = topic_setting("min.insync.replicas", "min.insync.replicas")
+    ottla_flush_bytes: int = topic_setting("ottla.flush.bytes", "ottla.flush.bytes")
+    ottla_flush_on_acks_all: bool = topic_setting("ottla.flush.on.acks.all", "ottla.flush.on.acks.all")
+    preallocate: bool = topic_setting("preallocate", "log.preallocate")
+    retention_bytes: int = topic_setting("retention.bytes", "log.retention.bytes")
+    retention_ms: int = topic_setting(
+        "retention.ms", "log.retention.ms", "log.retention.minutes", "log.retention.hours"
+    )
+    segment_bytes: int = topic_setting("segment.bytes", "log.segment.bytes")
+    segment_index_bytes: int = topic_setting("segment.index.bytes", "log.index.size.max.bytes")
+    segment_jitter_ms: int = topic_setting("segment.jitter.ms", "log.roll.jitter.ms", "log.roll.jitter.hours")
+    segment_ms: int = topic_setting("segment.ms", "log.roll.ms", "log.roll.hours")
+    unclean_leader_election_enable: bool = topic_setting(
+        "unclean.leader.election.enable", "unclean.leader.election.enable"
+    )
+
+    @classmethod
+    def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> Self:
+        """A topic's settings: its own texts over the broker's defaults. ConfigError if one cannot be used."""
+        values = {
+            declared.attribute: broker_value(broker, declared.synonyms)
+            for declared in settings_of(TopicConfig)
+            if declared.name not in overrides
+        }
+        resolved = cls(**values, **parse_values(cls, overrides))
+        low, high = resolved.min_compaction_lag_ms, resolved.max_compaction_lag_ms
+        if low > high:
+            raise ConfigError(f"min.compaction.lag.ms ({low}) cannot exceed max.compaction.lag.ms ({high}).")
+        return resolved
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the newest value of each key is kept, so that every record needs a key."""
+        return "compact" in self.cleanup_policy

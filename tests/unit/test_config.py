@@ -1,0 +1,196 @@
+"""Settings: Kafka's names and defaults, one sentence per refusal, and a reference page that cannot go stale."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.config import (
+    INT_MAX,
+    LONG_MAX,
+    BrokerConfig,
+    ConfigError,
+    ConfigType,
+    Listener,
+    TopicConfig,
+    parse_properties,
+    properties_from_environment,
+    render_reference,
+    settings_of,
+)
+from ottla.config.properties import environment_name
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def refused(**properties: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig.from_properties({name.replace("__", "."): text for name, text in properties.items()})
+    return str(caught.value)
+
+
+def test_nothing_given_is_a_broker_on_localhost_with_kafkas_defaults() -> None:
+    config = BrokerConfig.from_properties({})
+    assert config == BrokerConfig()
+    assert config.listener == config.advertised_listener == Listener("PLAINTEXT", "localhost", 9092)
+    assert config.data_directory == "./ottla-data"
+    assert (config.node_id, config.num_partitions, config.message_max_bytes) == (1, 1, 1048588)
+    assert (config.log_retention_ms, config.log_retention_hours) == (None, 168)
+    assert config.max_connections == INT_MAX
+    assert config.log_flush_interval_messages == LONG_MAX
+
+
+def test_texts_become_values_of_the_declared_types() -> None:
+    config = BrokerConfig.from_properties(
+        {
+            "log.segment.bytes": " 1024 ",
+            "auto.create.topics.enable": "FALSE",
+            "log.cleanup.policy": "compact, delete,compact",
+            "log.cleaner.min.cleanable.ratio": "0.25",
+            "listeners": "plaintext://[::1]:0",
+            "log.dirs": "/data",
+        }
+    )
+    assert config.log_segment_bytes == 1024
+    assert config.auto_create_topics_enable is False
+    assert config.log_cleanup_policy == ("compact", "delete")
+    assert config.log_cleaner_min_cleanable_ratio == 0.25
+    assert config.listener == Listener("PLAINTEXT", "::1", 0)
+    assert config.data_directory == "/data"
+    assert "log.segment.bytes" in config.given
+    assert "num.partitions" not in config.given
+
+
+def test_a_refusal_names_the_setting_the_value_and_what_is_allowed() -> None:
+    assert (
+        refused(num__partitions="0") == "num.partitions cannot be '0': it must be a whole number, at least 1."
+    )
+    assert refused(num__partitions="1_000").startswith("num.partitions cannot be '1_000'")
+    assert "true or false" in refused(delete__topic__enable="yes")
+    assert "producer" in refused(compression__type="brotli")
+    assert "a list of: delete, compact" in refused(log__cleanup__policy="keep")
+    assert "a number from 0 to 1" in refused(log__cleaner__min__cleanable__ratio="nan")
+    assert "between -2147483648 and 2147483647" in refused(node__id=str(2**31))
+    assert len(refused(num__partitions="9" * 5000)) < 300
+
+
+def test_an_unknown_name_is_refused_with_the_closest_known_one() -> None:
+    closest = "There is no setting 'log.segmnt.bytes'; did you mean 'log.segment.bytes'?"
+    assert refused(log__segmnt__bytes="1") == closest
+    assert refused(zookeeper__connect="x") == "There is no setting 'zookeeper.connect'."
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost:9092", "PLAINTEXT://a:1,PLAINTEXT://b:2", "PLAINTEXT://a:70000", ""]
+)
+def test_a_listener_is_one_address_with_a_protocol_and_a_port(address: str) -> None:
+    assert "it must be one address such as PLAINTEXT://localhost:9092" in refused(listeners=address)
+
+
+def test_a_listener_that_clients_could_not_reach_needs_an_advertised_address() -> None:
+    assert "set advertised.listeners" in refused(listeners="PLAINTEXT://0.0.0.0:9092")
+    config = BrokerConfig.from_properties(
+        {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://kafka.example:19092"}
+    )
+    assert config.advertised_listener == Listener("PLAINTEXT", "kafka.example", 19092)
+    assert BrokerConfig.from_properties({"listeners": "PLAINTEXT://:9092"}).listener.host == ""
+    assert "only PLAINTEXT" in refused(listeners="SASL_SSL://localhost:9092")
+
+
+def test_two_data_directories_and_crossed_compaction_lags_are_refused() -> None:
+    assert "one directory" in refused(log__dirs="/a,/b")
+    lags = {"log__cleaner__min__compaction__lag__ms": "10", "log__cleaner__max__compaction__lag__ms": "5"}
+    assert "cannot exceed" in refused(**lags)
+
+
+def test_a_topic_takes_its_own_value_then_the_brokers() -> None:
+    broker = BrokerConfig.from_properties({"log.segment.bytes": "1000", "compression.type": "zstd"})
+    topic = TopicConfig.resolve(broker, {"segment.bytes": "2000"})
+    assert (topic.segment_bytes, topic.compression_type) == (2000, "zstd")
+    assert TopicConfig.resolve(BrokerConfig(), {}) == TopicConfig()
+
+
+@pytest.mark.parametrize(
+    ("properties", "retention_ms"),
+    [
+        ({}, 604_800_000),
+        ({"log.retention.hours": "1"}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2"}, 120_000),
+        ({"log.retention.ms": "5", "log.retention.hours": "1", "log.retention.minutes": "2"}, 5),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_the_finest_unit_that_is_set_counts(properties: dict[str, str], retention_ms: int) -> None:
+    assert TopicConfig.resolve(BrokerConfig.from_properties(properties), {}).retention_ms == retention_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cleanup.policy", "shred"),
+        ("cleanup.policy", ""),
+        ("compression.type", "none"),
+        ("retention.ms", "-2"),
+        ("min.insync.replicas", "0"),
+        ("message.timestamp.type", "createtime"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("max.message.bytes", "-1"),
+        ("segment.ms", "0"),
+        ("retention", "1"),
+    ],
+)
+def test_a_topic_setting_outside_kafkas_bounds_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TopicConfig.resolve(BrokerConfig(), {name: text})
+    assert name in str(caught.value)
+
+
+def test_a_topics_crossed_compaction_lags_are_refused() -> None:
+    overrides = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
+    with pytest.raises(ConfigError, match=r"min.compaction.lag.ms \(10\) cannot exceed"):
+        TopicConfig.resolve(BrokerConfig(), overrides)
+
+
+def test_properties_files_have_comments_continuations_and_escapes() -> None:
+    text = "# a\n! b\n\nnum.partitions = 3\r\nlog.dirs:/x\\\n   /y\nbroker.rack r\\u0041\\\\ \n"
+    assert parse_properties(text) == {"num.partitions": "3", "log.dirs": "/x/y", "broker.rack": "rA\\ "}
+    assert parse_properties("last=1\\") == {"last": "1"}
+    with pytest.raises(ConfigError, match="no setting's name"):
+        parse_properties("=3")
+
+
+@given(st.text())
+def test_any_text_is_properties_or_a_refusal(text: str) -> None:
+    with suppress(ConfigError):
+        assert all(isinstance(value, str) for value in parse_properties(text).values())
+
+
+def test_environment_variables_name_settings_and_misspelt_ones_are_refused() -> None:
+    environment = {"OTTLA_LOG_SEGMENT_BYTES": "99", "OTTLA_FLUSH_BYTES": "7", "PATH": "/bin"}
+    assert properties_from_environment(environment) == {"log.segment.bytes": "99", "ottla.flush.bytes": "7"}
+    with pytest.raises(ConfigError, match="did you mean 'OTTLA_NUM_PARTITIONS'"):
+        properties_from_environment({"OTTLA_NUM_PARTITION": "1"})
+
+
+def test_every_setting_is_declared_once_with_a_default_that_is_allowed_and_a_sentence() -> None:
+    for cls in (BrokerConfig, TopicConfig):
+        declared = settings_of(cls)
+        assert len({item.name for item in declared}) == len(declared)
+        for item in declared:
+            assert item.attribute == item.name.replace(".", "_")
+            assert item.doc.endswith("."), item.name
+            text = item.render(item.default)
+            assert text is None or item.parse(text) == item.default, item.name
+            assert item.type in ConfigType
+
+
+def test_no_two_settings_share_an_environment_variable() -> None:
+    names = [environment_name(item.name) for item in settings_of(BrokerConfig)]
+    assert len(set(names)) == len(names)
+
+
+def test_the_committed_reference_page_is_the_rendered_one() -> None:
+    hint = "docs/settings.md is stale; run: .venv/bin/python docs/generate_settings.py"
+    assert (DOCS / "settings.md").read_text(encoding="utf-8") == render_reference(), hint
