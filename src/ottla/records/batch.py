@@ -14,12 +14,18 @@ Rules
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from struct import error as StructError
-from typing import Final, NamedTuple, TypeAlias
+from struct import error as struct_error
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Compression, compression_of, decompress
+from ottla.records.compression import (
+    DECOMPRESSED_LIMIT_BYTES,
+    Compression,
+    Readable,
+    compression_of,
+    decompress,
+)
 from ottla.records.corruption import CorruptRecord
 from ottla.records.record import Record, read_records
 
@@ -40,7 +46,6 @@ __all__ = [
     "read_header",
 ]
 
-Readable: TypeAlias = bytes | bytearray | memoryview
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = 61
@@ -95,7 +100,7 @@ def read_header(buffer: Readable, position: int = 0) -> BatchHeader:
     """The header at `position`; the records behind it need not be in the buffer."""
     try:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
-    except StructError:
+    except struct_error:
         left = max(0, len(buffer) - position)
         raise CorruptRecord(f"{left} bytes are left where a batch header needs {HEADER_BYTES}") from None
     # By index: a named attribute costs more, and this runs once per batch of every walk through a log.
