@@ -13,9 +13,6 @@ Rules
 
 from collections.abc import Iterator
 from enum import IntEnum
-from struct import Struct
-from struct import error as struct_error
-from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -27,15 +24,35 @@ from ottla.records.compression import (
     decompress,
 )
 from ottla.records.corruption import CorruptRecord
+from ottla.records.header import (
+    BATCH_OVERHEAD_BYTES,
+    CODEC_MASK,
+    CONTROL,
+    CRC_POSITION,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
 from ottla.records.record import Record, read_records
 
 __all__ = [
     "BATCH_OVERHEAD_BYTES",
+    "CODEC_MASK",
+    "CONTROL",
     "CRC_POSITION",
     "CRC_START",
+    "DELETE_HORIZON",
     "HEADER",
     "HEADER_BYTES",
+    "LOG_APPEND_TIME",
     "MAGIC",
+    "TRANSACTIONAL",
     "BatchHeader",
     "BatchView",
     "CorruptRecord",
@@ -47,72 +64,11 @@ __all__ = [
 ]
 
 
-HEADER: Final = Struct(">qiibIhiqqqhii")
-HEADER_BYTES: Final = 61
-MAGIC: Final = 2  # the only format since Kafka 4.0 (KIP-896)
-BATCH_OVERHEAD_BYTES: Final = 12  # base offset and length: what batch_length does not count
-CRC_POSITION: Final = 17
-CRC_START: Final = 21  # the checksum covers everything from the attributes on
-_SMALLEST_LENGTH: Final = HEADER_BYTES - BATCH_OVERHEAD_BYTES
-
-CODEC_MASK: Final = 0x07
-LOG_APPEND_TIME: Final = 0x08
-TRANSACTIONAL: Final = 0x10
-CONTROL: Final = 0x20
-DELETE_HORIZON: Final = 0x40
-
-
 class TimestampType(IntEnum):
     """Who wrote the timestamps of a batch: its producer, or the broker that appended it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
-
-
-class BatchHeader(NamedTuple):
-    """The header's fields, in the order in which they lie in the file."""
-
-    base_offset: int
-    batch_length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    records_count: int
-
-    @property
-    def size_bytes(self) -> int:
-        """The whole batch, header and all."""
-        return self.batch_length + BATCH_OVERHEAD_BYTES
-
-    @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
-
-
-def read_header(buffer: Readable, position: int = 0) -> BatchHeader:
-    """The header at `position`; the records behind it need not be in the buffer."""
-    try:
-        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
-    except struct_error:
-        left = max(0, len(buffer) - position)
-        raise CorruptRecord(f"{left} bytes are left where a batch header needs {HEADER_BYTES}") from None
-    # By index: a named attribute costs more, and this runs once per batch of every walk through a log.
-    if header[3] != MAGIC:
-        raise CorruptRecord(
-            f"magic is {header[3]}, not {MAGIC}: no record batch starts here, or one of a format before v2"
-        )
-    if header[1] < _SMALLEST_LENGTH:
-        raise CorruptRecord(
-            f"batch length {header[1]} is less than the {_SMALLEST_LENGTH} bytes of an empty batch"
-        )
-    return header
 
 
 class BatchView:
@@ -246,17 +202,10 @@ class BatchView:
         Raises CorruptRecord at the first byte that makes no sense, after the records before it were given; the
         checksum is not looked at. A compressed block may not grow beyond `limit_bytes`.
         """
-        block = decompress(self.compression, self.view()[HEADER_BYTES:], limit_bytes)
-        header = self.header
-        append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-        return read_records(
-            block,
-            count=header.records_count,
-            base_offset=header.base_offset,
-            last_offset_delta=header.last_offset_delta,
-            base_timestamp=header.base_timestamp,
-            append_time=append_time,
-        )
+        block: Readable = self.view()[HEADER_BYTES:]
+        if codec := self.compression:
+            block = decompress(codec, block, limit_bytes)
+        return read_records(self.header, block)
 
 
 def iter_batches(buffer: Readable, *, allow_partial_end: bool = False) -> Iterator[BatchView]:
