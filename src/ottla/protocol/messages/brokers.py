@@ -1,0 +1,59 @@
+"""BrokerRegistration (key 62), versions 0 to 4: a command to the controller from its brokers.
+
+KIP-631 the registration itself, KIP-866 migration from ZooKeeper (v1, unused), KIP-858 log directories (v2), KIP-966 the
+previous epoch (v3), KIP-1022 features whose minimum is 0 (v4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated
+
+from ottla.protocol.codec import (
+    ZERO_UUID,
+    Boolean,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    UInt16,
+    Uuid,
+    message,
+    since,
+    struct,
+)
+
+
+@struct
+class Listener:
+    name: String = ""
+    host: String = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+@struct
+class Feature:
+    name: String = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+@message(key=62, versions=(0, 4), flexible=0)
+class BrokerRegistrationRequest:
+    broker_id: Int32 = 0
+    cluster_id: String = ""
+    incarnation_id: Uuid = ZERO_UUID
+    listeners: list[Listener] = field(default_factory=list)
+    features: list[Feature] = field(default_factory=list)
+    rack: String | None = ""
+    is_migrating_zk_broker: Annotated[Boolean, since(1)] = False
+    log_dirs: Annotated[list[Uuid], since(2)] = field(default_factory=list)
+    previous_broker_epoch: Annotated[Int64, since(3)] = -1
+
+
+@message(key=62, versions=(0, 4), flexible=0)
+class BrokerRegistrationResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    broker_epoch: Int64 = -1
