@@ -1,0 +1,1 @@
+"""Ottla's own client. Today: the administrator's half; producer and consumer follow."""

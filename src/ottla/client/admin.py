@@ -1,0 +1,221 @@
+"""The administrator's client: topics, partitions, settings, offsets, brokers.
+
+    async with Admin("localhost:9092") as admin:
+        succeeded(await admin.create_topics([NewTopic("orders", partitions=3)]))
+
+Calls that name several things answer a value or a `KafkaError` for each (see `outcomes`). What passes by itself, such as
+a leader that is just being elected, is asked again until `timeout_ms` is over; a request that must not be carried out
+twice is sent again only if it certainly was not carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from ottla.client.cluster import ClusterDescription, LogDir, described_cluster, described_log_dirs
+from ottla.client.configs import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    alter_configs_request,
+    altered_configs,
+    describe_configs_request,
+    described_configs,
+)
+from ottla.client.connections import Connections
+from ottla.client.metadata import ClusterMetadata, TopicInfo, TopicPartition
+from ottla.client.offsets import (
+    ListedOffset,
+    delete_records_request,
+    list_offsets_request,
+    listed_offsets,
+    low_watermarks,
+)
+from ottla.client.outcomes import succeeded
+from ottla.client.retries import settle
+from ottla.client.routing import by_leader, by_resource
+from ottla.client.topics import (
+    CreatedTopic,
+    NewTopic,
+    create_partitions_request,
+    create_topics_request,
+    created_topics,
+    delete_topics_request,
+    deleted_topics,
+    grown_topics,
+)
+from ottla.errors import KafkaError
+from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
+from ottla.wire.address import parse_addresses
+from ottla.wire.connection import Connection
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class Admin:
+    """Opens its connections in `async with`, which raises CannotConnectError if no bootstrap address can be reached."""
+
+    def __init__(
+        self, bootstrap: str = "localhost:9092", *, client_id: str = "ottla-admin", timeout_ms: int = 30_000
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._connections = Connections(
+            parse_addresses(bootstrap), client_id=client_id, timeout_ms=timeout_ms
+        )
+
+    async def __aenter__(self) -> Admin:
+        await self._connections.any()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._connections.close()
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """Create topics; with `validate_only`, say only what would come of it."""
+
+        async def attempt(
+            pending: Mapping[str, NewTopic], left_ms: int
+        ) -> Mapping[str, CreatedTopic | KafkaError]:
+            request = create_topics_request(pending.values(), left_ms, validate_only)
+            return created_topics(await self._ask_any(request, left_ms))
+
+        return await self._settle({topic.name: topic for topic in topics}, attempt, repeatable=validate_only)
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with all that is in them."""
+
+        async def attempt(pending: Mapping[str, None], left_ms: int) -> Mapping[str, KafkaError | None]:
+            return deleted_topics(await self._ask_any(delete_topics_request(list(pending), left_ms), left_ms))
+
+        return await self._settle(dict.fromkeys(names), attempt, repeatable=False)
+
+    async def create_partitions(
+        self, counts: Mapping[str, int], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """Let topics grow to so many partitions in all. Keys may then go to other partitions than before."""
+
+        async def attempt(pending: Mapping[str, int], left_ms: int) -> Mapping[str, KafkaError | None]:
+            request = create_partitions_request(pending, left_ms, validate_only)
+            return grown_topics(await self._ask_any(request, left_ms))
+
+        return await self._settle(counts, attempt, repeatable=validate_only)
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[TopicInfo]:
+        """All topics, by name."""
+
+        async def attempt(_: Mapping[str, None], left_ms: int) -> Mapping[str, ClusterMetadata | KafkaError]:
+            return {"": await self._connections.refresh(None, left_ms)}
+
+        metadata = succeeded(await self._settle({"": None}, attempt))[""]
+        topics = (topic for topic in metadata.topics.values() if isinstance(topic, TopicInfo))
+        return sorted(
+            (each for each in topics if include_internal or not each.is_internal), key=lambda t: t.name
+        )
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicInfo | KafkaError]:
+        """The named topics with their partitions, leaders and replicas."""
+
+        async def attempt(pending: Mapping[str, None], left_ms: int) -> Mapping[str, TopicInfo | KafkaError]:
+            return (await self._connections.refresh(list(pending), left_ms)).topics
+
+        return await self._settle(dict.fromkeys(names), attempt)
+
+    async def describe_configs(
+        self, resources: Iterable[ConfigResource]
+    ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+        """All settings of topics and brokers, with where each value comes from."""
+
+        async def ask(
+            broker: Connection, part: Mapping[ConfigResource, None], left_ms: int
+        ) -> Mapping[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+            return described_configs(await broker.ask(describe_configs_request(part), timeout_ms=left_ms))
+
+        return await self._settle(dict.fromkeys(resources), by_resource(self._connections, ask))
+
+    async def alter_configs(
+        self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
+    ) -> dict[ConfigResource, KafkaError | None]:
+        """Change the named settings and leave all others as they are."""
+
+        async def ask(
+            broker: Connection, part: Mapping[ConfigResource, Iterable[ConfigChange]], left_ms: int
+        ) -> Mapping[ConfigResource, KafkaError | None]:
+            return altered_configs(
+                await broker.ask(alter_configs_request(part, validate_only), timeout_ms=left_ms)
+            )
+
+        return await self._settle(changes, by_resource(self._connections, ask))
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, ListedOffset | KafkaError]:
+        """Offsets by `OffsetSpec`, or of the first record at or after a timestamp in milliseconds."""
+
+        async def ask(
+            leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
+        ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
+            request = list_offsets_request(part, read_committed=read_committed, timeout_ms=left_ms)
+            return listed_offsets(await leader.ask(request, timeout_ms=left_ms))
+
+        return await self._settle(wanted, by_leader(self._connections, ask))
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Delete all records before an offset (`HIGH_WATERMARK`: all there are); answers where each log starts now."""
+
+        async def ask(
+            leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
+        ) -> Mapping[TopicPartition, int | KafkaError]:
+            return low_watermarks(await leader.ask(delete_records_request(part, left_ms), timeout_ms=left_ms))
+
+        return await self._settle(before, by_leader(self._connections, ask))
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, controller and brokers."""
+
+        async def attempt(
+            _: Mapping[str, None], left_ms: int
+        ) -> Mapping[str, ClusterDescription | KafkaError]:
+            return {"": described_cluster(await self._ask_any(DescribeClusterRequest(), left_ms))}
+
+        return succeeded(await self._settle({"": None}, attempt))[""]
+
+    async def describe_log_dirs(
+        self, node_ids: Iterable[int] | None = None
+    ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
+        """The data directories of some brokers, or of all, with the size of every partition's log."""
+        if node_ids is None:
+            node_ids = [broker.node_id for broker in (await self.describe_cluster()).brokers]
+
+        async def attempt(
+            pending: Mapping[int, None], left_ms: int
+        ) -> Mapping[int, tuple[LogDir, ...] | KafkaError]:
+            request, connections = DescribeLogDirsRequest(topics=None), self._connections
+            return {
+                each: described_log_dirs(await (await connections.to(each)).ask(request, timeout_ms=left_ms))
+                for each in pending
+            }
+
+        return await self._settle(dict.fromkeys(node_ids), attempt)
+
+    async def _settle(
+        self,
+        items: Mapping[K, V],
+        attempt: Callable[[Mapping[K, V], int], Awaitable[Mapping[K, T | KafkaError]]],
+        *,
+        repeatable: bool = True,
+    ) -> dict[K, T | KafkaError]:
+        return await settle(items, attempt, repeatable=repeatable, timeout_ms=self._timeout_ms)
+
+    async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
+        return await (await self._connections.any()).ask(request, timeout_ms=timeout_ms)

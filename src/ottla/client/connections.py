@@ -1,0 +1,86 @@
+"""A client's connections: one per broker, opened when first needed, opened again when lost.
+
+The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of brokers
+counts, and the bootstrap addresses are the way back in when all of those are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ottla.client.metadata import BrokerInfo, ClusterMetadata, cluster_metadata, metadata_request
+from ottla.errors import ErrorCode, KafkaError
+from ottla.wire.address import Address
+from ottla.wire.connection import CannotConnectError, Connection
+
+# One address of several that swallows our packets should not use up all the time there is for the others.
+CONNECT_TIMEOUT_MS = 10_000
+
+
+class Connections:
+    """Connections to the brokers of one cluster."""
+
+    def __init__(self, bootstrap: Sequence[Address], *, client_id: str, timeout_ms: int) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._brokers: dict[int, BrokerInfo] = {}
+        self._open: dict[Address, Connection] = {}
+        self._opening = asyncio.Lock()
+
+    async def any(self) -> Connection:
+        """A connection to some broker: one that is open, else the first that can be opened."""
+        for connection in self._open.values():
+            if connection.is_open:
+                return connection
+        return await self._first_reachable(
+            (*(broker.address for broker in self._brokers.values()), *self._bootstrap)
+        )
+
+    async def to(self, node_id: int) -> Connection:
+        """A connection to one broker. Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker."""
+        if node_id not in self._brokers:
+            await self.refresh([])
+        if node_id not in self._brokers:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {node_id} in the cluster")
+        return await self._connection(self._brokers[node_id].address)
+
+    async def refresh(self, topics: list[str] | None, timeout_ms: int | None = None) -> ClusterMetadata:
+        """Ask some broker for metadata (of the named topics, or of all), and remember the brokers it names."""
+        connection = await self.any()
+        response: Any = await connection.ask(metadata_request(topics), timeout_ms=timeout_ms)
+        metadata = cluster_metadata(response)
+        self._brokers = {broker.node_id: broker for broker in metadata.brokers}
+        return metadata
+
+    async def close(self) -> None:
+        """Close all of them; none is opened again by itself."""
+        connections, self._open = list(self._open.values()), {}
+        for connection in connections:
+            await connection.close()
+
+    async def _connection(self, address: Address) -> Connection:
+        async with self._opening:
+            connection = self._open.get(address)
+            if connection is None or not connection.is_open:
+                if connection is not None:
+                    await connection.close()
+                self._open[address] = connection = await Connection.open(
+                    address.host,
+                    address.port,
+                    client_id=self._client_id,
+                    timeout_ms=min(self._timeout_ms, CONNECT_TIMEOUT_MS),
+                )
+            return connection
+
+    async def _first_reachable(self, addresses: Iterable[Address]) -> Connection:
+        failures: list[str] = []
+        for address in dict.fromkeys(addresses):
+            try:
+                return await self._connection(address)
+            except (ConnectionError, TimeoutError) as error:
+                failures.append(str(error))
+        hint = "Is the broker running? Start one with: ottla serve"
+        raise CannotConnectError(f"{'; '.join(failures)}. {hint}")

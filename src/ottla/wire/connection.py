@@ -1,0 +1,180 @@
+"""One TCP connection that asks: a request goes out, its answer comes back to the one who asked.
+
+Clients use it, and brokers use it among themselves. Rules:
+- The two sides agree on versions first (ApiVersions, our newest, then what the other side offers); after that each
+  request goes out in the highest version both speak.
+- Requests are pipelined. An answer finds its asker by correlation id, so one who gave up harms nobody else: the answer
+  that comes late is dropped.
+- When the connection ends, everyone who waits hears why. `CannotConnectError` means that nothing was sent; `ConnectionLostError`
+  that the other side may have carried the request out.
+- No task is started: what runs, runs in the asker's task or in the loop's callbacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from ottla import __version__
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.codec import DecodeError
+from ottla.protocol.declaration import declaration_of
+from ottla.protocol.frame import RequestHeader, read_response, write_request
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.address import Address, reason
+from ottla.wire.frame_reader import MAX_FRAME_BYTES
+from ottla.wire.stream import ConnectionLostError, Stream
+
+DEFAULT_TIMEOUT_MS = 30_000
+
+
+class CannotConnectError(ConnectionError):
+    """No connection could be made; nothing was sent."""
+
+
+class VersionRange(NamedTuple):
+    """The versions of one API that the other side serves."""
+
+    first: int
+    last: int
+
+
+class Connection:
+    """A connection to one broker. Open it with `await Connection.open(...)`, use it in `async with`."""
+
+    __slots__ = ("_client_id", "_offered", "_stream", "_timeout_ms", "address")
+
+    def __init__(self, address: Address, stream: Stream, client_id: str, timeout_ms: int) -> None:
+        self.address = address
+        self._stream = stream
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._offered: dict[int, VersionRange] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "ottla",
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+    ) -> Connection:
+        """Connect and agree on versions. `timeout_ms` holds for this, and for each request that names no other."""
+        address = Address(host, port)
+        stream = await _connected_stream(address, timeout_ms, max_frame_bytes)
+        connection = cls(address, stream, client_id, timeout_ms)
+        try:
+            await connection._negotiate()
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._stream.is_open
+
+    def offers(self, api_key: int) -> VersionRange | None:
+        """The versions of an API that the other side serves, or None if it does not know the API."""
+        return self._offered.get(api_key)
+
+    async def ask(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
+        """Send a request and answer the response to it.
+
+        Raises KafkaError(UNSUPPORTED_VERSION) if there is no common version, TimeoutError, or ConnectionLostError. An error
+        code inside the response is the caller's to judge.
+        """
+        api_key = declaration_of(type(request)).key
+        chosen = self._highest_common_version(api_key) if version is None else version
+        frame = await self._exchange(request, api_key, chosen, timeout_ms or self._timeout_ms)
+        return self._decoded(api_key, chosen, frame)
+
+    async def close(self) -> None:
+        """Close, and wait until the socket is gone. Those who still wait for answers get ConnectionLostError."""
+        await self._stream.close()
+
+    async def _exchange(self, request: Any, api_key: int, version: int, timeout_ms: int) -> memoryview:
+        def write(correlation_id: int, out: bytearray) -> None:
+            write_request(RequestHeader(api_key, version, correlation_id, self._client_id), request, out)
+
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._stream.exchange(write)
+        except TimeoutError:
+            message = f"{self.address} did not answer {ApiKey(api_key).name} within {timeout_ms} ms"
+            raise TimeoutError(message) from None
+
+    def _decoded(self, api_key: int, version: int, frame: memoryview) -> Any:
+        try:
+            return read_response(api_key, version, frame)[1]
+        except DecodeError as error:
+            lost = ConnectionLostError(
+                f"{self.address} answered {ApiKey(api_key).name} v{version} with bytes that make no sense: {error}"
+            )
+            self._stream.abort(lost)
+            raise lost from error
+
+    def _highest_common_version(self, api_key: int) -> int:
+        ours = APIS[api_key]
+        theirs = self._offered.get(api_key)
+        if theirs is None:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{self.address} does not serve {ApiKey(api_key).name}"
+            )
+        highest = min(ours.max_version, theirs.last)
+        if highest < max(ours.min_version, theirs.first):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.address} serves {ApiKey(api_key).name} v{theirs.first} to v{theirs.last}, "
+                f"this client speaks v{ours.min_version} to v{ours.max_version}",
+            )
+        return highest
+
+    async def _negotiate(self) -> None:
+        response = await self._ask_api_versions(APIS[ApiKey.API_VERSIONS].max_version)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            response = await self._ask_api_versions(_fallback_version(response))
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused to tell its versions")
+        self._offered = {
+            each.api_key: VersionRange(each.min_version, each.max_version) for each in response.api_keys
+        }
+
+    async def _ask_api_versions(self, version: int) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+        frame = await self._exchange(request, ApiKey.API_VERSIONS, version, self._timeout_ms)
+        # A broker that is older than us cannot write the version we asked in: it answers error 35 in a v0 body.
+        if int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+            version = 0
+        response: ApiVersionsResponse = self._decoded(ApiKey.API_VERSIONS, version, frame)
+        return response
+
+
+def _fallback_version(response: ApiVersionsResponse) -> int:
+    """The version to ask for versions in, after an answer that ours is too new."""
+    ours = APIS[ApiKey.API_VERSIONS].max_version
+    theirs = (each.max_version for each in response.api_keys if each.api_key == ApiKey.API_VERSIONS)
+    return min(ours, max(next(theirs, 0), 0))
+
+
+async def _connected_stream(address: Address, timeout_ms: int, max_frame_bytes: int) -> Stream:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            _, stream = await loop.create_connection(
+                lambda: Stream(str(address), max_frame_bytes), address.host, address.port
+            )
+            return stream
+    except TimeoutError:
+        raise CannotConnectError(f"could not reach {address}: no answer within {timeout_ms} ms") from None
+    except (OSError, UnicodeError) as error:
+        raise CannotConnectError(f"could not reach {address}: {reason(error)}") from error

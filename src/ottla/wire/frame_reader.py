@@ -1,0 +1,84 @@
+"""Bytes from a socket become whole response frames, each in memory of its own.
+
+Rules:
+- A frame owns its bytes, because a decoded response holds views of them for as long as its reader likes.
+- A frame larger than the staging buffer is received straight into its own memory: it is never copied a second time.
+- A size that no response can have, or that is above the limit, ends the connection: after it nothing can be trusted.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+# Most answers are small; larger ones are received in place, so a larger staging buffer would gain nothing.
+STAGING_BYTES = 16 * 1024
+# What librdkafka accepts by default, and twice what a Java consumer asks for at most.
+MAX_FRAME_BYTES = 100_000_000
+
+_SIZE = Struct(">i")
+# A correlation id: the least a response can have.
+_LEAST_FRAME_BYTES = 4
+
+
+class FrameSizeError(ValueError):
+    """The peer announced a frame of a size that it cannot or must not have."""
+
+
+class FrameReader:
+    """`room()` is where the socket writes to; `received(n)` answers the frames that are whole by then."""
+
+    __slots__ = ("_end", "_filled", "_frame", "_max_frame_bytes", "_staging")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._staging = memoryview(bytearray(STAGING_BYTES))
+        self._end = 0
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def room(self) -> memoryview:
+        """A writable view for the next bytes. It is never empty."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        return self._staging[self._end :]
+
+    def received(self, size_bytes: int) -> list[memoryview]:
+        """Count the bytes put into `room()` and answer every frame they complete, without its size prefix."""
+        if self._frame is None:
+            self._end += size_bytes
+            return self._unstage()
+        self._filled += size_bytes
+        if self._filled < len(self._frame):
+            return []
+        frame, self._frame = self._frame, None
+        return [frame]
+
+    def _unstage(self) -> list[memoryview]:
+        frames: list[memoryview] = []
+        staging, position, end = self._staging, 0, self._end
+        while end - position >= _SIZE.size:
+            size = self._checked_size(position)
+            position += _SIZE.size
+            if end - position < size:
+                self._begin_frame(size, staging[position:end])
+                position = end
+                break
+            frames.append(memoryview(bytes(staging[position : position + size])))
+            position += size
+        # At most three bytes are left: the beginning of a size.
+        staging[: end - position] = bytes(staging[position:end])
+        self._end = end - position
+        return frames
+
+    def _checked_size(self, position: int) -> int:
+        size: int = _SIZE.unpack_from(self._staging, position)[0]
+        if size < _LEAST_FRAME_BYTES or size > self._max_frame_bytes:
+            raise FrameSizeError(
+                f"a frame of {size} bytes was announced; {_LEAST_FRAME_BYTES} to {self._max_frame_bytes} are accepted"
+            )
+        return size
+
+    def _begin_frame(self, size: int, beginning: memoryview) -> None:
+        self._frame = memoryview(bytearray(size))
+        self._filled = len(beginning)
+        self._frame[: self._filled] = beginning

@@ -1,0 +1,122 @@
+"""Frames out, frames back: the asyncio half of a connection, which knows nothing of what is inside a frame.
+
+A request frame gets a correlation id; the response frame with the same id resolves its asker's future. Writing waits
+while the kernel takes no more, so that a peer that does not read cannot make us buffer without end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+
+from ottla.wire.address import reason
+from ottla.wire.frame_reader import FrameReader, FrameSizeError
+
+_CORRELATION_ID = Struct(">i")
+_MAX_CORRELATION_ID = 2**31 - 1
+
+
+class ConnectionLostError(ConnectionError):
+    """The connection ended. What had been sent may have been carried out, or not."""
+
+
+class Stream(asyncio.BufferedProtocol):
+    """The protocol object that asyncio calls; a `Connection` owns it and is its only user."""
+
+    def __init__(self, peer: str, max_frame_bytes: int) -> None:
+        self._peer = peer
+        self._reader = FrameReader(max_frame_bytes)
+        self._waiters: dict[int, asyncio.Future[memoryview]] = {}
+        self._next_correlation_id = 0
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._why: ConnectionLostError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._why is None and self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(self, write: Callable[[int, bytearray], None]) -> memoryview:
+        """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it."""
+        while self._writable is not None:
+            await asyncio.shield(self._writable)
+        if self._transport is None or not self.is_open:
+            raise ConnectionLostError(str(self._why or f"the connection to {self._peer} is closed"))
+        correlation_id = self._next_correlation_id
+        out = bytearray()
+        write(correlation_id, out)
+        waiter: asyncio.Future[memoryview] = self._loop.create_future()
+        self._waiters[correlation_id] = waiter
+        self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
+        self._transport.write(out)
+        return await waiter
+
+    def abort(self, why: ConnectionLostError) -> None:
+        """End the connection now, for a reason that everyone who waits will hear."""
+        self._end(why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Close, and wait until the socket is gone."""
+        self._end(ConnectionLostError(f"the connection to {self._peer} was closed here"))
+        if self._transport is not None:
+            # Whoever closes wants no answer any more, so nothing that is still to be sent matters: abort() cannot hang.
+            self._transport.abort()
+            await asyncio.shield(self._gone)
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._reader.received(nbytes):
+                self._deliver(frame)
+        except FrameSizeError as error:
+            self.abort(ConnectionLostError(f"{self._peer} does not speak Kafka's protocol: {error}"))
+
+    def eof_received(self) -> None:
+        self._end(ConnectionLostError(f"{self._peer} closed the connection"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = f"the connection to {self._peer} was lost"
+        self._end(ConnectionLostError(f"{why}: {reason(exc)}" if exc else why))
+        self._gone.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def _deliver(self, frame: memoryview) -> None:
+        correlation_id = _CORRELATION_ID.unpack_from(frame)[0]
+        waiter = self._waiters.pop(correlation_id, None)
+        if waiter is None:
+            self.abort(
+                ConnectionLostError(f"{self._peer} answered request {correlation_id}, which was never asked")
+            )
+        elif not waiter.done():
+            waiter.set_result(frame)
+
+    def _end(self, why: ConnectionLostError) -> None:
+        """The first reason counts. Wakes everyone: those who wait for an answer, and those who wait to write."""
+        if self._why is None:
+            self._why = why
+        self.resume_writing()
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters.values():
+            if not waiter.done():
+                # One exception each: they are raised in different tasks, and each collects its own traceback.
+                waiter.set_exception(ConnectionLostError(str(self._why)))
