@@ -12,7 +12,6 @@ Rules
 """
 
 from collections.abc import Iterator
-from enum import IntEnum
 
 from crc32c import crc32c
 
@@ -37,6 +36,7 @@ from ottla.records.header import (
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
+    TimestampType,
     read_header,
 )
 from ottla.records.record import Record, read_records
@@ -62,13 +62,6 @@ __all__ = [
     "iter_batches",
     "read_header",
 ]
-
-
-class TimestampType(IntEnum):
-    """Who wrote the timestamps of a batch: its producer, or the broker that appended it."""
-
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
 
 
 class BatchView:
@@ -203,7 +196,8 @@ class BatchView:
         checksum is not looked at. A compressed block may not grow beyond `limit_bytes`.
         """
         block: Readable = self.view()[HEADER_BYTES:]
-        if codec := self.compression:
+        codec = self.compression
+        if codec and block:  # compaction leaves batches with nothing in them
             block = decompress(codec, block, limit_bytes)
         return read_records(self.header, block)
 

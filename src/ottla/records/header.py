@@ -4,6 +4,7 @@ They say all that a broker needs to number, check, store and send a batch. Base 
 the checksummed range: a broker writes its own values there, in place.
 """
 
+from enum import IntEnum
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
@@ -15,6 +16,7 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = 61
 MAGIC: Final = 2  # the only format since Kafka 4.0 (KIP-896)
 BATCH_OVERHEAD_BYTES: Final = 12  # base offset and length: what batch_length does not count
+CRC: Final = Struct(">I")
 CRC_POSITION: Final = 17
 CRC_START: Final = 21  # the checksum covers everything from the attributes on
 _SMALLEST_LENGTH: Final = HEADER_BYTES - BATCH_OVERHEAD_BYTES
@@ -24,6 +26,13 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+
+
+class TimestampType(IntEnum):
+    """Who wrote the timestamps of a batch: its producer, or the broker that appended it."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):

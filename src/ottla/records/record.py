@@ -47,19 +47,15 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
     count, last_offset_delta, base_offset = header.records_count, header.last_offset_delta, header.base_offset
     if not 0 <= count <= last_offset_delta + 1:
         raise CorruptRecord(f"{count} records in a batch whose last offset delta is {last_offset_delta}")
-    base_timestamp, use_delta = header.base_timestamp, True
-    if header.attributes & LOG_APPEND_TIME:
-        base_timestamp, use_delta = header.max_timestamp, False
-    # Dense on purpose: ten bytes are looked at together, and a record of the usual shape (numbers of one or two
-    # bytes, no headers) is taken apart in place; reading number by number takes half as long again. `a` and `b` are
-    # the length, `d` the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved down by one
+    use_delta = not header.attributes & LOG_APPEND_TIME
+    base_timestamp = header.base_timestamp if use_delta else header.max_timestamp
+    # Dense on purpose: ten bytes are looked at together, and a record of the usual shape (no number of more than
+    # two bytes) is taken apart in place; reading number by number takes half as long again. `a` and `b` are the length, `d` the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved down by one
     # byte for each number before them that has two. A shape that does not fit makes the length -1, which no record
     # has. Whatever is unusual goes to `_read_record`, and that alone decides what is damage.
     make, size, position = tuple.__new__, len(block), 0
     block = b"".join((block, _LOOK_AHEAD))
-    next_delta, stamp, timestamp = 0, -1, 0
-    key: bytes | None
-    value: bytes | None
+    next_delta, stamp, timestamp, key, value = 0, -1, 0, None, None
     headers: tuple[Header, ...]
     for left in range(count - 1, -1, -1):
         a, b, c, d, e, f, g, h, i, j = _peek_ten(block, position)

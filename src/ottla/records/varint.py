@@ -43,6 +43,10 @@ def varint(number: int) -> bytes:
     number = number << 1 ^ number >> 63
     if number < 0x80:
         return _ONE_BYTE[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    if number >> 64:
+        raise ValueError("a number of more than 64 bits does not fit into a varint")
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -51,4 +55,4 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-_ONE_BYTE = [bytes((byte,)) for byte in range(0x80)]
+_ONE_BYTE = tuple(bytes((byte,)) for byte in range(0x80))

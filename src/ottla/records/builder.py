@@ -1,0 +1,266 @@
+"""Building record batches (STO-3).
+
+`build_batch` makes a batch of records that already have offsets: a broker's own records, or what the cleaner keeps.
+`BatchBuilder` numbers records as they are appended: a producer's batch.
+
+Rules
+- The first record's timestamp is the base timestamp, as Java's builder has it, so that the bytes are the same as
+  those that other clients make; the others carry differences, which may be negative.
+- What cannot be written as Kafka would read it (an offset that does not rise, a number that has no room) is refused
+  with ValueError when the batch is built, never written wrong.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import error as struct_error
+from typing import Final, NamedTuple, TypedDict, Unpack
+
+from crc32c import crc32c
+
+from ottla.records.compression import Compression, compress
+from ottla.records.header import (
+    BATCH_OVERHEAD_BYTES,
+    CONTROL,
+    CRC,
+    CRC_POSITION,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    TimestampType,
+)
+from ottla.records.record import Header, Record
+from ottla.records.varint import varint
+
+# The numbers a record nearly always has, ready made: a lookup costs a tenth of encoding. They take 1 MB and 3 ms.
+_SMALL_NUMBERS: Final = 1 << 13
+_SMALL: Final = tuple(map(varint, range(_SMALL_NUMBERS)))
+_NULL: Final = varint(-1)
+# For a value of n bytes: a null key and the value's length behind it; and what these, the value and the empty
+# headers take together. Beyond 4 KiB copying the value costs more than its length does.
+_NULL_KEY: Final = tuple([(_NULL + size, n + 2 + len(size)) for n, size in enumerate(_SMALL[:4096])])
+NO_TIMESTAMP: Final = -1
+
+
+def _put_record(
+    parts: list[bytes],
+    prefix: bytes,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+) -> int:
+    """Add one record to the parts of a block; answer how many bytes that are.
+
+    The prefix is its attributes and timestamp delta, which many records in a row have in common.
+    """
+    # Dense on purpose: this is where a producer's time goes. The usual record (key and value of less than 4 KiB, no
+    # headers) is made of pieces that are there already, and joined with all the others when the batch is built.
+    if headers or value is None:
+        return _put_unusual(parts, prefix, offset_delta, key, value, headers)
+    try:
+        offset = _SMALL[offset_delta] if offset_delta < _SMALL_NUMBERS else varint(offset_delta)
+        if key is None:
+            lengths, size = _NULL_KEY[len(value)]
+            size += len(prefix) + len(offset)
+            length = _SMALL[size]
+            parts += (length, prefix, offset, lengths, value, b"\0")
+        else:
+            key_length, value_length = _SMALL[len(key)], _SMALL[len(value)]
+            size = len(prefix) + len(offset) + len(key_length) + len(key) + len(value_length) + len(value) + 1
+            length = _SMALL[size]
+            parts += (length, prefix, offset, key_length, key, value_length, value, b"\0")
+    except IndexError:
+        return _put_unusual(parts, prefix, offset_delta, key, value, headers)
+    return size + len(length)
+
+
+def _put_unusual(
+    parts: list[bytes],
+    prefix: bytes,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+) -> int:
+    fields = [prefix, varint(offset_delta), *_sized(key), *_sized(value), varint(len(headers))]
+    for name, content in headers:
+        fields += _sized(name.encode("utf-8", "surrogateescape"))
+        fields += _sized(content)
+    size = sum(map(len, fields))
+    length = varint(size)
+    parts += (length, *fields)
+    return size + len(length)
+
+
+def _sized(data: bytes | None) -> tuple[bytes, bytes]:
+    return (_NULL, b"") if data is None else (varint(len(data)), data)
+
+
+class BatchOptions(TypedDict, total=False):
+    """What a batch says about all of its records; `_seal` has the defaults."""
+
+    compression: Compression
+    compression_level: int | None
+    base_offset: int
+    partition_leader_epoch: int
+    timestamp_type: TimestampType
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    is_control: bool
+    last_offset_delta: int | None  # when compaction took the last records
+    max_timestamp: int | None  # when it took all of them
+    delete_horizon_ms: int | None  # when tombstones may go
+
+
+class BatchBuilder:
+    """A producer's batch, record by record. It may be built more than once, and grow in between."""
+
+    __slots__ = (
+        "_base_timestamp",
+        "_count",
+        "_last_timestamp",
+        "_max_timestamp",
+        "_parts",
+        "_prefix",
+        "size_bytes",
+    )
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._count = 0
+        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
+        self._last_timestamp: int | None = None
+        self._prefix = b""
+        self.size_bytes = HEADER_BYTES
+        """What the batch takes without compression, so far."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(
+        self, value: bytes | None, *, timestamp: int, key: bytes | None = None, headers: Sequence[Header] = ()
+    ) -> None:
+        """Add one record. Its offset is the next one of the batch."""
+        if timestamp != self._last_timestamp:
+            self._stamp(timestamp)
+        self.size_bytes += _put_record(self._parts, self._prefix, self._count, key, value, headers)
+        self._count += 1
+
+    def _stamp(self, timestamp: int) -> None:
+        if self._last_timestamp is None:
+            self._base_timestamp = timestamp
+        self._last_timestamp = timestamp
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+        self._prefix = _prefix(timestamp - self._base_timestamp)
+
+    def build(self, **options: Unpack[BatchOptions]) -> bytearray:
+        """The batch with all records appended so far."""
+        span = _Span(self._count, self._count - 1, self._base_timestamp, self._max_timestamp)
+        return _seal(self._parts, span, **options)
+
+
+def build_batch(records: Iterable[Record], **options: Unpack[BatchOptions]) -> bytearray:
+    """The batch that holds these records at their offsets, which must rise from the batch's base offset on."""
+    parts: list[bytes] = []
+    base_offset, horizon = options.get("base_offset", 0), options.get("delete_horizon_ms")
+    base_timestamp = NO_TIMESTAMP if horizon is None else horizon
+    stamp, max_timestamp, prefix, previous, count = None, NO_TIMESTAMP, b"", -1, 0
+    for offset, timestamp, key, value, headers in records:
+        if timestamp != stamp:
+            if stamp is None and horizon is None:
+                base_timestamp = timestamp
+            stamp, prefix = timestamp, _prefix(timestamp - base_timestamp)
+            max_timestamp = max(max_timestamp, timestamp)
+        delta = offset - base_offset
+        if delta <= previous:
+            raise ValueError(
+                f"offset {offset} may not follow {base_offset + previous} in a batch from {base_offset} on"
+            )
+        previous = delta
+        _put_record(parts, prefix, delta, key, value, headers)
+        count += 1
+    return _seal(parts, _Span(count, previous, base_timestamp, max_timestamp), **options)
+
+
+def _prefix(timestamp_delta: int) -> bytes:
+    """Attributes, which are unused, and the timestamp delta."""
+    return b"\0" + varint(timestamp_delta)
+
+
+class _Span(NamedTuple):
+    """What the records of a batch have together."""
+
+    records_count: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+def _seal(
+    parts: list[bytes],
+    span: _Span,
+    *,
+    compression: Compression = Compression.NONE,
+    compression_level: int | None = None,
+    base_offset: int = 0,
+    partition_leader_epoch: int = -1,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    last_offset_delta: int | None = None,
+    max_timestamp: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """Put the header in front of the records, and the checksum into the header."""
+    if last_offset_delta is None:
+        last_offset_delta = span.last_offset_delta
+    if delete_horizon_ms not in (None, span.base_timestamp):
+        raise ValueError(
+            f"delete horizon {delete_horizon_ms} is not the base timestamp {span.base_timestamp}"
+        )
+    if not parts:
+        compression = Compression.NONE  # there is nothing to open either
+    if last_offset_delta < max(span.last_offset_delta, 0):
+        raise ValueError(
+            f"a batch cannot end at offset delta {last_offset_delta} when its records end at {span}"
+        )
+    attributes = compression | LOG_APPEND_TIME * timestamp_type | TRANSACTIONAL * is_transactional
+    attributes |= CONTROL * is_control | DELETE_HORIZON * (delete_horizon_ms is not None)
+    if compression:
+        parts = [compress(compression, b"".join(parts), compression_level)]
+    batch = bytearray().join((bytes(HEADER_BYTES), *parts))
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=len(batch) - BATCH_OVERHEAD_BYTES,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=last_offset_delta,
+        base_timestamp=span.base_timestamp,
+        max_timestamp=span.max_timestamp if max_timestamp is None else max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=span.records_count,
+    )
+    write_header(header, batch)
+    return batch
+
+
+def write_header(header: BatchHeader, batch: bytearray) -> None:
+    """Write the header over the first bytes of a batch, with the checksum of what the batch has become."""
+    try:
+        HEADER.pack_into(batch, 0, *header)
+    except struct_error as no_room:
+        raise ValueError(f"a number does not fit into the batch header: {no_room}") from None
+    CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
