@@ -1,0 +1,268 @@
+"""A partition's log: the door to everything in this room.
+
+One thread, the event loop's, calls everything here but `FlushJob.run`. Offsets are per log, rise by one per record and
+are never given out twice (STO-4). `flushed_offset` is how far the log is known to survive a power loss.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+from uuid import uuid4
+
+from ottla.config import TopicConfig
+from ottla.errors import KafkaError
+from ottla.log.append import Appended, append
+from ottla.log.disk import Disk
+from ottla.log.flush import Flushes, FlushJob
+from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.loading import Opening, load
+from ottla.log.open_files import OpenFiles
+from ottla.log.producer_state import Producers
+from ottla.log.reading import FileRange, Reader
+from ottla.log.removal import DeletedSegments, delete_segments
+from ottla.log.replicated import append_batch, append_replicated
+from ottla.log.retention import RetentionPlan, SegmentFacts
+from ottla.log.rolling import is_roll_due, roll, write_snapshot
+from ottla.log.segments import Segments
+from ottla.log.state import LogState
+from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
+from ottla.log.truncation import truncate_fully, truncate_to
+
+
+class Log:
+    """One partition's batches, oldest segment first. Made by `Log.open`."""
+
+    __slots__ = ("_flushes", "_reader", "_state", "is_closed")
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self._reader = Reader(state)
+        self._flushes = Flushes(state)
+        self.is_closed = False
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: TopicConfig,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+        now_ms: int,
+        open_files: OpenFiles,
+    ) -> Self:
+        """Open the log in `directory`, or begin one there. `clean`: it was closed properly, nothing is scanned."""
+        opening = Opening(
+            directory=directory,
+            config=config,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            is_clean=clean,
+            now_ms=now_ms,
+        )
+        return cls(load(disk, open_files, opening))
+
+    def __repr__(self) -> str:
+        return f"Log({self._state.name}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # -- what it is
+
+    @property
+    def directory(self) -> str:
+        return self._state.directory
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._state.config
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._state.segments.active.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._state.segments)
+
+    @property
+    def segments(self) -> Segments:
+        return self._state.segments
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        return self._state.leader_epochs
+
+    @property
+    def producers(self) -> Producers:
+        return self._state.producers
+
+    @property
+    def last_stable_offset_bound(self) -> int | None:
+        """Where the oldest open transaction begins: a read-committed reader stops there. None without one."""
+        return self._state.producers.first_unstable_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below survives a power loss; what the recovery point checkpoint may say."""
+        return self._state.flushed_offset
+
+    @property
+    def unflushed_bytes(self) -> int:
+        return self._state.appended_bytes - self._state.flushed_bytes
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.log_end_offset - self._state.flushed_offset
+
+    @property
+    def write_refusal(self) -> KafkaError | None:
+        """Why the log accepts no writes any more, after a failed fsync or a write that could not be undone."""
+        return self._state.refusal
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a changed topic configuration."""
+        self._state.configure(config)
+
+    # -- appending
+
+    def append(
+        self, record_sets: Sequence[memoryview], *, leader_epoch: int, now_ms: int
+    ) -> list[Appended | KafkaError]:
+        """Append what clients sent: one batch per item, one answer per item, in order. Never raises for bad data.
+
+        The views must be writable: base offset and leader epoch are patched in place.
+        """
+        return append(self._state, record_sets, leader_epoch, now_ms)
+
+    def append_records(self, batch: memoryview, *, leader_epoch: int, now_ms: int) -> Appended:
+        """Append a batch of the broker's own, control batches too: numbered, but not judged as a client's."""
+        return append_batch(self._state, batch, leader_epoch, now_ms)
+
+    def append_replicated(self, records: memoryview, *, now_ms: int = 0) -> None:
+        """Append batches as a leader numbered them. KafkaError if they are damaged or do not go on where we are."""
+        append_replicated(self._state, records, now_ms)
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one: bool) -> FileRange | None:
+        """Whole batches from the one that holds `offset` on, below `upper_offset` and within `max_bytes`.
+
+        With `at_least_one` the first batch comes even if it alone is larger. None if there is nothing (yet);
+        KafkaError(OFFSET_OUT_OF_RANGE) outside the log.
+        """
+        return self._reader.read(offset, max_bytes, upper_offset=upper_offset, at_least_one=at_least_one)
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, upper_offset: int) -> TimestampOffset | None:
+        """The first record at or after the time, below `upper_offset`."""
+        return offset_for_timestamp(self._state, timestamp_ms, upper_offset)
+
+    def max_timestamp(self) -> TimestampOffset:
+        """The record with the largest timestamp; (-1, -1, -1) in an empty log."""
+        return max_timestamp(self._state)
+
+    # -- durability
+
+    def begin_flush(self) -> FlushJob:
+        """What there is to sync now; run it in a thread, then `complete_flush`. One at a time."""
+        return self._flushes.begin()
+
+    def complete_flush(self, job: FlushJob) -> None:
+        """The job ran: `flushed_offset` moves."""
+        self._flushes.complete(job)
+
+    def fail_flush(self, problem: BaseException) -> None:
+        """The job failed: nothing is known about what it covered, so the log refuses writes from now on."""
+        self._flushes.fail(problem)
+
+    def flush(self) -> None:
+        """Flush here and now. OSError if that fails, and the log then refuses writes."""
+        job = self.begin_flush()
+        try:
+            job.run()
+        except OSError as problem:
+            self.fail_flush(problem)
+            raise
+        self.complete_flush(job)
+
+    # -- segments
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        roll(self._state, self.log_end_offset, now_ms)
+
+    def roll_if_due(self, now_ms: int) -> bool:
+        """Roll if the active segment is older than segment.ms although nothing comes in."""
+        is_due = is_roll_due(self._state, now_ms)
+        if is_due:
+            self.roll(now_ms)
+        return is_due
+
+    def segment_facts(self) -> list[SegmentFacts]:
+        """What retention plans from."""
+        return [
+            SegmentFacts(
+                base_offset=segment.base_offset,
+                next_offset=segment.next_offset,
+                size_bytes=segment.size_bytes,
+                max_timestamp_ms=segment.largest_timestamp[0],
+                modified_ms=segment.modified_ms,
+            )
+            for segment in self._state.segments
+        ]
+
+    def delete_segments(self, plan: RetentionPlan) -> DeletedSegments:
+        """Take segments out of the log. Their files are renamed now; `DeletedSegments.run` removes them later."""
+        self._reader.forget_positions()
+        return delete_segments(self._state, plan.base_offsets, plan.log_start_offset)
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Records before `offset` are gone for readers; their segments go with the next retention plan."""
+        state = self._state
+        if offset > state.log_start_offset:
+            state.log_start_offset = min(offset, self.log_end_offset)
+            state.leader_epochs.truncate_from_start(state.log_start_offset)
+            state.producers.forget_transactions_before(state.log_start_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut off everything from `offset` on (a follower whose leader has other records there)."""
+        self._reader.forget_positions()
+        truncate_to(self._state, offset)
+        self._flushes.cut(self.log_end_offset)
+
+    def truncate_fully(self, new_start: int) -> None:
+        """Throw everything away and begin at `new_start`."""
+        self._reader.forget_positions()
+        truncate_fully(self._state, new_start)
+        self._flushes.cut(new_start)
+
+    # -- the end
+
+    def close(self, clean: bool = True) -> None:
+        """Let go of all files. A clean close flushes and leaves nothing to be scanned; OSError if it cannot."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        state = self._state
+        try:
+            if clean and state.refusal is None:
+                state.segments.active.seal(state.config.segment_index_bytes)
+                write_snapshot(state, self.log_end_offset, sync=True)
+                self.flush()
+        finally:
+            self._reader.forget_positions()
+            for segment in state.segments:
+                segment.close()
+
+    def delete(self) -> None:
+        """Remove the log and its directory. The rename comes first, so that no half of a log is ever opened."""
+        self.close(clean=False)
+        state = self._state
+        doomed = f"{state.directory}.{uuid4().hex}-delete"
+        state.disk.rename(state.directory, doomed)
+        for entry in state.disk.list(doomed):
+            state.disk.remove(f"{doomed}/{entry.name}")
+        state.disk.remove_directory(doomed)

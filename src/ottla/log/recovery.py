@@ -1,0 +1,110 @@
+"""Brings the segments back to what can be trusted after the log was not closed properly (STO-9).
+
+Segments that end above the recovery point are scanned. A torn tail is cut. Damage with valid batches behind it is
+different: those batches were given to clients, perhaps acknowledged, so they stay at their offsets, and the damaged
+bytes move to `<base>.log.quarantine-<position>` for whoever wants to look at them. An offset that was handed out is
+never given to another record.
+
+Every step can be interrupted and repeated: the quarantine file is complete and durable before the rewritten segment
+takes the old one's place by a rename.
+"""
+
+from typing import Final
+
+from ottla.log.disk import Disk, File
+from ottla.log.index import NO_TIMESTAMP
+from ottla.log.names import CLEANED, LOG
+from ottla.log.scanning import Damage, Scan, scan
+from ottla.log.segment import Segment
+from ottla.log.state import logger
+
+_COPY_BYTES: Final = 1 << 20
+
+
+def recover_segment(
+    disk: Disk, directory: str, segment: Segment, *, upper_offset: int | None, keeps_tail: bool
+) -> Scan:
+    """Scan one segment and take the damage out. `keeps_tail`: damaged bytes at the end are worth keeping."""
+    found = scan(segment.file, segment.base_offset, upper_offset)
+    segment.next_offset = found.next_offset
+    if not found.damages:
+        return found
+    path = segment.path(LOG)
+    last = found.damages[-1]
+    is_torn_tail = last.next_offset == last.first_offset and last.end == found.size_bytes
+    if is_torn_tail and not keeps_tail:
+        logger.warning(
+            "%s: cut %d bytes of an unfinished write at %d; the log ends at offset %d",
+            path, last.end - last.position, last.position, last.first_offset,
+        )  # fmt: skip
+        segment.file.truncate(last.position)
+        segment.file.sync()
+        damages = found.damages[:-1]
+    else:
+        damages = found.damages
+    if damages:
+        _quarantine(disk, path, segment.file, damages)
+        _rewrite(disk, directory, path, segment, damages)
+    segment.size_bytes = disk.size(path)
+    return found
+
+
+def _quarantine(disk: Disk, path: str, file: File, damages: tuple[Damage, ...]) -> None:
+    for damage in damages:
+        kept = f"{path}.quarantine-{damage.position}"
+        logger.error(
+            "%s: %d damaged bytes at %d, offsets %d to %s are lost; the bytes are kept in %s",
+            path, damage.end - damage.position, damage.position, damage.first_offset,
+            damage.next_offset - 1 if damage.next_offset > damage.first_offset else "the segment's end", kept,
+        )  # fmt: skip
+        target = disk.open(kept, create=True)
+        target.truncate(0)
+        _copy(file, target, damage.position, damage.end)
+        target.sync()
+
+
+def _rewrite(disk: Disk, directory: str, path: str, segment: Segment, damages: tuple[Damage, ...]) -> None:
+    """Replace the segment's file by one without the damaged ranges."""
+    source = segment.file
+    cleaned = path + CLEANED
+    target = disk.open(cleaned, create=True)
+    target.truncate(0)
+    position = 0
+    for damage in damages:
+        _copy(source, target, position, damage.position)
+        position = damage.end
+    _copy(source, target, position, source.size)
+    target.sync()
+    disk.sync_directory(directory)
+    segment.close()
+    disk.rename(cleaned, path)
+    disk.sync_directory(directory)
+
+
+def _copy(source: File, target: File, position: int, end: int) -> None:
+    while position < end:
+        piece = source.read(position, min(_COPY_BYTES, end - position))
+        if not piece:
+            return
+        target.append([piece])
+        position += len(piece)
+
+
+def rebuild_indexes(segment: Segment, interval_bytes: int, max_index_bytes: int) -> None:
+    """Write both indexes anew from the batches, by the rule of the append path; sets what follows from them."""
+    segment.index.clear()
+    segment.time_index.clear()
+    largest, since_index_bytes = (NO_TIMESTAMP, segment.base_offset), 0
+    next_offset = segment.base_offset
+    for placed in segment.walk():
+        header = placed.header
+        if header.max_timestamp > largest[0]:
+            largest = (header.max_timestamp, header.last_offset)
+        if since_index_bytes > interval_bytes:
+            segment.add_index_entry(header.last_offset, placed.position, largest, max_index_bytes)
+            since_index_bytes = 0
+        since_index_bytes += header.size_bytes
+        next_offset = placed.next_offset
+    segment.largest_timestamp = largest
+    segment.since_index_bytes = since_index_bytes
+    segment.next_offset = max(segment.next_offset, next_offset)

@@ -1,0 +1,49 @@
+"""Begins a new active segment (STO-5).
+
+The roll is atomic in that each step leaves a directory that opens to the same batches: the indexes of the full segment
+are trimmed, the producer state at its end is written, then the new segment's files appear. Nothing here waits for the
+disk; the next flush makes all of it durable, and recovery trusts none of it before.
+"""
+
+from ottla.log.names import SNAPSHOT, file_name
+from ottla.log.producer_snapshot import render_snapshot
+from ottla.log.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.log.state import NO_LIMIT, LogState
+
+
+def roll(state: LogState, base_offset: int, now_ms: int) -> Segment:
+    """Close the active segment and begin one at `base_offset`. OSError leaves the old one active."""
+    full = state.segments.active
+    if not full.size_bytes and full.base_offset == base_offset:
+        return full
+    full.seal(state.config.segment_index_bytes)
+    write_snapshot(state, base_offset, sync=False)
+    fresh = Segment.create(state.disk, state.directory, base_offset, state.open_files, now_ms=now_ms)
+    full.modified_ms = now_ms
+    full.next_offset = base_offset
+    state.unsynced_names = True
+    state.segments.add(fresh)
+    return fresh
+
+
+def write_snapshot(state: LogState, offset: int, *, sync: bool) -> None:
+    """Write the producer state as it is before `offset`."""
+    path = f"{state.directory}/{file_name(offset, SNAPSHOT)}"
+    state.disk.write_atomically(path, render_snapshot(state.producers), sync=sync)
+
+
+def is_roll_due(state: LogState, now_ms: int) -> bool:
+    """Whether the active segment has reached its age by the wall clock, with nothing appended meanwhile."""
+    active = state.segments.active
+    last_timestamp = state.last_timestamp_before_roll(now_ms)
+    return bool(active.size_bytes) and last_timestamp != NO_LIMIT and now_ms > last_timestamp
+
+
+def must_roll(state: LogState, last_offset: int) -> bool:
+    """Whether the active segment can take no more, whatever the batch's size: full indexes, offsets too far."""
+    active, max_bytes = state.segments.active, state.config.segment_index_bytes
+    return (
+        last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        or active.index.is_full(max_bytes)
+        or active.time_index.is_full(max_bytes)
+    )

@@ -1,0 +1,99 @@
+"""What one log is at a moment: shared by the parts that append, read, flush, roll and cut it.
+
+Only one thread touches it, the event loop's. A flush in another thread works on a job of its own (flush.py).
+"""
+
+import logging
+from typing import Final
+from zlib import crc32
+
+from ottla.config import TopicConfig
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.disk import Disk
+from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.open_files import OpenFiles
+from ottla.log.producer_state import Producers
+from ottla.log.segments import Segments
+from ottla.log.validation import Limits
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT: Final = (1 << 63) - 1
+
+
+class LogState:
+    """The segments of a log and what is known about them."""
+
+    __slots__ = (
+        "appended_bytes",
+        "config",
+        "directory",
+        "disk",
+        "flushed_bytes",
+        "flushed_offset",
+        "leader_epochs",
+        "limits",
+        "log_start_offset",
+        "name",
+        "open_files",
+        "producers",
+        "refusal",
+        "segments",
+        "unsynced_names",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: TopicConfig,
+        open_files: OpenFiles,
+        segments: Segments,
+        leader_epochs: LeaderEpochs,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.name = directory.rstrip("/").rpartition("/")[2]
+        self.open_files = open_files
+        self.segments = segments
+        self.leader_epochs = leader_epochs
+        self.producers = Producers()
+        self.log_start_offset = segments[0].base_offset
+        self.refusal: KafkaError | None = None
+        self.flushed_offset = 0
+        self.appended_bytes = 0
+        self.flushed_bytes = 0
+        # Whether files were created or renamed since the directory was last made durable.
+        self.unsynced_names = False
+        self.configure(config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a changed configuration; it holds from the next append on."""
+        self.config = config
+        self.limits = Limits.of(config)
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.segments.active.next_offset
+
+    def refuse(self, reason: str) -> None:
+        """Accept no writes any more: what is on disk can no longer be known. Reads go on."""
+        if self.refusal is None:
+            logger.error("%s refuses writes until it is opened again: %s", self.name, reason)
+            self.refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} refuses writes: {reason}")
+
+    def roll_jitter_ms(self, base_offset: int) -> int:
+        """Spreads the rolls of many partitions; the same segment always gets the same jitter."""
+        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32(f"{self.name}/{base_offset}".encode()) % bound if bound > 0 else 0
+
+    def last_timestamp_before_roll(self, now_ms: int) -> int:
+        """The largest timestamp the active segment may still take before it is too old (segment.ms)."""
+        active = self.segments.active
+        if not active.size_bytes:
+            return NO_LIMIT
+        age_limit_ms = self.config.segment_ms - self.roll_jitter_ms(active.base_offset)
+        if active.first_timestamp >= 0:
+            return active.first_timestamp + age_limit_ms
+        # Records without timestamps: the wall clock counts.
+        return -2 if now_ms - active.created_ms > age_limit_ms else NO_LIMIT

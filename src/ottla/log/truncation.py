@@ -1,0 +1,63 @@
+"""Cuts a log's end off: a follower does so when its leader has other records there.
+
+Whole segments go first, the newest first, so that a crash in between leaves a shorter log and no gap. The recovery
+point on disk must not be above the cut: whoever calls writes that checkpoint before, because recovery takes offsets
+below the recovery point for acknowledged and keeps them out of use.
+"""
+
+from ottla.log.loading import load_producers
+from ottla.log.names import SEGMENT_KINDS
+from ottla.log.segment import Segment
+from ottla.log.state import LogState
+
+
+def truncate_to(state: LogState, offset: int) -> None:
+    """Keep only the batches that end before `offset`."""
+    if offset >= state.log_end_offset:
+        return
+    if offset <= state.segments[0].base_offset:
+        truncate_fully(state, offset)
+        return
+    while state.segments.active.base_offset >= offset:
+        _remove(state, state.segments.active)
+    active = state.segments.active
+    placed = active.find(offset)
+    if placed is not None:
+        active.truncate(placed.position, min(offset, placed.header.base_offset))
+    _settle(state)
+
+
+def truncate_fully(state: LogState, new_start: int) -> None:
+    """Throw all segments away and begin an empty one."""
+    while len(state.segments) > 1:
+        _remove(state, state.segments.active)
+    last = state.segments.active
+    _remove_files(state, last)
+    fresh = Segment.create(state.disk, state.directory, new_start, state.open_files, now_ms=last.created_ms)
+    state.segments.add(fresh)
+    state.segments.remove(last)
+    state.log_start_offset = new_start
+    _settle(state)
+
+
+def _remove(state: LogState, segment: Segment) -> None:
+    state.segments.remove(segment)
+    _remove_files(state, segment)
+
+
+def _remove_files(state: LogState, segment: Segment) -> None:
+    segment.close()
+    for kind in SEGMENT_KINDS:
+        if state.disk.exists(segment.path(kind)):
+            state.disk.remove(segment.path(kind))
+
+
+def _settle(state: LogState) -> None:
+    """Make producers and epochs agree with the shorter log."""
+    end = state.log_end_offset
+    state.log_start_offset = min(state.log_start_offset, end)
+    state.disk.sync_directory(state.directory)
+    state.unsynced_names = True
+    state.leader_epochs.truncate_from_end(end)
+    state.leader_epochs.write()
+    load_producers(state, end)

@@ -1,0 +1,196 @@
+"""What a client may append, and what the broker changes in it (PROTOCOL.md 5.1, 18 to 25).
+
+The hot path (append.py) lets an ordinary batch through by looking at its header. Whatever is not ordinary comes here:
+it is refused with the error that Kafka's clients expect, or it is changed the way the topic asks for (LogAppendTime,
+another compression, a wrong maxTimestamp). Only a topic that needs it has its records decoded: compacted ones, because
+every record must have a key, and those that compress anew.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from ottla.config import TopicConfig
+from ottla.errors import ErrorCode, KafkaError
+from ottla.records.batch import (
+    BATCH_OVERHEAD_BYTES,
+    CODEC_MASK,
+    CONTROL,
+    CRC_POSITION,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    BatchView,
+    CorruptRecord,
+    read_header,
+)
+from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Compression, compress, decompress
+
+NO_TIMESTAMP: Final = -1
+
+_SIZE: Final = Struct(">i")
+_SIZE_POSITION: Final = 8
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_MAX_TIMESTAMP_POSITION: Final = 35
+_LARGEST_CODEC: Final = int(Compression.ZSTD)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A topic's configuration as the append path needs it."""
+
+    max_message_bytes: int
+    segment_bytes: int
+    before_max_ms: int
+    after_max_ms: int
+    is_log_append_time: bool
+    is_compacted: bool
+    compression: Compression | None  # None: as the producer sent it
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> "Limits":
+        names = {"uncompressed": Compression.NONE} | {codec.name.lower(): codec for codec in Compression}
+        return cls(
+            max_message_bytes=config.max_message_bytes,
+            segment_bytes=config.segment_bytes,
+            before_max_ms=config.message_timestamp_before_max_ms,
+            after_max_ms=config.message_timestamp_after_max_ms,
+            is_log_append_time=config.message_timestamp_type == "LogAppendTime",
+            is_compacted=config.is_compacted,
+            compression=names.get(config.compression_type),
+        )
+
+    @property
+    def examines_all(self) -> bool:
+        """Whether no batch of this topic is ordinary."""
+        return self.is_log_append_time or self.is_compacted or self.compression is not None
+
+    @property
+    def largest_ordinary_bytes(self) -> int:
+        return 0 if self.examines_all else min(self.max_message_bytes, self.segment_bytes)
+
+
+def examine(records: memoryview, limits: Limits, now_ms: int) -> memoryview:
+    """The batch as it shall be stored, possibly changed in place; KafkaError if a client may not append it."""
+    batch = _one_batch(records)
+    _check_size(batch.size_bytes, limits)
+    if not batch.crc_is_valid():
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+    _check_fields(batch.header)
+    _check_timestamps(batch.header, limits, now_ms)
+    largest_timestamp = _check_records(batch, limits)
+    if limits.compression is not None and limits.compression != batch.compression:
+        records = _compressed_anew(batch, limits.compression)
+        _check_size(len(records), limits)
+    attributes = read_header(records).attributes
+    if limits.is_log_append_time:
+        _stamp(records, attributes | LOG_APPEND_TIME, now_ms)
+    elif largest_timestamp is not None and largest_timestamp != batch.max_timestamp:
+        _stamp(records, attributes, largest_timestamp)
+    return records
+
+
+def _one_batch(records: memoryview) -> BatchView:
+    try:
+        batch = BatchView(records)
+    except CorruptRecord as problem:
+        raise _invalid(str(problem)) from None
+    if batch.size_bytes != len(records):
+        raise _invalid("a produce request carries exactly one batch per partition")
+    return batch
+
+
+def _check_size(size_bytes: int, limits: Limits) -> None:
+    if size_bytes > limits.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size_bytes} bytes; max.message.bytes is {limits.max_message_bytes}",
+        )
+    if size_bytes > limits.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"the batch has {size_bytes} bytes; segment.bytes is {limits.segment_bytes}",
+        )
+
+
+def _check_fields(header: BatchHeader) -> None:
+    attributes = header.attributes
+    if header.magic != MAGIC:
+        raise _invalid(f"magic {header.magic} is not {MAGIC}")
+    if not header.last_offset_delta + 1 == header.records_count > 0:
+        raise _invalid(
+            f"{header.records_count} records do not fit the last offset delta {header.last_offset_delta}"
+        )
+    if attributes & (CONTROL | DELETE_HORIZON):
+        raise _invalid("a client may not write control batches or delete horizons")
+    if attributes & CODEC_MASK > _LARGEST_CODEC:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise _invalid("a batch with a producer id needs a sequence and an epoch")
+    if header.producer_id < 0 and attributes & TRANSACTIONAL:
+        raise _invalid("a transactional batch needs a producer id")
+
+
+def _check_timestamps(header: BatchHeader, limits: Limits, now_ms: int) -> None:
+    if limits.is_log_append_time:
+        return
+    if header.attributes & LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set LogAppendTime")
+    for timestamp in (header.base_timestamp, header.max_timestamp):
+        age_ms = now_ms - timestamp
+        if timestamp != NO_TIMESTAMP and (age_ms > limits.before_max_ms or -age_ms > limits.after_max_ms):
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {timestamp} lies outside message.timestamp.before.max.ms and"
+                f" message.timestamp.after.max.ms around {now_ms}",
+            )
+
+
+def _check_records(batch: BatchView, limits: Limits) -> int | None:
+    """Look at the records where that is needed; their largest timestamp if they were looked at."""
+    is_wrong = batch.max_timestamp < batch.base_timestamp and not limits.is_log_append_time
+    if not (limits.is_compacted or is_wrong):
+        return None
+    largest = NO_TIMESTAMP
+    try:
+        for record in batch.records():
+            if record.key is None and limits.is_compacted:
+                raise _invalid("a compacted topic takes no record without a key")
+            largest = max(largest, record.timestamp)
+    except CorruptRecord as problem:
+        raise _invalid(str(problem)) from None
+    return largest
+
+
+def _compressed_anew(batch: BatchView, codec: Compression) -> memoryview:
+    """The same records in another compression: their block is opened and closed, not rebuilt."""
+    view = batch.view()
+    try:
+        block = decompress(batch.compression, view[HEADER_BYTES:], DECOMPRESSED_LIMIT_BYTES)
+    except CorruptRecord as problem:
+        raise _invalid(str(problem)) from None
+    rebuilt = bytearray(view[:HEADER_BYTES])
+    rebuilt += compress(codec, block)
+    _SIZE.pack_into(rebuilt, _SIZE_POSITION, len(rebuilt) - BATCH_OVERHEAD_BYTES)
+    records = memoryview(rebuilt)
+    _stamp(records, batch.attributes & ~CODEC_MASK | codec, batch.max_timestamp)
+    return records
+
+
+def _stamp(records: memoryview, attributes: int, max_timestamp: int) -> None:
+    """Write attributes and maxTimestamp, and the checksum that then is right."""
+    _ATTRIBUTES.pack_into(records, CRC_START, attributes)
+    _MAX_TIMESTAMP.pack_into(records, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    _CRC.pack_into(records, CRC_POSITION, crc32c(records[CRC_START:]))
+
+
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, reason)
