@@ -1,0 +1,65 @@
+"""What every client test uses: the family connected to the broker, a fresh topic, a second pair of eyes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.brokers import BrokerProcess
+from tests.clients.catalogue import PROGRAMS, Family
+from tests.clients.families.confluent_family import ConfluentClient
+from tests.clients.model import Client
+from tests.compat.apache_kafka import CannotFetchError
+
+COUNTER = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _programs() -> Iterator[None]:
+    yield
+    PROGRAMS.close()
+
+
+@pytest.fixture
+def client(family: Family, broker: BrokerProcess) -> Iterator[Client]:
+    """The family under test, connected to the broker under test."""
+    connected = connect(family, broker.bootstrap)
+    yield connected
+    connected.close()
+
+
+def connect(family: Family, bootstrap: str) -> Client:
+    try:
+        return family.connect(bootstrap)
+    except CannotFetchError as reason:
+        pytest.skip(f"NO {family.name.upper()} TO TRY: {reason}")
+
+
+@pytest.fixture(scope="session")
+def reference(broker: BrokerProcess) -> Iterator[Client]:
+    """A client that is not under test: it makes topics and writes where the family cannot."""
+    client = ConfluentClient(broker.bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test has."""
+    return f"t{next(COUNTER)}-{request.function.__name__[:60]}"
+
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture
+def make_topic(reference: Client, topic_name: str) -> MakeTopic:
+    """Create this test's topic, with the partitions and configs given, and answer its name."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        named = {name.replace("_", "."): value for name, value in configs.items()}
+        reference.create_topic(topic_name, partitions, configs=named)
+        return topic_name
+
+    return make

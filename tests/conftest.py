@@ -1,0 +1,40 @@
+"""Brokers that live for a whole test session, and the choice between ours and the control.
+
+Every test that asks for `broker` runs against Ottla; under `make compat` it runs a second time against Apache
+Kafka, so that a test that asks for what Kafka itself does not do is found out. Both are slow to start and cheap to
+share: tests keep apart by the names of their topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.brokers import BrokerProcess, running, start_ottla
+from tests.compat.apache_kafka import CannotFetchError, start_apache_kafka
+
+TARGETS = ["ottla", pytest.param("apache", marks=pytest.mark.compat)]
+
+
+def start(target: str, data: Path, settings: dict[str, str] | None = None) -> BrokerProcess:
+    """A broker of the target's kind; skips the test, with the reason, where the control cannot be fetched."""
+    if target == "ottla":
+        return start_ottla(data, settings)
+    try:
+        return start_apache_kafka(data, settings)
+    except CannotFetchError as reason:
+        pytest.skip(f"NO APACHE KAFKA TO COMPARE WITH: {reason}")
+
+
+@pytest.fixture(scope="session", params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The broker under test, with its settings as they come."""
+    with running(start(target, tmp_path_factory.mktemp(target) / "data")) as process:
+        yield process
