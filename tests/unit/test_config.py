@@ -150,7 +150,7 @@ def test_a_topic_setting_outside_kafkas_bounds_is_refused(name: str, text: str) 
 def test_a_topics_crossed_compaction_lags_are_refused() -> None:
     overrides = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
     with pytest.raises(ConfigError, match=r"min.compaction.lag.ms \(10\) cannot exceed"):
-        TopicConfig.resolve(BrokerConfig(), overrides)
+        TopicConfig.resolve(BrokerConfig(), overrides).refuse_contradictions()
 
 
 def test_properties_files_have_comments_continuations_and_escapes() -> None:

@@ -422,14 +422,14 @@ class BrokerConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """A configuration from named texts; ConfigError, in one sentence, if it cannot be used."""
-        return cls().overridden(properties)
+        config = cls().overridden(properties)
+        config.refuse_contradictions()
+        return config
 
     def overridden(self, properties: Mapping[str, str]) -> Self:
-        """The same configuration with some settings replaced."""
+        """The same configuration with some settings replaced; each is checked by itself."""
         values = parse_values(type(self), properties)
-        changed = replace(self, **values, given=self.given | properties.keys())
-        changed._refuse_contradictions()
-        return changed
+        return replace(self, **values, given=self.given | properties.keys())
 
     @property
     def listener(self) -> Listener:
@@ -448,7 +448,8 @@ class BrokerConfig:
         """The one directory that holds all logs."""
         return self.log_dir if self.log_dirs is None else self.log_dirs
 
-    def _refuse_contradictions(self) -> None:
+    def refuse_contradictions(self) -> None:
+        """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
         _ = self.listener
         if self.advertised_listener.host in ("0.0.0.0", "::"):
             raise ConfigError(

@@ -99,11 +99,13 @@ class TopicConfig:
             for declared in settings_of(TopicConfig)
             if declared.name not in overrides
         }
-        resolved = cls(**values, **parse_values(cls, overrides))
-        low, high = resolved.min_compaction_lag_ms, resolved.max_compaction_lag_ms
+        return cls(**values, **parse_values(cls, overrides))
+
+    def refuse_contradictions(self) -> None:
+        """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
+        low, high = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if low > high:
             raise ConfigError(f"min.compaction.lag.ms ({low}) cannot exceed max.compaction.lag.ms ({high}).")
-        return resolved
 
     @property
     def is_compacted(self) -> bool:

@@ -1,0 +1,125 @@
+"""Where a setting's value comes from: the order of precedence, and the entries that DescribeConfigs shows.
+
+1 the topic's own                 (AlterConfigs on the topic)
+2 this broker's, changed at run time
+3 the default of all brokers, changed at run time
+4 this broker's, from its file, environment or command line
+5 the default
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from ottla.config import BrokerConfig, Setting, TopicConfig, settings_of
+from ottla.config.setting import settings_by_name
+from ottla.controller.image import ClusterImage, ResourceType
+
+
+class ConfigSource(IntEnum):
+    """Kafka's numbers."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class ConfigSynonym(NamedTuple):
+    """One place that gives a setting a value."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """A setting with its value in force; the synonyms are all places that give one, the decisive first."""
+
+    setting: Setting
+    value: str | None
+    source: ConfigSource
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+class BrokerSettings:
+    """The settings of one broker in one image: what it was started with, under what was changed since."""
+
+    def __init__(self, image: ClusterImage, node_id: int, started_with: BrokerConfig) -> None:
+        self._own = image.config_of(ResourceType.BROKER, str(node_id))
+        self._default = image.config_of(ResourceType.BROKER, "")
+        self._started_with = started_with
+
+    @cached_property
+    def in_force(self) -> BrokerConfig:
+        """The broker's configuration now."""
+        changed = _known(BrokerConfig, {**self._default, **self._own})
+        return self._started_with.overridden(changed) if changed else self._started_with
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The settings in force of a topic with these of its own."""
+        return TopicConfig.resolve(self.in_force, _known(TopicConfig, overrides))
+
+    def check_broker_changes(self, changes: Mapping[str, str]) -> None:
+        """ConfigError if a broker could not work with these changes."""
+        self._started_with.overridden(changes).refuse_contradictions()
+
+    def check_topic_overrides(self, overrides: Mapping[str, str]) -> None:
+        """ConfigError if a topic could not work with these settings of its own."""
+        TopicConfig.resolve(self.in_force, overrides).refuse_contradictions()
+
+    def broker_entries(self) -> Iterator[ConfigEntry]:
+        """Every setting of the broker."""
+        for setting in settings_of(BrokerConfig):
+            synonyms = tuple(self._synonyms((setting.name,)))
+            value = setting.render(getattr(self.in_force, setting.attribute))
+            yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
+
+    def default_entries(self) -> Iterator[ConfigEntry]:
+        """What was changed at run time for all brokers."""
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        for setting in settings_of(BrokerConfig):
+            if setting.name in self._default:
+                text = self._default[setting.name]
+                yield ConfigEntry(setting, text, source, (ConfigSynonym(setting.name, text, source),))
+
+    def topic_entries(self, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+        """Every setting of a topic."""
+        resolved = self.topic_config(overrides)
+        for setting in settings_of(TopicConfig):
+            synonyms = tuple(self._synonyms(setting.synonyms))
+            if setting.name in overrides:
+                own = ConfigSynonym(setting.name, overrides[setting.name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
+                synonyms = (own, *synonyms)
+            value = setting.render(getattr(resolved, setting.attribute))
+            yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
+
+    def _synonyms(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+        for name in names:
+            if name in self._own:
+                yield ConfigSynonym(name, self._own[name], ConfigSource.DYNAMIC_BROKER_CONFIG)
+        for name in names:
+            if name in self._default:
+                yield ConfigSynonym(name, self._default[name], ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        settings = [settings_by_name(BrokerConfig)[name] for name in names]
+        for setting in settings:
+            value = getattr(self._started_with, setting.attribute)
+            text = setting.render(value)
+            if text is not None and (setting.name in self._started_with.given or value != setting.default):
+                yield ConfigSynonym(setting.name, text, ConfigSource.STATIC_BROKER_CONFIG)
+        for setting in settings:
+            text = setting.render(setting.default)
+            if text is not None:
+                yield ConfigSynonym(setting.name, text, ConfigSource.DEFAULT_CONFIG)
+
+
+def _known(cls: type, stored: Mapping[str, str]) -> dict[str, str]:
+    """What this version knows of settings in the log: a newer one may have written others, and must not stop us."""
+    names = settings_by_name(cls)
+    return {name: text for name, text in stored.items() if name in names}
+
+
+def _decisive(synonyms: tuple[ConfigSynonym, ...]) -> ConfigSource:
+    return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG

@@ -1,0 +1,233 @@
+"""Changing settings of topics and brokers.
+
+AlterConfigs, versions 0 to 2 (KIP-133): what a request does not name goes back to its default.
+IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from lists.
+A change is judged as a whole: the settings that would result must be usable together.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ottla.config import BrokerConfig, ConfigError, ConfigType, Setting, TopicConfig
+from ottla.config.setting import settings_by_name
+from ottla.controller.config_sources import BrokerSettings
+from ottla.controller.decision import Decision, repeated
+from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
+from ottla.controller.records import ConfigRecord
+from ottla.controller.topic_names import check_topic_name
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs can do to a setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class _Outcome(NamedTuple):
+    resource: ConfigResource
+    error_code: ErrorCode
+    error_message: str | None
+
+
+def alter_configs(image: ClusterImage, request: AlterConfigsRequest, settings: BrokerSettings) -> Decision:
+    """Replace all settings of each resource."""
+    alteration = _Alteration(image, settings)
+    wanted = {ConfigResource(item.resource_type, item.resource_name): item for item in request.resources}
+    outcomes = alteration.carry_out(
+        wanted,
+        _resources_twice(request.resources),
+        lambda resource, item: _replacement(item),
+    )
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=outcome.error_code,
+            error_message=outcome.error_message,
+            resource_type=outcome.resource.type,
+            resource_name=outcome.resource.name,
+        )
+        for outcome in outcomes
+    ]
+    records = [] if request.validate_only else alteration.records
+    return Decision(records, AlterConfigsResponse(responses=responses))
+
+
+def incremental_alter_configs(
+    image: ClusterImage, request: IncrementalAlterConfigsRequest, settings: BrokerSettings
+) -> Decision:
+    """Change the named settings of each resource."""
+    alteration = _Alteration(image, settings)
+    wanted = {ConfigResource(item.resource_type, item.resource_name): item for item in request.resources}
+    outcomes = alteration.carry_out(wanted, _resources_twice(request.resources), alteration.increments)
+    responses = [
+        IncrementalAlterConfigsResourceResponse(
+            error_code=outcome.error_code,
+            error_message=outcome.error_message,
+            resource_type=outcome.resource.type,
+            resource_name=outcome.resource.name,
+        )
+        for outcome in outcomes
+    ]
+    records = [] if request.validate_only else alteration.records
+    return Decision(records, IncrementalAlterConfigsResponse(responses=responses))
+
+
+def check_config_resource(image: ClusterImage, resource: ConfigResource) -> None:
+    """Raise KafkaError unless the resource exists and can have settings here."""
+    if resource.type == ResourceType.TOPIC:
+        check_topic_name(resource.name)
+        if resource.name not in image.topics_by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{resource.name}'.")
+    elif resource.type == ResourceType.BROKER:
+        if resource.name and not (resource.name.isascii() and resource.name.isdigit()):
+            raise _invalid(
+                f"A broker is named by its node id, or by nothing for all; not by '{resource.name}'."
+            )
+        if resource.name and resource.name not in map(str, image.brokers):
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {resource.name}.")
+    elif resource.type == ResourceType.BROKER_LOGGER:
+        raise _invalid("Log levels cannot be seen or changed over the protocol on this broker.")
+    else:
+        raise _invalid(f"This broker has no settings for resources of type {resource.type}.")
+
+
+class _Alteration:
+    """The changes that one request makes."""
+
+    def __init__(self, image: ClusterImage, settings: BrokerSettings) -> None:
+        self.records: list[Any] = []
+        self._image = image
+        self._settings = settings
+
+    def carry_out(
+        self,
+        wanted: Mapping[ConfigResource, Any],
+        twice: set[ConfigResource],
+        values_of: Callable[[ConfigResource, Any], dict[str, str]],
+    ) -> list[_Outcome]:
+        """Decide on each resource by itself."""
+        outcomes = []
+        for resource, item in wanted.items():
+            try:
+                if resource in twice:
+                    raise _invalid("The resource stands more than once in the request.")
+                check_config_resource(self._image, resource)
+                self._alter(resource, values_of(resource, item), {config.name for config in item.configs})
+                outcomes.append(_Outcome(resource, ErrorCode.NONE, None))
+            except KafkaError as error:
+                outcomes.append(_Outcome(resource, error.code, error.message))
+            except ConfigError as error:
+                outcomes.append(_Outcome(resource, ErrorCode.INVALID_CONFIG, str(error)))
+        return outcomes
+
+    def increments(self, resource: ConfigResource, item: IncrementalAlterConfigsResource) -> dict[str, str]:
+        """The settings of a resource after set, delete, append and subtract."""
+        _refuse_repeated(item.configs)
+        values = dict(self._image.config_of(*resource))
+        for config in item.configs:
+            if config.config_operation == ConfigOperation.DELETE:
+                values.pop(config.name, None)
+            elif config.value is None:
+                raise _invalid(f"{config.name} needs a value.")
+            elif config.config_operation == ConfigOperation.SET:
+                values[config.name] = config.value
+            else:
+                values[config.name] = self._changed_list(resource, config, values.get(config.name))
+        return values
+
+    def _changed_list(
+        self, resource: ConfigResource, config: IncrementalAlterableConfig, current: str | None
+    ) -> str:
+        setting = _settings(resource).get(config.name)
+        if config.config_operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            raise _invalid(f"{config.config_operation} is not an operation on settings.")
+        if setting is None or setting.type is not ConfigType.LIST:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{config.name} is not a list: nothing can be added or taken away."
+            )
+        items = _items(current if current is not None else self._inherited(resource, setting))
+        operands = _items(config.value or "")
+        if config.config_operation == ConfigOperation.APPEND:
+            return ",".join(dict.fromkeys((*items, *operands)))
+        return ",".join(item for item in items if item not in operands)
+
+    def _inherited(self, resource: ConfigResource, setting: Setting) -> str:
+        if resource.type == ResourceType.TOPIC:
+            value = getattr(self._settings.topic_config({}), setting.attribute)
+        else:
+            value = getattr(self._settings.in_force, setting.attribute)
+        return setting.render(value) or ""
+
+    def _alter(self, resource: ConfigResource, values: dict[str, str], named: set[str]) -> None:
+        if resource.type == ResourceType.BROKER:
+            _refuse_static(named)
+            self._settings.check_broker_changes(values)
+        else:
+            self._settings.check_topic_overrides(values)
+        current = self._image.config_of(*resource)
+        for name in sorted(current.keys() | values.keys()):
+            if values.get(name) != current.get(name):
+                self.records.append(
+                    ConfigRecord(
+                        resource_type=resource.type,
+                        resource_name=resource.name,
+                        name=name,
+                        value=values.get(name),
+                    )
+                )
+
+
+def _replacement(item: AlterConfigsResource) -> dict[str, str]:
+    _refuse_repeated(item.configs)
+    values = {}
+    for config in item.configs:
+        if config.value is None:
+            raise _invalid(f"{config.name} needs a value.")
+        values[config.name] = config.value
+    return values
+
+
+def _refuse_repeated(configs: Iterable[Any]) -> None:
+    twice = repeated(config.name for config in configs)
+    if twice:
+        raise _invalid(f"{min(twice)} stands more than once in the request.")
+
+
+def _refuse_static(named: set[str]) -> None:
+    known = settings_by_name(BrokerConfig)
+    static = sorted(name for name in named if name in known and not known[name].dynamic)
+    if static:
+        raise _invalid(
+            f"{', '.join(static)} cannot change while the broker runs: set it and start the broker anew."
+        )
+
+
+def _resources_twice(resources: Iterable[Any]) -> set[ConfigResource]:
+    return repeated(ConfigResource(item.resource_type, item.resource_name) for item in resources)
+
+
+def _settings(resource: ConfigResource) -> Mapping[str, Setting]:
+    return settings_by_name(TopicConfig if resource.type == ResourceType.TOPIC else BrokerConfig)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _invalid(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)

@@ -1,0 +1,142 @@
+"""The cluster as of one offset of the metadata log: immutable, so that whoever holds an image sees one moment.
+
+Images share what did not change: a topic that no record touched is the same object in both. `controller/delta.py`
+makes the next image from records; nothing else does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+from uuid import UUID
+
+NO_LEADER: Final = -1
+
+# Topics that brokers keep for themselves; clients may read them but a misspelt name must never create one.
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class ResourceType(IntEnum):
+    """What a configuration can belong to, by Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """Something with a configuration of its own; the broker "" is the default of all brokers."""
+
+    type: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker can be reached."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A registered broker. Its epoch is the offset of its registration, so a newer one is always higher."""
+
+    node_id: int
+    epoch: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    is_fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+    def endpoint(self, listener_name: str) -> Endpoint | None:
+        """Where clients of the named listener reach this broker."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """Who holds a partition and who leads it. The leader epoch rises with each leader, and never falls."""
+
+    index: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic: its id is new whenever a topic of the same name is created anew. Partition i stands at place i."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionImage, ...] = ()
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether brokers keep it for themselves."""
+        return self.name in INTERNAL_TOPICS
+
+    def partition(self, index: int) -> PartitionImage | None:
+        """The partition with this index, if there is one."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """Everything the metadata log says, up to `last_offset`."""
+
+    cluster_id: str
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, TopicImage] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+    last_offset: int = -1
+    last_epoch: int = 0
+
+    def config_of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """The settings that were given to a resource itself; nothing about its defaults."""
+        return self.configs.get(ConfigResource(resource_type, name), {})
+
+    @property
+    def live_brokers(self) -> list[BrokerImage]:
+        """The brokers that may serve clients, in the order of their ids."""
+        return [broker for _, broker in sorted(self.brokers.items()) if not broker.is_fenced]
+
+    @property
+    def partition_count(self) -> int:
+        """All partitions of all topics."""
+        return sum(len(topic.partitions) for topic in self.topics_by_name.values())
+
+
+class TopicChanges(NamedTuple):
+    """What happened to topics between two images. A topic deleted and created anew is in both lists."""
+
+    removed: list[TopicImage]
+    changed: list[TopicImage]  # new ones, and those with other partitions
+
+
+def topic_changes(before: ClusterImage, after: ClusterImage) -> TopicChanges:
+    """The topics that one image has and the other has not, or has differently; quick where images share topics."""
+    if before.topics_by_id is after.topics_by_id:
+        return TopicChanges([], [])
+    removed = [topic for topic_id, topic in before.topics_by_id.items() if topic_id not in after.topics_by_id]
+    changed = [
+        topic
+        for topic_id, topic in after.topics_by_id.items()
+        if before.topics_by_id.get(topic_id) is not topic
+    ]
+    return TopicChanges(removed, changed)

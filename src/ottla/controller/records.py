@@ -1,0 +1,230 @@
+"""The records of the metadata log, in Kafka's own format, so that Kafka's tools read our log (CTL-4).
+
+A record's value is a frame version (1), the record type and the type's version, each an unsigned varint, and then the
+type's body. Each declaration names the versions of its type that can be read; `_WRITTEN_VERSIONS` the one that is
+written. A type that this version does not know is refused: to pass over it could mean to undo what a newer one decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Any, Final
+
+from ottla.protocol.codec import (
+    ZERO_UUID,
+    Boolean,
+    DecodeError,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    UInt16,
+    Uuid,
+    codec,
+    declaration_of,
+    record,
+    since,
+    struct,
+    tag,
+)
+
+FRAME_VERSION: Final = 1
+
+# The level of metadata that these records make up: Kafka 3.6-IV2, the last one whose partition records carry no ids of
+# log directories. We have one log directory and no use for them; Kafka 4's tools read every level from 3.3 on.
+METADATA_VERSION_FEATURE: Final = "metadata.version"
+METADATA_VERSION_LEVEL: Final = 14
+
+NO_LEADER_CHANGE: Final = -2
+
+
+@struct
+class BrokerEndpoint:
+    name: String = ""
+    host: String = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+@struct
+class BrokerFeature:
+    name: String = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+@record(key=0, versions=(0, 4), flexible=0)
+class RegisterBrokerRecord:
+    broker_id: Int32 = 0
+    is_migrating_zk_broker: Annotated[Boolean, since(2)] = False
+    incarnation_id: Uuid = ZERO_UUID
+    broker_epoch: Int64 = 0
+    end_points: list[BrokerEndpoint] = field(default_factory=list)
+    features: list[BrokerFeature] = field(default_factory=list)
+    rack: String | None = ""
+    fenced: Boolean = True
+    in_controlled_shutdown: Annotated[Boolean, since(1)] = False
+    log_dirs: Annotated[list[Uuid], tag(0, since=3)] = field(default_factory=list)
+    cordoned_log_dirs: Annotated[list[Uuid] | None, tag(1, since=4)] = None
+
+
+@record(key=1, versions=(0, 0), flexible=0)
+class UnregisterBrokerRecord:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = 0
+
+
+@record(key=2, versions=(0, 0), flexible=0)
+class TopicRecord:
+    name: String = ""
+    topic_id: Uuid = ZERO_UUID
+
+
+@record(key=3, versions=(0, 2), flexible=0)
+class PartitionRecord:
+    partition_id: Int32 = -1
+    topic_id: Uuid = ZERO_UUID
+    replicas: list[Int32] = field(default_factory=list)
+    isr: list[Int32] = field(default_factory=list)
+    removing_replicas: list[Int32] = field(default_factory=list)
+    adding_replicas: list[Int32] = field(default_factory=list)
+    leader: Int32 = -1
+    leader_recovery_state: Annotated[Int8, tag(0, since=0)] = 0
+    leader_epoch: Int32 = -1
+    partition_epoch: Int32 = -1
+    directories: Annotated[list[Uuid], since(1)] = field(default_factory=list)
+    eligible_leader_replicas: Annotated[list[Int32] | None, tag(1, since=2)] = None
+    last_known_elr: Annotated[list[Int32] | None, tag(2, since=2)] = None
+
+
+@record(key=4, versions=(0, 0), flexible=0)
+class ConfigRecord:
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    name: String = ""
+    value: String | None = ""
+
+
+@record(key=5, versions=(0, 2), flexible=0)
+class PartitionChangeRecord:
+    """What is None, or a leader of -2, did not change. Naming a leader, even the same, raises the leader epoch."""
+
+    partition_id: Int32 = -1
+    topic_id: Uuid = ZERO_UUID
+    isr: Annotated[list[Int32] | None, tag(0, since=0)] = None
+    leader: Annotated[Int32, tag(1, since=0)] = NO_LEADER_CHANGE
+    replicas: Annotated[list[Int32] | None, tag(2, since=0)] = None
+    removing_replicas: Annotated[list[Int32] | None, tag(3, since=0)] = None
+    adding_replicas: Annotated[list[Int32] | None, tag(4, since=0)] = None
+    leader_recovery_state: Annotated[Int8, tag(5, since=0)] = -1
+    directories: Annotated[list[Uuid] | None, tag(8, since=1)] = None
+    eligible_leader_replicas: Annotated[list[Int32] | None, tag(6, since=2)] = None
+    last_known_elr: Annotated[list[Int32] | None, tag(7, since=2)] = None
+
+
+@record(key=7, versions=(0, 0), flexible=0)
+class FenceBrokerRecord:
+    id: Int32 = 0
+    epoch: Int64 = 0
+
+
+@record(key=8, versions=(0, 0), flexible=0)
+class UnfenceBrokerRecord:
+    id: Int32 = 0
+    epoch: Int64 = 0
+
+
+@record(key=9, versions=(0, 0), flexible=0)
+class RemoveTopicRecord:
+    topic_id: Uuid = ZERO_UUID
+
+
+@record(key=12, versions=(0, 0), flexible=0)
+class FeatureLevelRecord:
+    name: String = ""
+    feature_level: Int16 = 0
+
+
+@record(key=15, versions=(0, 0), flexible=0)
+class ProducerIdsRecord:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    next_producer_id: Int64 = 0
+
+
+@record(key=17, versions=(0, 3), flexible=0)
+class BrokerRegistrationChangeRecord:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = 0
+    fenced: Annotated[Int8, tag(0, since=0)] = 0
+    in_controlled_shutdown: Annotated[Int8, tag(1, since=1)] = 0
+    log_dirs: Annotated[list[Uuid], tag(2, since=2)] = field(default_factory=list)
+    cordoned_log_dirs: Annotated[list[Uuid] | None, tag(3, since=3)] = None
+
+
+@record(key=20, versions=(0, 0), flexible=0)
+class NoOpRecord:
+    pass
+
+
+RECORD_TYPES: Final[dict[int, type[Any]]] = {
+    declaration_of(cls).key: cls
+    for cls in (
+        RegisterBrokerRecord,
+        UnregisterBrokerRecord,
+        TopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        PartitionChangeRecord,
+        FenceBrokerRecord,
+        UnfenceBrokerRecord,
+        RemoveTopicRecord,
+        FeatureLevelRecord,
+        ProducerIdsRecord,
+        BrokerRegistrationChangeRecord,
+        NoOpRecord,
+    )
+}
+_WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {RegisterBrokerRecord: 1, BrokerRegistrationChangeRecord: 1}
+
+
+def encode_record(value: Any) -> bytes:
+    """The value of a metadata record in the log."""
+    version = _WRITTEN_VERSIONS.get(type(value), 0)
+    out = bytearray((FRAME_VERSION, declaration_of(type(value)).key, version))
+    codec(type(value), version).write(value, out)
+    return bytes(out)
+
+
+def decode_record(value: bytes | bytearray | memoryview) -> Any:
+    """The record that a value of the metadata log holds; DecodeError if it holds none."""
+    view = memoryview(value)
+    frame_version, position = _read_varint(view, 0)
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"a metadata record has the frame version {frame_version}, not {FRAME_VERSION}")
+    key, position = _read_varint(view, position)
+    version, position = _read_varint(view, position)
+    cls = RECORD_TYPES.get(key)
+    if cls is None:
+        raise DecodeError(f"a metadata record has the type {key}, which this version does not know")
+    first, last = declaration_of(cls).versions
+    if not first <= version <= last:
+        raise DecodeError(f"{cls.__name__} has the versions {first} to {last}, not {version}")
+    decoded, end = codec(cls, version).read(view, position)
+    if end != len(view):
+        raise DecodeError(f"{len(view) - end} bytes follow a {cls.__name__}")
+    return decoded
+
+
+def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(view) or shift > 28:
+            raise DecodeError("a metadata record ends within its header")
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
