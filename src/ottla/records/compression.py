@@ -143,7 +143,7 @@ def _lz4_compress(data: Readable, level: int) -> bytes:
     from cramjam import lz4
 
     compressor = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    compressor.compress(data)
+    compressor.compress(bytes(data))  # the one function of cramjam that takes nothing else
     return bytes(compressor.finish())
 
 

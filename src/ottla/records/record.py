@@ -127,6 +127,8 @@ def _read_bytes(block: bytes, position: int, size: int) -> tuple[bytes | None, i
 
 def _read_headers(block: bytes, position: int, size: int) -> tuple[tuple[Header, ...], int]:
     count, position = read_varint(block, position)
+    if position > size:
+        raise CorruptRecord(f"the records block ends inside a record, at byte {size}")
     # A header has two bytes at least, so this many cannot be: nothing is made for a number that was made up.
     if not 0 <= count << 1 <= size - position:
         raise CorruptRecord(f"{count} headers do not fit into {size - position} bytes")
