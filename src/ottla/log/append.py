@@ -209,7 +209,7 @@ class Run:
     def _commit(self) -> None:
         state = self._state
         active = state.segments.active
-        state.appended_bytes += self._size_bytes - active.size_bytes
+        state.appended(self._size_bytes - active.size_bytes, self._now_ms)
         if self._leader_epoch > state.leader_epochs.latest:
             begin_epoch(state, self._leader_epoch, active.next_offset)
         active.since_index_bytes = self._since_index_bytes

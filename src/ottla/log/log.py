@@ -31,13 +31,16 @@ from ottla.log.truncation import truncate_fully, truncate_to
 class Log:
     """One partition's batches, oldest segment first. Made by `Log.open`."""
 
-    __slots__ = ("_flushes", "_reader", "_state", "is_closed")
+    __slots__ = ("_deleted", "_flushes", "_reader", "_state", "is_closed", "is_deleted", "was_closed_cleanly")
 
     def __init__(self, state: LogState) -> None:
         self._state = state
         self._reader = Reader(state)
         self._flushes = Flushes(state)
+        self._deleted: list[tuple[int, DeletedSegments]] = []
         self.is_closed = False
+        self.is_deleted = False
+        self.was_closed_cleanly = False
 
     @classmethod
     def open(
@@ -86,7 +89,7 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._state.segments)
+        return self._state.segments.size_bytes
 
     @property
     def segments(self) -> Segments:
@@ -101,7 +104,7 @@ class Log:
         return self._state.producers
 
     @property
-    def last_stable_offset_bound(self) -> int | None:
+    def first_unstable_offset(self) -> int | None:
         """Where the oldest open transaction begins: a read-committed reader stops there. None without one."""
         return self._state.producers.first_unstable_offset
 
@@ -117,6 +120,11 @@ class Log:
     @property
     def unflushed_messages(self) -> int:
         return self.log_end_offset - self._state.flushed_offset
+
+    @property
+    def last_flush_ms(self) -> int:
+        """Since when something waits to be flushed: the time of the first append after the last flush began."""
+        return self._state.unflushed_since_ms
 
     @property
     def write_refusal(self) -> KafkaError | None:
@@ -142,7 +150,7 @@ class Log:
         """Append a batch of the broker's own, control batches too: numbered, but not judged as a client's."""
         return append_batch(self._state, batch, leader_epoch, now_ms)
 
-    def append_replicated(self, records: memoryview, *, now_ms: int = 0) -> None:
+    def append_replicated(self, records: memoryview, now_ms: int) -> None:
         """Append batches as a leader numbered them. KafkaError if they are damaged or do not go on where we are."""
         append_replicated(self._state, records, now_ms)
 
@@ -214,10 +222,16 @@ class Log:
             for segment in self._state.segments
         ]
 
-    def delete_segments(self, plan: RetentionPlan) -> DeletedSegments:
-        """Take segments out of the log. Their files are renamed now; `DeletedSegments.run` removes them later."""
+    def delete_segments(self, plan: RetentionPlan, now_ms: int) -> None:
+        """Take segments out of the log. Their files are renamed now and removed by `remove_deleted` later."""
         self._reader.forget_positions()
-        return delete_segments(self._state, plan.base_offsets, plan.log_start_offset)
+        deleted = delete_segments(self._state, plan.segments, plan.log_start_offset)
+        self._deleted.append((now_ms + self.config.file_delete_delay_ms, deleted))
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Remove the files that left the log file.delete.delay.ms ago."""
+        while self._deleted and self._deleted[0][0] <= now_ms:
+            self._deleted.pop(0)[1].run()
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Records before `offset` are gone for readers; their segments go with the next retention plan."""
@@ -252,6 +266,7 @@ class Log:
                 state.segments.active.seal(state.config.segment_index_bytes)
                 write_snapshot(state, self.log_end_offset, sync=True)
                 self.flush()
+                self.was_closed_cleanly = True
         finally:
             self._reader.forget_positions()
             for segment in state.segments:
@@ -260,6 +275,7 @@ class Log:
     def delete(self) -> None:
         """Remove the log and its directory. The rename comes first, so that no half of a log is ever opened."""
         self.close(clean=False)
+        self.is_deleted = True
         state = self._state
         doomed = f"{state.directory}.{uuid4().hex}-delete"
         state.disk.rename(state.directory, doomed)

@@ -135,8 +135,9 @@ class Producers:
         ]
         return min(open_offsets, default=None)
 
-    def expire(self, before_ms: int) -> int:
-        """Forget producers silent since before `before_ms` and outside a transaction; how many."""
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for so long and are outside a transaction; how many."""
+        before_ms = now_ms - expiration_ms
         silent = [
             producer_id
             for producer_id, entry in self._entries.items()

@@ -58,7 +58,7 @@ def _write(state: LogState, batch: BatchView, now_ms: int) -> None:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"{state.name} could not be written: {problem.strerror}"
         ) from problem
-    _commit(state, batch)
+    _commit(state, batch, now_ms)
 
 
 def _roll_for(state: LogState, batch: BatchView, now_ms: int) -> None:
@@ -72,7 +72,7 @@ def _roll_for(state: LogState, batch: BatchView, now_ms: int) -> None:
         roll(state, batch.base_offset if is_far else state.log_end_offset, now_ms)
 
 
-def _commit(state: LogState, batch: BatchView) -> None:
+def _commit(state: LogState, batch: BatchView, now_ms: int) -> None:
     active = state.segments.active
     if batch.partition_leader_epoch > state.leader_epochs.latest:
         begin_epoch(state, batch.partition_leader_epoch, batch.base_offset)
@@ -86,7 +86,7 @@ def _commit(state: LogState, batch: BatchView) -> None:
     active.since_index_bytes += batch.size_bytes
     active.size_bytes += batch.size_bytes
     active.next_offset = batch.next_offset
-    state.appended_bytes += batch.size_bytes
+    state.appended(batch.size_bytes, now_ms)
     if batch.producer_id >= 0:
         staged = Staged(state.producers)
         stage_batch(staged, batch.header, batch)

@@ -57,16 +57,16 @@ class RetentionPlan:
     roll_active: bool
 
     @property
-    def base_offsets(self) -> tuple[int, ...]:
+    def segments(self) -> tuple[int, ...]:
         return tuple(deletion.base_offset for deletion in self.deletions)
 
 
 def plan_retention(
     segments: Sequence[SegmentFacts],
     config: TopicConfig,
-    *,
     log_start_offset: int,
     now_ms: int,
+    *,
     deletable_up_to: int | None = None,
 ) -> RetentionPlan:
     """The segments to delete now. `deletable_up_to` is the high watermark: nothing above it ever goes."""

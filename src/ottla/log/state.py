@@ -39,6 +39,7 @@ class LogState:
         "producers",
         "refusal",
         "segments",
+        "unflushed_since_ms",
         "unsynced_names",
     )
 
@@ -63,6 +64,7 @@ class LogState:
         self.flushed_offset = 0
         self.appended_bytes = 0
         self.flushed_bytes = 0
+        self.unflushed_since_ms = 0
         # Whether files were created or renamed since the directory was last made durable.
         self.unsynced_names = False
         self.configure(config)
@@ -75,6 +77,12 @@ class LogState:
     @property
     def log_end_offset(self) -> int:
         return self.segments.active.next_offset
+
+    def appended(self, size_bytes: int, now_ms: int) -> None:
+        """So many bytes were written."""
+        if self.appended_bytes == self.flushed_bytes:
+            self.unflushed_since_ms = now_ms
+        self.appended_bytes += size_bytes
 
     def refuse(self, reason: str) -> None:
         """Accept no writes any more: what is on disk can no longer be known. Reads go on."""

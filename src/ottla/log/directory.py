@@ -1,0 +1,213 @@
+"""The root of the data directory: one lock, one identity, the checkpoints of all logs, the mark of a clean stop.
+
+    .lock                              held while a process uses the directory; holds its pid
+    meta.properties                    which cluster and node these files belong to
+    *-offset-checkpoint                recovery points, log start offsets, high watermarks, cleaner offsets
+    .kafka_cleanshutdown               there only while no process is running that could leave something behind
+    <topic>-<partition>/               a log; with -delete behind: gone; with -stray: of a topic nobody knows
+
+A checkpoint that cannot be read counts as empty: recovery points at 0 only mean that more is scanned.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from uuid import UUID
+
+from ottla.config import TopicConfig
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.checkpoint import CheckpointError, TopicPartition, read_offsets, write_offsets
+from ottla.log.directory_lock import DirectoryLock
+from ottla.log.disk import Disk
+from ottla.log.log import Log
+from ottla.log.names import PARTITION_METADATA
+from ottla.log.open_files import OpenFiles
+from ottla.log.state import logger
+from ottla.log.uuids import parse_uuid, uuid_text
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+LOCK: Final = ".lock"
+
+_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
+_DOOMED: Final = "-delete"
+_STRAY: Final = "-stray"
+
+
+class LogDirectory:
+    """The logs of one broker on one disk."""
+
+    def __init__(self, disk: Disk, path: str, open_files: OpenFiles) -> None:
+        self.path = path
+        self.cluster_id = ""
+        self.directory_id = UUID(int=0)
+        self.was_closed_cleanly = False
+        self._disk = disk
+        self._open_files = open_files
+        self._lock: DirectoryLock | None = None
+        self._logs: dict[TopicPartition, Log] = {}
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+
+    def open(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
+        """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong."""
+        self._disk.mkdir(self.path)
+        self._lock = DirectoryLock.take(self._file(LOCK))
+        self._identify(node_id, new_uuid)
+        self._recovery_points = self._checkpoint(RECOVERY_POINTS)
+        self._log_start_offsets = self._checkpoint(LOG_START_OFFSETS)
+        self._high_watermarks = self._checkpoint(HIGH_WATERMARKS)
+        self._take_clean_mark()
+        self._remove_doomed()
+
+    def partition_names(self) -> list[str]:
+        """The directories here that hold a log."""
+        return sorted(
+            entry.name
+            for entry in self._disk.list(self.path)
+            if entry.is_directory and _PARTITION_DIRECTORY.fullmatch(entry.name)
+        )
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """What was committed when the last checkpoint was written; 0 if that is unknown."""
+        return self._high_watermarks.get((topic, partition), 0)
+
+    def open_log(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log:
+        """Open a partition's log, or begin it. One of another topic with the same name is moved aside."""
+        name = f"{topic}-{partition}"
+        if self._disk.exists(self._file(name)):
+            self._set_stray_aside(name, topic_id)
+        log = self._open_log((topic, partition), config, now_ms)
+        metadata = f"{self._file(name)}/{PARTITION_METADATA}"
+        if not self._disk.exists(metadata):
+            self._disk.write_atomically(metadata, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
+        return log
+
+    def open_metadata_log(self, topic: str, now_ms: int) -> Log:
+        """The log of the cluster's metadata: partition 0 of its topic, with the settings of its own."""
+        return self._open_log((topic, 0), TopicConfig(), now_ms)
+
+    def checkpoint(
+        self,
+        *,
+        recovery_points: Mapping[TopicPartition, int],
+        log_start_offsets: Mapping[TopicPartition, int],
+        high_watermarks: Mapping[TopicPartition, int],
+    ) -> None:
+        """Write down how far the logs are flushed, where they start, what is committed."""
+        own = {key: log.flushed_offset for key, log in self._logs.items() if not log.is_deleted}
+        write_offsets(self._disk, self._file(RECOVERY_POINTS), own | dict(recovery_points))
+        write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
+        write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
+
+    def close(self) -> None:
+        """Close what is still open and mark the stop as clean, if every log was closed so; release the lock."""
+        if self._lock is None:
+            return
+        try:
+            self._close_logs()
+        finally:
+            self._lock.release()
+            self._lock = None
+
+    def _close_logs(self) -> None:
+        logs = {key: log for key, log in self._logs.items() if not log.is_deleted}
+        for log in logs.values():
+            if not log.is_closed:
+                log.close()
+        points = self._checkpoint(RECOVERY_POINTS) | {key: log.flushed_offset for key, log in logs.items()}
+        write_offsets(
+            self._disk, self._file(RECOVERY_POINTS), {key: points[key] for key in points if key in logs}
+        )
+        if all(log.was_closed_cleanly for log in logs.values()):
+            self._disk.write_atomically(self._file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
+
+    def _open_log(self, key: TopicPartition, config: TopicConfig, now_ms: int) -> Log:
+        log = Log.open(
+            self._disk,
+            self._file(f"{key[0]}-{key[1]}"),
+            config,
+            recovery_point=self._recovery_points.get(key, 0),
+            log_start_offset=self._log_start_offsets.get(key, 0),
+            clean=self.was_closed_cleanly,
+            now_ms=now_ms,
+            open_files=self._open_files,
+        )
+        self._logs[key] = log
+        return log
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._disk, self._file(name))
+        except CheckpointError as problem:
+            logger.error("%s cannot be used and counts as empty: %s", self._file(name), problem)
+            return {}
+
+    def _take_clean_mark(self) -> None:
+        """Whether the last user stopped properly. The mark goes: from now on there is something to lose."""
+        self.was_closed_cleanly = self._disk.exists(self._file(CLEAN_SHUTDOWN))
+        if self.was_closed_cleanly:
+            self._disk.remove(self._file(CLEAN_SHUTDOWN))
+            self._disk.sync_directory(self.path)
+
+    def _remove_doomed(self) -> None:
+        for entry in self._disk.list(self.path):
+            if entry.is_directory and entry.name.endswith(_DOOMED):
+                doomed = self._file(entry.name)
+                for file in self._disk.list(doomed):
+                    self._disk.remove(f"{doomed}/{file.name}")
+                self._disk.remove_directory(doomed)
+
+    def _set_stray_aside(self, name: str, topic_id: UUID) -> None:
+        """A topic deleted and made again: what the old one left behind is kept, but not served as the new one's."""
+        metadata = f"{self._file(name)}/{PARTITION_METADATA}"
+        if not self._disk.exists(metadata):
+            return
+        found = _topic_id_in(self._disk.read(metadata))
+        if found is None or found in (topic_id, UUID(int=0)):
+            return
+        aside = f"{self._file(name)}.{found.hex}{_STRAY}"
+        logger.error("%s belongs to another topic, %s; it is kept as %s", name, uuid_text(found), aside)
+        self._disk.rename(self._file(name), aside)
+        self._disk.sync_directory(self.path)
+
+    def _identify(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
+        path = self._file(META_PROPERTIES)
+        known = _properties(self._disk.read(path)) if self._disk.exists(path) else {}
+        owner = known.get("node.id", str(node_id))
+        if owner != str(node_id):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{self.path} belongs to node {owner}, and this is node {node_id}: give it another directory",
+            )
+        directory_id = parse_uuid(known.get("directory.id", "")) or new_uuid()
+        self.cluster_id = known.get("cluster.id") or uuid_text(new_uuid())
+        self.directory_id = directory_id
+        if not {"cluster.id", "node.id", "directory.id"} <= known.keys():
+            lines = {
+                "version": "1",
+                "cluster.id": self.cluster_id,
+                "node.id": str(node_id),
+                "directory.id": uuid_text(directory_id),
+            }
+            text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
+            self._disk.write_atomically(path, text.encode("ascii"))
+
+
+def _properties(data: bytes) -> dict[str, str]:
+    lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _topic_id_in(data: bytes) -> UUID | None:
+    match = re.search(rb"(?m)^topic_id:\s*(\S{22})\s*$", data)
+    return None if match is None else parse_uuid(match[1].decode("ascii", "replace"))
