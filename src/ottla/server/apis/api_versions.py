@@ -1,0 +1,32 @@
+"""ApiVersions, versions 0 to 4 (KIP-35, KIP-511). A newer version is answered in version 0 with error 35."""
+
+import re
+
+from ottla.errors import ErrorCode
+from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.server.dispatch import RequestContext
+
+_FIRST_SOFTWARE_NAME_VERSION = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """What this broker speaks."""
+    if context.version > APIS[ApiKey.API_VERSIONS].max_version:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised())
+    if context.version >= _FIRST_SOFTWARE_NAME_VERSION and not _is_well_named(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=_advertised())
+
+
+def _advertised() -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=api.key, min_version=api.advertised_min_version, max_version=api.max_version)
+        for api in APIS.values()
+    ]
+
+
+def _is_well_named(request: ApiVersionsRequest) -> bool:
+    names = (request.client_software_name, request.client_software_version)
+    return all(_SOFTWARE.fullmatch(name) for name in names)

@@ -1,0 +1,102 @@
+"""Descriptions read off the cluster image (CTL-6): Metadata 0 to 13, DescribeCluster 0 to 2,
+DescribeTopicPartitions 0, DescribeConfigs 1 to 4, ListConfigResources 0 to 1.
+
+Metadata may create the topics it is asked for (`auto.create.topics.enable`); they are there when it answers.
+"""
+
+from collections.abc import Awaitable
+
+from ottla.controller import describe
+from ottla.controller.config_sources import BrokerSettings
+from ottla.protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from ottla.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.server.dispatch import RequestContext
+
+_CREATE_TIMEOUT_MS = 10_000
+_BROKERS_DEFAULT = -1
+
+
+def metadata(
+    context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Brokers and topics; creates missing topics first where client and broker both want that."""
+    answer = _metadata(context, request)
+    if answer.to_create:
+        return _create_and_describe(context, request, answer.to_create)
+    return answer.response
+
+
+def _metadata(context: RequestContext, request: MetadataRequest) -> describe.MetadataAnswer:
+    config = context.services.config
+    return describe.metadata_response(
+        context.services.quorum.image,
+        request,
+        context.version,
+        listener_name=config.advertised_listener.name,
+        controller_id=config.node_id,
+        auto_create=config.auto_create_topics_enable,
+    )
+
+
+async def _create_and_describe(
+    context: RequestContext, request: MetadataRequest, names: list[str]
+) -> MetadataResponse:
+    topics = [
+        CreatableTopic(name=name, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
+        for name in names
+    ]
+    create = CreateTopicsRequest(topics=topics, timeout_ms=_CREATE_TIMEOUT_MS)
+    # What could not be created is still missing from the image, and is reported as such.
+    await context.services.quorum.submit(create)
+    return _metadata(context, request).response
+
+
+def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """The brokers of the cluster."""
+    config = context.services.config
+    return describe.describe_cluster(
+        context.services.quorum.image,
+        request,
+        listener_name=config.advertised_listener.name,
+        controller_id=config.node_id,
+    )
+
+
+def describe_topic_partitions(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Topics, page by page."""
+    config = context.services.config
+    return describe.describe_topic_partitions(
+        context.services.quorum.image,
+        request,
+        listener_name=config.advertised_listener.name,
+        limit=config.max_request_partition_size_limit,
+    )
+
+
+def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Settings with their sources and synonyms."""
+    config = context.services.config
+    image = context.services.quorum.image
+    settings = BrokerSettings(image, config.node_id, config)
+    return describe.describe_configs(image, request, settings, node_id=config.node_id)
+
+
+def list_config_resources(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """What has settings."""
+    return describe.list_config_resources(context.services.quorum.image, request, context.version)

@@ -1,0 +1,191 @@
+"""Fetch, versions 4 to 18.
+
+KIP-74 response limits, KIP-227 sessions, KIP-320 leader epochs, KIP-516 topic ids from 13, KIP-595 diverging epochs.
+
+A fetch reads every partition it names, in order, up to its limits. When that is less than it asked for, it waits for
+appends to those partitions until its deadline. Records leave as ranges of files: they are never read here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.frame import response_frame
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.replication.fetch_session import FetchContext, FetchPartitionData
+from ottla.replication.partition import READ_COMMITTED
+from ottla.server.dispatch import RequestContext
+from ottla.server.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.partitions import HostedPartition
+from ottla.server.send_queue import Part
+
+_FIRST_TOPIC_ID_VERSION = 13
+
+
+class _Reading:
+    """One pass over the partitions of a fetch."""
+
+    __slots__ = ("is_complete", "results", "size_bytes")
+
+    def __init__(self) -> None:
+        self.results: list[PartitionResult] = []
+        self.size_bytes = 0
+        # Something that must not wait: an error, a diverging epoch, or more data behind what was read.
+        self.is_complete = False
+
+
+class _Wait:
+    """Waits in a long poll until enough was appended."""
+
+    __slots__ = ("_missing_bytes", "future", "is_over")
+
+    def __init__(self, missing_bytes: int) -> None:
+        self._missing_bytes = missing_bytes
+        self.is_over = False
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_append(self, size_bytes: int) -> None:
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0 and not self.future.done():
+            self.future.set_result(None)
+
+    def wake(self) -> None:
+        self.is_over = True
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaitable[list[Part]]:
+    """Answer at once where there is enough, else wait."""
+    services = context.services
+    session = services.fetch_sessions.resolve(request, context.version, services.now_ms())
+    if isinstance(session, ErrorCode):
+        return [_refusal(context, session)]
+    reading = _read(context, request, session.partitions)
+    if _is_enough(request, reading, session):
+        return _answer(context, request, session, reading)
+    return _wait(context, request, session, reading)
+
+
+def _is_enough(request: FetchRequest, reading: _Reading, session: FetchContext) -> bool:
+    return (
+        reading.is_complete
+        or reading.size_bytes >= request.min_bytes
+        or request.max_wait_ms <= 0
+        or not session.partitions
+    )
+
+
+async def _wait(
+    context: RequestContext, request: FetchRequest, session: FetchContext, reading: _Reading
+) -> list[Part]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + request.max_wait_ms / 1000
+    partitions = _hosted(context, session.partitions)
+    woken = False
+    while not woken and not _is_enough(request, reading, session) and loop.time() < deadline:
+        wait = _Wait(request.min_bytes - reading.size_bytes)
+        timer = loop.call_at(deadline, wait.wake)
+        for partition in partitions:
+            partition.readers.add(wait)
+        try:
+            await wait.future
+        finally:
+            timer.cancel()
+            for partition in partitions:
+                partition.readers.discard(wait)
+        reading = _read(context, request, session.partitions)
+        # Woken for another reason than records: the deadline, a deleted topic, a broker that stops.
+        woken = wait.is_over
+    return _answer(context, request, session, reading)
+
+
+def _hosted(context: RequestContext, wanted: Sequence[FetchPartitionData]) -> list[HostedPartition]:
+    hosted = []
+    for want in wanted:
+        try:
+            hosted.append(_find(context, want))
+        except KafkaError:
+            # The reading that came before has reported it, and an error does not wait.
+            continue
+    return hosted
+
+
+def _find(context: RequestContext, want: FetchPartitionData) -> HostedPartition:
+    if context.version >= _FIRST_TOPIC_ID_VERSION:
+        return context.services.partitions.by_id(want.topic_id, want.partition)
+    return context.services.partitions.by_name(want.topic, want.partition)
+
+
+def _read(context: RequestContext, request: FetchRequest, wanted: Sequence[FetchPartitionData]) -> _Reading:
+    reading = _Reading()
+    max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+    for want in wanted:
+        try:
+            result = _read_partition(context, request, want, max_bytes - reading.size_bytes, reading)
+        except KafkaError as error:
+            result = PartitionResult(want.topic, want.topic_id, want.partition, error.code)
+            reading.is_complete = True
+        reading.results.append(result)
+    return reading
+
+
+def _read_partition(
+    context: RequestContext,
+    request: FetchRequest,
+    want: FetchPartitionData,
+    left_bytes: int,
+    reading: _Reading,
+) -> PartitionResult:
+    partition = _find(context, want)
+    error = partition.replica.fetch_error(want.current_leader_epoch)
+    if error:
+        raise KafkaError(error)
+    log = partition.log
+    if not log.log_start_offset <= want.fetch_offset <= log.log_end_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    result = PartitionResult(want.topic, want.topic_id, want.partition, ErrorCode.NONE)
+    result.high_watermark = partition.replica.high_watermark
+    result.last_stable_offset = partition.last_stable_offset
+    result.log_start_offset = log.log_start_offset
+    if want.last_fetched_epoch >= 0 and _diverges(partition, want, result):
+        reading.is_complete = True
+        return result
+    if left_bytes <= 0 and reading.size_bytes:
+        return result
+    limit = min(want.partition_max_bytes, left_bytes)
+    found = partition.read(want.fetch_offset, limit, request.isolation_level, not reading.size_bytes)
+    if found is not None and found.size:
+        result.records = found
+        reading.size_bytes += found.size
+        upper = result.last_stable_offset if request.isolation_level else result.high_watermark
+        # The range ended with its segment or its limit although there is more: waiting would bring nothing.
+        reading.is_complete |= found.next_offset < upper
+    return result
+
+
+def _diverges(partition: HostedPartition, want: FetchPartitionData, result: PartitionResult) -> bool:
+    """Whether the reader's log left ours before its fetch offset (KIP-595)."""
+    epoch, end_offset = partition.log.leader_epochs.end_offset_for(
+        want.last_fetched_epoch, partition.log.log_end_offset
+    )
+    if epoch < want.last_fetched_epoch or end_offset < want.fetch_offset:
+        result.diverging_epoch = epoch
+        result.diverging_end_offset = end_offset
+        return True
+    return False
+
+
+def _answer(
+    context: RequestContext, request: FetchRequest, session: FetchContext, reading: _Reading
+) -> list[Part]:
+    results = session.filter(reading.results)
+    read_committed = request.isolation_level == READ_COMMITTED
+    correlation_id = context.header.correlation_id
+    return fetch_response_parts(context.version, correlation_id, session.session_id, read_committed, results)
+
+
+def _refusal(context: RequestContext, error: ErrorCode) -> Part:
+    response = FetchResponse(error_code=error)
+    return response_frame(context.header.correlation_id, ApiKey.FETCH, context.version, response)

@@ -1,0 +1,161 @@
+"""Offsets of a log: ListOffsets 1 to 11, OffsetForLeaderEpoch 2 to 4, DeleteRecords 0 to 2.
+
+KIP-79 timestamps, KIP-320 leader epochs, KIP-734 max timestamp, KIP-405 and KIP-1005 tiered offsets (there is no
+tiered storage here: the earliest local offset is the log start, the others answer -1 without an error).
+"""
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.leader_epochs import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.protocol.messages.topics import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ottla.replication.partition import READ_COMMITTED
+from ottla.server.dispatch import RequestContext
+from ottla.server.partitions import HostedPartition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_UP_TO_HIGH_WATERMARK = -1
+
+
+def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """The offset at a time, or at one of the special times."""
+    topics = [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[_list_partition(context, request, topic.name, want) for want in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(topics=topics)
+
+
+def _list_partition(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, want: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    index = want.partition_index
+    try:
+        partition = context.services.partitions.by_name(topic, index)
+        error = partition.replica.fetch_error(want.current_leader_epoch)
+        if error:
+            raise KafkaError(error)
+        timestamp, offset = _lookup(partition, want.timestamp, request.isolation_level)
+    except KafkaError as refused:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=refused.code)
+    epoch = partition.log.leader_epochs.epoch_at(offset) if offset >= 0 else -1
+    return ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) -> tuple[int, int]:
+    """Timestamp and offset; (-1, -1) where there is none."""
+    log = partition.log
+    upper = (
+        partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark.value
+    )
+    if timestamp == LATEST:
+        return -1, upper
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1
+    if timestamp < MAX_TIMESTAMP:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no special timestamp {timestamp}")
+    found = (
+        log.max_timestamp()
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp, upper_offset=upper)
+    )
+    return (found.timestamp, found.offset) if found is not None and found.offset < upper else (-1, -1)
+
+
+def offset_for_leader_epoch(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Where the newest epoch not above the asked one ends."""
+    topics = [
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=[_epoch_end(context, topic.topic, want) for want in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _epoch_end(context: RequestContext, topic: str, want: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = context.services.partitions.by_name(topic, want.partition)
+        error = partition.replica.fetch_error(want.current_leader_epoch)
+        if error:
+            raise KafkaError(error)
+    except KafkaError as refused:
+        return EpochEndOffset(error_code=refused.code, partition=want.partition)
+    log = partition.log
+    epoch, end_offset = log.leader_epochs.end_offset_for(want.leader_epoch, log.log_end_offset)
+    return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Move the start of logs forward; the files follow with the next round of retention."""
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[
+                _delete_partition(context, topic.name, want.partition_index, want.offset)
+                for want in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete_partition(
+    context: RequestContext, topic: str, index: int, offset: int
+) -> DeleteRecordsPartitionResult:
+    try:
+        partition = context.services.partitions.by_name(topic, index)
+        error = partition.replica.fetch_error(-1)
+        if error:
+            raise KafkaError(error)
+        low_watermark = _delete_before(partition, offset)
+    except KafkaError as refused:
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=refused.code)
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)
+
+
+def _delete_before(partition: HostedPartition, offset: int) -> int:
+    if "delete" not in partition.config.cleanup_policy:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION, "records can be deleted only where cleanup.policy has delete"
+        )
+    high_watermark = partition.high_watermark.value
+    if offset == _UP_TO_HIGH_WATERMARK:
+        offset = high_watermark
+    if offset > high_watermark or offset < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    partition.log.advance_log_start_offset(offset)
+    return partition.log.log_start_offset

@@ -1,0 +1,278 @@
+"""Produce, versions 3 to 13 (0 to 2 are claimed for old librdkafka and refused: KAFKA-18659).
+
+KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-516 topic ids from 13.
+
+The requests of one socket read are gathered in a lane and appended together, one call per partition. Most producers
+send the same words again and again around different records; `shape.py` recognises them without decoding.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.append import Appended
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import codec
+from ottla.protocol.frame import read_request_header, response_frame
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.replication.partition import ACKS_ALL
+from ottla.server.partitions import HostedPartition
+from ottla.server.produce_shape import ProduceShape, learn_shape
+from ottla.server.send_queue import Part
+from ottla.server.services import Services
+
+_MIN_VERSION = 3
+_MAX_VERSION = 13
+_FIRST_ZSTD_VERSION = 7
+_FIRST_TOPIC_ID_VERSION = 13
+_VALID_ACKS = (-1, 0, 1)
+_ZSTD = 4
+# Where the low byte of the attributes stands in a batch.
+_ATTRIBUTES_LOW_BYTE = 22
+
+Outcome = Appended | KafkaError
+Outcomes = dict[HostedPartition, list[Outcome]]
+
+
+class _Placement:
+    """Where one partition of a decoded request went: a place in a partition's list, or an error at the door."""
+
+    __slots__ = ("error", "index", "partition", "place")
+
+    def __init__(self, index: int, partition: HostedPartition | None, place: int, error: KafkaError | None):
+        self.index = index
+        self.partition = partition
+        self.place = place
+        self.error = error
+
+
+class _Decoded:
+    """A request that was read by the compiled codec."""
+
+    __slots__ = ("acks", "timeout_ms", "topics", "version")
+
+    def __init__(self, version: int, request: ProduceRequest) -> None:
+        self.version = version
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
+        self.topics: list[tuple[TopicProduceData, list[_Placement]]] = []
+
+
+# A request of a known shape needs its correlation id, the shape and its place in the partition's list, no more.
+_Entry = tuple[int, ProduceShape | _Decoded, int]
+
+
+class ProduceLane:
+    """The produce requests of one socket read. `add` each, then `finish` once."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._shape: ProduceShape | None = None
+        self._entries: list[_Entry] = []
+        self._staged: dict[HostedPartition, list[memoryview]] = {}
+        self._acks_all = False
+        self.must_close: tuple[ErrorCode, str] | None = None
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether `finish` has something to do."""
+        return bool(self._entries)
+
+    def add(
+        self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int, correlation_id: int
+    ) -> None:
+        """Take in the frame at `start` (where its size stands). Raises DecodeError and KafkaError."""
+        shape = self._shape
+        if shape is not None:
+            records = shape.match(data, view, start, frame_end, version)
+            if records is not None:
+                staged = self._staged.get(shape.partition)
+                if staged is None:
+                    staged = self._staged[shape.partition] = []
+                if shape.acks == ACKS_ALL:
+                    self._acks_all = True
+                self._entries.append((correlation_id, shape, len(staged)))
+                staged.append(records)
+                return
+        self._add_decoded(view[start + 4 : frame_end], version, correlation_id)
+
+    def finish(self) -> list[Part] | Awaitable[list[Part]]:
+        """Append what was added; answer the responses, or what to await for them."""
+        entries, self._entries = self._entries, []
+        staged, self._staged = self._staged, {}
+        now_ms = self._services.now_ms()
+        outcomes: Outcomes = {}
+        for partition, record_sets in staged.items():
+            outcomes[partition] = partition.append(record_sets, now_ms)
+        acks_all, self._acks_all = self._acks_all, False
+        waits = self._waits(outcomes, acks_all)
+        if waits:
+            return self._answer_later(entries, outcomes, waits)
+        return self._answers(entries, outcomes)
+
+    def _add_decoded(self, frame: memoryview, version: int, correlation_id: int) -> None:
+        if not _MIN_VERSION <= version <= _MAX_VERSION:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"PRODUCE version {version} is not served (served: {_MIN_VERSION} to {_MAX_VERSION})",
+            )
+        _, position = read_request_header(frame, 0)
+        request, _ = codec(ProduceRequest, version).read(frame, position)
+        decoded = _Decoded(version, request)
+        self._acks_all |= request.acks == ACKS_ALL
+        for topic in request.topic_data:
+            placements = [self._place(request, version, topic, data) for data in topic.partition_data]
+            decoded.topics.append((topic, placements))
+        self._entries.append((correlation_id, decoded, 0))
+        self._learn(frame, version, request, decoded)
+
+    def _learn(self, frame: memoryview, version: int, request: ProduceRequest, decoded: _Decoded) -> None:
+        """Recognise the next request like this one without decoding it."""
+        if len(decoded.topics) != 1 or len(decoded.topics[0][1]) != 1:
+            return
+        placement = decoded.topics[0][1][0]
+        if placement.partition is not None and request.acks in (-1, 1):
+            self._shape = learn_shape(frame, version, request, placement.partition)
+
+    def _place(
+        self, request: ProduceRequest, version: int, topic: TopicProduceData, data: PartitionProduceData
+    ) -> _Placement:
+        try:
+            partition = self._partition(request.acks, version, topic, data)
+        except KafkaError as error:
+            return _Placement(data.index, None, 0, error)
+        staged = self._staged.setdefault(partition, [])
+        staged.append(data.records)  # type: ignore[arg-type]
+        return _Placement(data.index, partition, len(staged) - 1, None)
+
+    def _partition(
+        self, acks: int, version: int, topic: TopicProduceData, data: PartitionProduceData
+    ) -> HostedPartition:
+        """The partition that will take these records; raises when it must not."""
+        if acks not in _VALID_ACKS:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
+        partitions = self._services.partitions
+        if version >= _FIRST_TOPIC_ID_VERSION:
+            partition = partitions.by_id(topic.topic_id, data.index)
+        else:
+            partition = partitions.by_name(topic.name, data.index)
+        error = partition.append_error(acks)
+        if error:
+            raise KafkaError(error)
+        records = data.records
+        if records is None or not len(records):
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, "a produce request carries one record batch per partition"
+            )
+        if version < _FIRST_ZSTD_VERSION and _is_zstd(records):
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
+        return partition
+
+    def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[Awaitable[None]]:
+        """What must happen before these requests may be answered: an fsync, or followers."""
+        waits: list[Awaitable[None]] = []
+        flusher = self._services.flusher
+        for partition in partitions:
+            end = partition.log.log_end_offset
+            if partition.must_flush(acks_all) and partition.flushed.value < end:
+                waits.append(flusher.flushed(partition, end))
+            elif partition.is_flush_due:
+                flusher.flush(partition)
+            if acks_all and partition.high_watermark.value < end:
+                waits.append(partition.high_watermark.reached(end))
+        return waits
+
+    async def _answer_later(
+        self, entries: list[_Entry], outcomes: Outcomes, waits: list[Awaitable[None]]
+    ) -> list[Part]:
+        timeout_ms = max(known.timeout_ms for _, known, _ in entries)
+        failure: KafkaError | None = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await asyncio.gather(*waits)
+        except TimeoutError:
+            failure = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        except KafkaError as error:
+            failure = error
+        if failure is not None:
+            for results in outcomes.values():
+                results[:] = [failure if isinstance(result, Appended) else result for result in results]
+        return self._answers(entries, outcomes)
+
+    def _answers(self, entries: list[_Entry], outcomes: Outcomes) -> list[Part]:
+        answers: list[Part] = []
+        for correlation_id, known, place in entries:
+            if isinstance(known, ProduceShape):
+                outcome = outcomes[known.partition][place]
+                if type(outcome) is Appended:
+                    answers.append(known.response(correlation_id, outcome))
+                    continue
+                answers.append(_shape_error(correlation_id, known, outcome))
+            elif known.acks:
+                answers.append(_decoded_response(correlation_id, known, outcomes))
+            else:
+                self._note_unanswerable(known, outcomes)
+        return answers
+
+    def _note_unanswerable(self, decoded: _Decoded, outcomes: Outcomes) -> None:
+        for topic, placements in decoded.topics:
+            for placement in placements:
+                outcome = _outcome(placement, outcomes)
+                if isinstance(outcome, KafkaError):
+                    what = f"acks=0 produce to {topic.name or topic.topic_id}-{placement.index}: {outcome}"
+                    self.must_close = (outcome.code, what)
+
+
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & 7 == _ZSTD
+
+
+def _outcome(placement: _Placement, outcomes: Outcomes) -> Outcome:
+    if placement.partition is None:
+        assert placement.error is not None
+        return placement.error
+    return outcomes[placement.partition][placement.place]
+
+
+def _decoded_response(correlation_id: int, decoded: _Decoded, outcomes: Outcomes) -> bytearray:
+    responses = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[_partition_response(p.index, _outcome(p, outcomes)) for p in placements],
+        )
+        for topic, placements in decoded.topics
+    ]
+    return response_frame(
+        correlation_id, ApiKey.PRODUCE, decoded.version, ProduceResponse(responses=responses)
+    )
+
+
+def _shape_error(correlation_id: int, shape: ProduceShape, outcome: Outcome) -> bytearray:
+    topic = TopicProduceResponse(
+        name=shape.partition.topic,
+        topic_id=shape.partition.topic_id,
+        partition_responses=[_partition_response(shape.partition.index, outcome)],
+    )
+    return response_frame(correlation_id, ApiKey.PRODUCE, shape.version, ProduceResponse(responses=[topic]))
+
+
+def _partition_response(index: int, outcome: Outcome) -> PartitionProduceResponse:
+    if isinstance(outcome, KafkaError):
+        return PartitionProduceResponse(
+            index=index, error_code=outcome.code, base_offset=-1, error_message=outcome.message
+        )
+    return PartitionProduceResponse(
+        index=index,
+        error_code=ErrorCode.NONE,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.log_append_time_ms,
+        log_start_offset=outcome.log_start_offset,
+    )

@@ -1,0 +1,190 @@
+"""The composition root: builds a broker from its settings, starts it, stops it."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+from ottla.config import BrokerConfig
+from ottla.controller.controller import Controller
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.directory import LogDirectory
+from ottla.log.disk import OsDisk
+from ottla.log.open_files import OpenFiles
+from ottla.protocol.messages.brokers import BrokerRegistrationRequest
+from ottla.protocol.messages.brokers import Listener as RegisteredListener
+from ottla.replication.fetch_session import FetchSessions
+from ottla.server.apis.table import HANDLERS
+from ottla.server.dispatch import Dispatcher
+from ottla.server.flushing import Flusher
+from ottla.server.hosting import Hosting
+from ottla.server.housekeeping import Housekeeping
+from ottla.server.listener import Listener, ListenerLimits
+from ottla.server.partitions import Partitions
+from ottla.server.producer_ids import ProducerIds
+from ottla.server.quorum import METADATA_TOPIC, Quorum
+from ottla.server.services import Services
+
+logger = logging.getLogger(__name__)
+
+# How long a stopping broker lets answers leave; the rest of its second belongs to the disk.
+_DRAIN_S = 0.3
+
+
+def now_ms() -> int:
+    """Wall-clock time, the time of records."""
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    """A running node. `start` once, `stop` once."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        disk = OsDisk()
+        open_files = OpenFiles(config.ottla_open_files_max, config.ottla_open_files_max)
+        self._directory = LogDirectory(disk, config.data_directory, open_files)
+        self._flusher = Flusher()
+        self._quorum: Quorum | None = None
+        self._listener: Listener | None = None
+        self._housekeeping: Housekeeping | None = None
+        self._hosting: Hosting | None = None
+        self._partitions: Partitions | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; the kernel's choice where the settings say 0."""
+        assert self._listener is not None
+        return self._listener.port
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster this node belongs to."""
+        return self._directory.cluster_id
+
+    async def start(self) -> None:
+        """Open the data directory, recover what needs it, listen. Raises OSError and KafkaError with what to do."""
+        try:
+            self._directory.open(self.config.node_id, _new_uuid)
+            quorum, partitions, hosting = self._open_metadata()
+            await asyncio.get_running_loop().run_in_executor(None, hosting.open_all, quorum.image)
+            self._listen(quorum, partitions, hosting)
+            quorum.start()
+            await self._register(quorum)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Answer what is under way, flush, mark the stop as clean."""
+        if self._listener is not None:
+            self._listener.stop_accepting()
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
+        if self._partitions is not None:
+            for partition in self._partitions:
+                partition.wake_readers()
+        if self._listener is not None:
+            await self._listener.drain(_DRAIN_S)
+        if self._quorum is not None:
+            await self._quorum.stop()
+        await self._flusher.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._close_logs)
+
+    def _open_metadata(self) -> tuple[Quorum, Partitions, Hosting]:
+        controller = Controller(self.config.node_id, self.cluster_id, self.config, _new_uuid)
+        log = self._directory.open_metadata_log(METADATA_TOPIC, now_ms())
+        partitions = Partitions(lambda: quorum.image)
+        hosting = Hosting(self.config, self._directory, partitions, now_ms)
+        quorum = Quorum(controller, log, now_ms, hosting.apply)
+        quorum.replay()
+        self._quorum, self._partitions, self._hosting = quorum, partitions, hosting
+        return quorum, partitions, hosting
+
+    def _listen(self, quorum: Quorum, partitions: Partitions, hosting: Hosting) -> None:
+        config = self.config
+        services = Services(
+            config=config,
+            quorum=quorum,
+            partitions=partitions,
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _new_session_id),
+            flusher=self._flusher,
+            producer_ids=ProducerIds(quorum, config.node_id),
+            now_ms=now_ms,
+        )
+        listener = Listener(
+            config.listener.host, config.listener.port, Dispatcher(services, HANDLERS), _limits(config)
+        )
+        listener.start()
+        self._listener = listener
+        self._housekeeping = Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms)
+        self._housekeeping.start()
+
+    async def _register(self, quorum: Quorum) -> None:
+        advertised = self.config.advertised_listener
+        request = BrokerRegistrationRequest(
+            broker_id=self.config.node_id,
+            cluster_id=self.cluster_id,
+            incarnation_id=uuid4(),
+            listeners=[
+                RegisteredListener(
+                    name=advertised.name,
+                    host=advertised.host,
+                    port=advertised.port or self.port,
+                    security_protocol=0,
+                )
+            ],
+            rack=self.config.broker_rack,
+            log_dirs=[self._directory.directory_id],
+        )
+        response = await quorum.submit(request)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), "the controller refused this broker")
+
+    def _close_logs(self) -> None:
+        if self._hosting is not None and self._partitions is not None:
+            for partition in self._partitions:
+                partition.log.close()
+            self._hosting.checkpoint()
+        self._directory.close()
+
+
+def _limits(config: BrokerConfig) -> ListenerLimits:
+    return ListenerLimits(
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        connections_max_idle_ms=config.connections_max_idle_ms,
+        socket_request_max_bytes=config.socket_request_max_bytes,
+        queued_response_max_bytes=config.ottla_connection_response_bytes,
+        socket_send_buffer_bytes=config.socket_send_buffer_bytes,
+        socket_receive_buffer_bytes=config.socket_receive_buffer_bytes,
+    )
+
+
+def _new_uuid() -> UUID:
+    return uuid4()
+
+
+def _new_session_id() -> int:
+    return int.from_bytes(os.urandom(4), "big") >> 1
+
+
+def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
+    """Run a broker until SIGTERM or SIGINT. Raises what `Broker.start` raises."""
+    asyncio.run(_run(config, on_ready))
+
+
+async def _run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    broker = Broker(config)
+    await broker.start()
+    on_ready(broker)
+    await stopping.wait()
+    logger.info("stopping")
+    await broker.stop()

@@ -1,0 +1,271 @@
+"""One client connection: frames in, responses out, in request order.
+
+Rules:
+- The connection owns its socket. It reads when the loop says so, handles every whole frame it has, and sends the
+  answers of one read with one call.
+- Produce requests of one read are appended together: one write per partition instead of one per request.
+- A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
+  produce requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
+- A reader that does not take its answers gets no further ones made.
+- Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from struct import Struct
+
+from ottla.errors import KafkaError
+from ottla.protocol.codec import DecodeError
+from ottla.server.apis.produce import ProduceLane
+from ottla.server.dispatch import Answer, Dispatcher
+from ottla.server.receive_buffer import BUSY_BYTES, ReceiveBuffer
+from ottla.server.send_queue import Part, SendQueue
+
+logger = logging.getLogger(__name__)
+
+_PRODUCE = 0
+# Frame size, api key, api version, correlation id.
+_HEAD = Struct(">ihhi")
+_HEAD_BYTES = 12
+# Produce requests that may wait for an fsync or for followers at once; five is what clients keep in flight,
+# tools that pipeline by hand keep hundreds.
+_MAX_WAITING_TURNS = 1024
+
+
+class _Pending:
+    """A place in the order of answers; `parts` is None until the answer is known."""
+
+    __slots__ = ("mutes", "parts")
+
+    def __init__(self, parts: Sequence[Part] | None, mutes: bool) -> None:
+        self.parts = parts
+        self.mutes = mutes
+
+
+class Connection:
+    """See the module's rules. `on_closed` is called exactly once."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: str,
+        dispatcher: Dispatcher,
+        max_frame_bytes: int,
+        max_queued_bytes: int,
+        on_closed: Callable[["Connection"], None],
+    ) -> None:
+        self.peer = peer
+        self._socket = sock
+        self._descriptor = sock.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._dispatcher = dispatcher
+        self._produce = ProduceLane(dispatcher.services)
+        self._max_queued_bytes = max_queued_bytes
+        self._on_closed = on_closed
+        self._buffer = ReceiveBuffer(max_frame_bytes)
+        self._queue = SendQueue(sock)
+        self._pending: deque[_Pending] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._muted = False
+        self._settling: asyncio.Future[None] | None = None
+        self._reading = True
+        self._writing = False
+        self.is_closed = False
+        self.last_active = self._loop.time()
+        self._loop.add_reader(self._descriptor, self._on_readable)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is still owed or still leaving."""
+        return bool(self._pending) or self._queue.queued_bytes > 0
+
+    async def settled(self) -> None:
+        """Return when no answer is owed any more, or the connection is gone."""
+        if self.is_waiting and not self.is_closed:
+            self._settling = self._loop.create_future()
+            await self._settling
+
+    def close(self, reason: str | None = None) -> None:
+        """Close at once. A reason is logged: it is why the peer will find its connection gone."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason is not None:
+            logger.warning("closing the connection from %s: %s", self.peer, reason)
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        for task in self._tasks:
+            task.cancel()
+        self._pending.clear()
+        self._socket.close()
+        self._tell_settled()
+        self._on_closed(self)
+
+    def release_memory(self) -> None:
+        """Give back a large buffer; called when the connection has been silent for a while."""
+        self._buffer.shrink()
+
+    def _on_readable(self) -> None:
+        buffer = self._buffer
+        try:
+            size = self._socket.recv_into(buffer.writable())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.close(f"reading failed: {error.strerror or error}")
+            return
+        if not size:
+            self.close()
+            return
+        buffer.received(size)
+        self.last_active = self._loop.time()
+        if self._may_process():
+            self._process()
+        elif buffer.end - buffer.start >= BUSY_BYTES:
+            self._reading = False
+            self._loop.remove_reader(self._descriptor)
+
+    def _may_process(self) -> bool:
+        return (
+            not self._muted
+            and self._queue.queued_bytes <= self._max_queued_bytes
+            and len(self._pending) < _MAX_WAITING_TURNS
+        )
+
+    def _process(self) -> None:
+        """Handle every whole frame there is, then send the answers."""
+        answers: list[Part] = []
+        reason = None
+        try:
+            self._handle_frames(answers)
+            self._finish_produce(answers)
+        except (DecodeError, KafkaError) as error:
+            reason = f"unusable request: {error}"
+        except Exception:
+            logger.exception("a request from %s failed", self.peer)
+            reason = "internal error, see above"
+        if answers:
+            self._send(answers)
+        if reason is not None:
+            self.close(reason)
+        elif not self._reading and not self._muted and not self.is_closed:
+            self._reading = True
+            self._loop.add_reader(self._descriptor, self._on_readable)
+
+    def _handle_frames(self, answers: list[Part]) -> None:
+        buffer = self._buffer
+        data, view, position, end = buffer.data, buffer.view, buffer.start, buffer.end
+        max_frame_bytes = buffer.max_frame_bytes
+        lane = self._produce
+        # The loop that every small request pays for: locals only, one unpack, no objects.
+        while end - position >= _HEAD_BYTES:
+            size, api_key, api_version, correlation_id = _HEAD.unpack_from(data, position)
+            frame_end = position + 4 + size
+            if frame_end > end or size > max_frame_bytes or size < 8:
+                break
+            if api_key == _PRODUCE:
+                if self._muted:
+                    break
+                lane.add(data, view, position, frame_end, api_version, correlation_id)
+            else:
+                self._finish_produce(answers)
+                if self._muted or self._pending or not self._may_process():
+                    break
+                self._handle(bytes(view[position + 4 : frame_end]), answers)
+            position = buffer.start = frame_end
+        buffer.check_frame_size()
+
+    def _finish_produce(self, answers: list[Part]) -> None:
+        lane = self._produce
+        if not lane.has_requests:
+            return
+        outcome = lane.finish()
+        if lane.must_close:
+            # acks=0 has no answer that could carry an error; a closed connection is how Kafka tells it.
+            raise KafkaError(*lane.must_close)
+        if isinstance(outcome, list):
+            self._emit(outcome, answers)
+        else:
+            self._answer_later(outcome, mutes=False)
+
+    def _handle(self, frame: bytes, answers: list[Part]) -> None:
+        answer: Answer = self._dispatcher.handle(frame, self.peer)
+        if isinstance(answer, list):
+            self._emit(answer, answers)
+        else:
+            self._muted = True
+            self._answer_later(answer, mutes=True)
+
+    def _emit(self, parts: list[Part], answers: list[Part]) -> None:
+        if self._pending:
+            self._pending.append(_Pending(parts, mutes=False))
+        else:
+            answers.extend(parts)
+
+    def _answer_later(self, answer: Awaitable[list[Part]], mutes: bool) -> None:
+        pending = _Pending(None, mutes)
+        self._pending.append(pending)
+        task = self._loop.create_task(self._complete(pending, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _complete(self, pending: _Pending, answer: Awaitable[list[Part]]) -> None:
+        try:
+            pending.parts = await answer
+        except (DecodeError, KafkaError) as error:
+            self.close(f"unusable request: {error}")
+            return
+        except Exception:
+            logger.exception("a request from %s failed", self.peer)
+            self.close("internal error, see above")
+            return
+        self._release_answers()
+
+    def _release_answers(self) -> None:
+        """Send the answers at the head of the order that are known, and take up what waited behind them."""
+        answers: list[Part] = []
+        while self._pending and self._pending[0].parts is not None:
+            pending = self._pending.popleft()
+            answers.extend(pending.parts or ())
+            if pending.mutes:
+                self._muted = False
+        if answers:
+            self._send(answers)
+        self._tell_settled()
+        if not self.is_closed and self._may_process():
+            self._process()
+
+    def _send(self, parts: list[Part]) -> None:
+        try:
+            if not self._queue.send(parts) and not self._writing:
+                self._writing = True
+                self._loop.add_writer(self._descriptor, self._on_writable)
+        except OSError as error:
+            self._close_on_send_error(error)
+
+    def _on_writable(self) -> None:
+        try:
+            drained = self._queue.pump()
+        except OSError as error:
+            self._close_on_send_error(error)
+            return
+        self.last_active = self._loop.time()
+        if drained:
+            self._writing = False
+            self._loop.remove_writer(self._descriptor)
+            self._tell_settled()
+        if self._may_process():
+            self._process()
+
+    def _tell_settled(self) -> None:
+        settling = self._settling
+        if settling is not None and not settling.done() and (self.is_closed or not self.is_waiting):
+            settling.set_result(None)
+
+    def _close_on_send_error(self, error: OSError) -> None:
+        # A peer that goes away while its answers leave is everyday life, not news.
+        gone = isinstance(error, ConnectionError)
+        self.close(None if gone else f"sending failed: {error.strerror or error}")

@@ -1,0 +1,83 @@
+"""From a frame to its handler, and from the handler's answer to the parts that leave.
+
+A handler is a plain function `handler(context, request)` when it can answer at once and a coroutine function when it
+has to wait. It answers a response message, or, where file ranges go out, the finished parts.
+Produce does not come through here: the connection gathers produce requests itself (apis/produce.py).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.codec import codec
+from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.server.send_queue import Part
+from ottla.server.services import Services
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """What a handler may know about the request it answers."""
+
+    services: Services
+    header: RequestHeader
+    peer: str
+
+    @property
+    def version(self) -> int:
+        """The version the client chose."""
+        return self.header.api_version
+
+
+Handler = Callable[[RequestContext, Any], Any]
+Answer = list[Part] | Awaitable[list[Part]]
+
+
+class Dispatcher:
+    """Holds the table of handlers; knows nothing of sockets."""
+
+    def __init__(self, services: Services, handlers: Mapping[ApiKey, Handler]) -> None:
+        self.services = services
+        self._handlers = {int(key): handler for key, handler in handlers.items()}
+
+    def handle(self, frame: bytes, peer: str) -> Answer:
+        """Answer one request frame (without its size). Raises for what no client may send."""
+        view = memoryview(frame)
+        header, position = read_request_header(view, 0)
+        context = RequestContext(self.services, header, peer)
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {header.api_key}")
+        answer = handler(context, self._read_request(header, view, position))
+        if isawaitable(answer):
+            return self._answer_later(header, answer)
+        return self._parts(header, answer)
+
+    def _read_request(self, header: RequestHeader, view: memoryview, position: int) -> object:
+        api = APIS[header.api_key]
+        if api.min_version <= header.api_version <= api.max_version:
+            request, _ = codec(api.request, header.api_version).read(view, position)
+            return request
+        if header.api_key == ApiKey.API_VERSIONS:
+            # A client newer than we are is told what we speak, in the oldest words (KIP-511).
+            return ApiVersionsRequest()
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"{ApiKey(header.api_key).name} version {header.api_version} is not served "
+            f"(served: {api.min_version} to {api.max_version})",
+        )
+
+    async def _answer_later(self, header: RequestHeader, answer: Awaitable[Any]) -> list[Part]:
+        return self._parts(header, await answer)
+
+    def _parts(self, header: RequestHeader, answer: Any) -> list[Part]:
+        if isinstance(answer, list):
+            return answer
+        version = header.api_version
+        if header.api_key == ApiKey.API_VERSIONS and version > APIS[ApiKey.API_VERSIONS].max_version:
+            version = 0
+        return [response_frame(header.correlation_id, header.api_key, version, answer)]

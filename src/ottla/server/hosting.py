@@ -1,0 +1,109 @@
+"""Keeps the logs on disk in step with the cluster image: opens, creates, configures and deletes partitions.
+
+A deleted partition's directory is renamed before it is removed, so that a crash in the middle cannot bring half of it
+back. Readers under way hold their files open and finish.
+"""
+
+import logging
+from collections.abc import Callable
+
+from ottla.config import BrokerConfig, TopicConfig
+from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage, topic_changes
+from ottla.log.directory import LogDirectory
+from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.server.partitions import HostedPartition, Partitions
+
+logger = logging.getLogger(__name__)
+
+
+class Hosting:
+    """The partitions of one log directory."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        directory: LogDirectory,
+        partitions: Partitions,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._partitions = partitions
+        self._now_ms = now_ms
+
+    def open_all(self, image: ClusterImage) -> None:
+        """Open the logs of everything the image places on this node; name what lies there without a topic."""
+        for topic in image.topics_by_name.values():
+            self._host(image, topic)
+        known = {partition.name for partition in self._partitions}
+        for name in self._directory.partition_names():
+            if name not in known and not name.startswith("__cluster_metadata-"):
+                logger.warning("%s is in the data directory but belongs to no topic; it is left alone", name)
+
+    def apply(self, before: ClusterImage, after: ClusterImage) -> None:
+        """Carry a change of metadata out."""
+        changes = topic_changes(before, after)
+        for topic in changes.removed:
+            self._delete(topic)
+        for topic in changes.changed:
+            self._host(after, topic)
+        if before.configs is not after.configs:
+            self._configure(after)
+
+    def checkpoint(self) -> None:
+        """Write down how far each log is flushed, where it starts and what is committed."""
+        partitions = [partition for partition in self._partitions if not partition.is_closed]
+        self._directory.checkpoint(
+            recovery_points={(p.topic, p.index): p.log.flushed_offset for p in partitions},
+            log_start_offsets={(p.topic, p.index): p.log.log_start_offset for p in partitions},
+            high_watermarks={(p.topic, p.index): p.high_watermark.value for p in partitions},
+        )
+
+    def _host(self, image: ClusterImage, topic: TopicImage) -> None:
+        config = self._topic_config(image, topic.name)
+        for placed in topic.partitions:
+            if self._config.node_id not in placed.replicas:
+                continue
+            hosted = self._partitions.find(topic.name, placed.index)
+            if hosted is None:
+                hosted = self._open(topic, placed, config)
+                self._partitions.add(hosted)
+            hosted.assign(_assigned(placed), self._now_ms())
+
+    def _configure(self, image: ClusterImage) -> None:
+        configs: dict[str, TopicConfig] = {}
+        for hosted in self._partitions:
+            config = configs.get(hosted.topic) or self._topic_config(image, hosted.topic)
+            configs[hosted.topic] = config
+            if hosted.config != config:
+                hosted.configure(config)
+
+    def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
+        """The settings in force: the topic's own, then this broker's, then all brokers', then the static ones."""
+        overrides = {
+            **image.config_of(ResourceType.BROKER, ""),
+            **image.config_of(ResourceType.BROKER, str(self._config.node_id)),
+        }
+        broker = self._config.overridden(overrides) if overrides else self._config
+        return TopicConfig.resolve(broker, image.config_of(ResourceType.TOPIC, topic))
+
+    def _open(self, topic: TopicImage, placed: PartitionImage, config: TopicConfig) -> HostedPartition:
+        log = self._directory.open_log(topic.name, placed.index, topic.topic_id, config, self._now_ms())
+        replica = PartitionReplica(self._config.node_id, log.log_start_offset)
+        return HostedPartition(topic.name, topic.topic_id, placed.index, log, replica)
+
+    def _delete(self, topic: TopicImage) -> None:
+        for placed in topic.partitions:
+            hosted = self._partitions.find(topic.name, placed.index)
+            if hosted is not None and hosted.topic_id == topic.topic_id:
+                self._partitions.remove(hosted)
+                hosted.log.delete()
+
+
+def _assigned(placed: PartitionImage) -> Assigned:
+    return Assigned(
+        leader=placed.leader,
+        leader_epoch=placed.leader_epoch,
+        isr=tuple(placed.isr),
+        replicas=tuple(placed.replicas),
+    )

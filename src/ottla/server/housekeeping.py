@@ -1,0 +1,125 @@
+"""What a broker does beside answering: retention, flushing by time, checkpoints, forgetting idle producers and connections.
+
+Each chore has its own interval and never runs on the request path. A chore that fails is logged and tried again at
+its next turn; it never takes the broker down.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ottla.config import BrokerConfig
+from ottla.log.retention import plan_retention
+from ottla.server.flushing import Flusher
+from ottla.server.hosting import Hosting
+from ottla.server.listener import Listener
+from ottla.server.partitions import HostedPartition, Partitions
+
+logger = logging.getLogger(__name__)
+
+_REAP_INTERVAL_MS = 5_000
+# Flushing by time is checked so often; a topic's flush.ms is kept to within this.
+_FLUSH_CHECK_INTERVAL_MS = 100
+# After so many partitions a chore lets requests have their turn.
+_PARTITIONS_PER_TURN = 16
+
+
+class Housekeeping:
+    """The chores of one broker, each a task."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        partitions: Partitions,
+        hosting: Hosting,
+        flusher: Flusher,
+        listener: Listener,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._hosting = hosting
+        self._flusher = flusher
+        self._listener = listener
+        self._now_ms = now_ms
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start every chore."""
+        config = self._config
+        chores: list[tuple[str, int, Callable[[], None] | None, Callable[[HostedPartition], None] | None]] = [
+            ("retention", config.log_retention_check_interval_ms, None, self._retain),
+            ("flushing by time", _FLUSH_CHECK_INTERVAL_MS, None, self._flush_by_time),
+            ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, self._hosting.checkpoint, None),
+            (
+                "producer expiry",
+                config.producer_id_expiration_check_interval_ms,
+                None,
+                self._expire_producers,
+            ),
+            ("idle connections", _REAP_INTERVAL_MS, self._listener.reap, None),
+        ]
+        loop = asyncio.get_running_loop()
+        for name, interval_ms, whole, each in chores:
+            self._tasks.append(loop.create_task(self._every(name, interval_ms, whole, each)))
+
+    async def stop(self) -> None:
+        """Stop every chore where it stands; none of them leaves anything half done."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _every(
+        self,
+        name: str,
+        interval_ms: int,
+        whole: Callable[[], None] | None,
+        each: Callable[[HostedPartition], None] | None,
+    ) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                if whole is not None:
+                    whole()
+                if each is not None:
+                    await self._for_each_partition(each)
+            except Exception:
+                logger.exception("%s failed; the next turn is in %d ms", name, interval_ms)
+
+    async def _for_each_partition(self, each: Callable[[HostedPartition], None]) -> None:
+        for count, partition in enumerate(self._partitions):
+            if not partition.is_closed:
+                each(partition)
+            if count % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    def _retain(self, partition: HostedPartition) -> None:
+        log = partition.log
+        now_ms = self._now_ms()
+        log.roll_if_due(now_ms)
+        plan = plan_retention(
+            log.segment_facts(),
+            partition.config,
+            log_start_offset=log.log_start_offset,
+            now_ms=now_ms,
+            deletable_up_to=partition.high_watermark.value,
+        )
+        if plan.roll_active:
+            log.roll(now_ms)
+        if plan.deletions:
+            for deletion in plan.deletions:
+                logger.info(
+                    "deleting segment %d of %s: %s",
+                    deletion.base_offset,
+                    partition.name,
+                    deletion.reason.value,
+                )
+            log.delete_segments(plan, now_ms)
+        log.remove_deleted(now_ms)
+
+    def _flush_by_time(self, partition: HostedPartition) -> None:
+        if partition.log.unflushed_messages and partition.is_flush_overdue(self._now_ms()):
+            self._flusher.flush(partition)
+
+    def _expire_producers(self, partition: HostedPartition) -> None:
+        partition.log.producers.expire(self._now_ms(), self._config.producer_id_expiration_ms)
