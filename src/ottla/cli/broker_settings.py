@@ -1,0 +1,65 @@
+"""Where a broker's settings come from: flags before the environment, that before the file, that before the defaults.
+
+Each source becomes a mapping of Kafka's names to texts; what the texts may be is for `ottla.config` to say. Every refusal
+is a ConfigError of one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.config import BrokerConfig, ConfigError, parse_properties, properties_from_environment
+
+# Of the variables that begin with OTTLA_, those that are not for the broker.
+_OTHER_VARIABLES = {"OTTLA_BOOTSTRAP"}
+
+
+def read_settings_file(path: str) -> dict[str, str]:
+    """The settings in a file."""
+    try:
+        return parse_properties(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"The settings file {path} cannot be read: {(error.strerror or str(error)).lower()}."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"The settings file {path} cannot be read: it is not text in UTF-8.") from error
+    except ConfigError as error:
+        raise ConfigError(f"The settings file {path} cannot be used: {error}") from error
+
+
+def settings_from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings among the environment's variables."""
+    return properties_from_environment(
+        {name: value for name, value in environment.items() if name not in _OTHER_VARIABLES}
+    )
+
+
+def apply_flags(
+    settings: Mapping[str, str],
+    *,
+    data: str | None = None,
+    host: str | None = None,
+    port: str | None = None,
+    node_id: str | None = None,
+) -> dict[str, str]:
+    """The settings with those that have a flag of their own replaced by it."""
+    result = dict(settings)
+    if data is not None:
+        result["log.dirs"] = data
+    if node_id is not None:
+        result["node.id"] = node_id
+    if host is not None or port is not None:
+        result["listeners"] = _listener(settings, host, port)
+    return result
+
+
+def _listener(settings: Mapping[str, str], host: str | None, port: str | None) -> str:
+    """The listener in `settings` with another host, another port, or both."""
+    if port is not None and not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ConfigError(f"--port cannot be '{port}': it must be a number from 0 (any free port) to 65535.")
+    text = settings.get("listeners")
+    listener = (BrokerConfig() if text is None else BrokerConfig(listeners=text)).listener
+    host, port = listener.host if host is None else host.strip("[]"), port or str(listener.port)
+    return f"{listener.name}://{f'[{host}]' if ':' in host else host}:{port}"

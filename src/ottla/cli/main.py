@@ -1,0 +1,69 @@
+"""The command `ottla`: a group whose commands are imported only when they are called.
+
+`ottla serve` should be ready in a fraction of a second and stay small, so it must not pay for what draws tables; and
+`ottla --help` should not pay for anything.
+"""
+
+from __future__ import annotations
+
+import time
+
+_STARTED = time.perf_counter()  # before the imports, so that a broker's time to be ready includes them
+
+from importlib import import_module  # noqa: E402
+from typing import NamedTuple  # noqa: E402
+
+import click  # noqa: E402
+
+from ottla import __version__  # noqa: E402
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and the line about it in the list of commands."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "serve": Entry("ottla.cli.serve", "serve", "Run a broker."),
+    "topics": Entry("ottla.cli.topics", "topics", "Create, delete, list, describe and alter topics."),
+    "configs": Entry("ottla.cli.configs", "configs", "Describe and alter the settings of running brokers."),
+    "dump": Entry("ottla.cli.dump", "dump", "Show what is inside the files of a data directory."),
+    "doctor": Entry("ottla.cli.doctor", "doctor", "Check a data directory and a running broker."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name only. (Subclassing is how click wants to be told.)"""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Each command has its own help: ottla serve --help",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="ottla")
+def ottla() -> None:
+    """Ottla: an event log that speaks Kafka's protocol, written in Python."""
+
+
+def main() -> None:
+    """The entry point of the command `ottla`."""
+    ottla(prog_name="ottla", obj=_STARTED)

@@ -1,0 +1,127 @@
+"""`ottla serve`: gather the settings, refuse what cannot work in one sentence, run the broker.
+
+Whatever keeps a broker from starting ends with exit code 2. The broker's own modules are imported only after the settings
+have been understood: a person who mistyped one should not wait for them.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla import __version__
+from ottla.cli.assignments import parse_assignments
+from ottla.cli.broker_settings import (
+    apply_flags,
+    read_settings_file,
+    settings_from_environment,
+)
+from ottla.config import BrokerConfig, ConfigError
+from ottla.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.server.broker import Broker
+
+_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+class Refusal(click.ClickException):
+    """The broker cannot run like this; the message is one sentence for the person who started it."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.option("--data", metavar="DIR", help="Where the data is kept.  [default: ./ottla-data]")
+@click.option("--port", metavar="N", help="The port to listen on; 0 for any that is free.  [default: 9092]")
+@click.option("--host", metavar="HOST", help="The address to listen on.  [default: localhost]")
+@click.option("--node-id", metavar="N", help="The number of this node.  [default: 1]")
+@click.option("--config", "file", metavar="FILE", help="A file of settings, one NAME=VALUE on a line.")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
+@click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
+@click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
+@click.pass_context
+def serve(
+    context: click.Context,
+    data: str | None,
+    port: str | None,
+    host: str | None,
+    node_id: str | None,
+    file: str | None,
+    assignments: tuple[str, ...],
+    level: str | None,
+) -> None:
+    """Run a broker until it is stopped with Ctrl-C or SIGTERM.
+
+    \b
+    Examples:
+      ottla serve
+      ottla serve --data /var/lib/ottla --port 9093
+      ottla serve --set log.segment.bytes=104857600 --set num.partitions=3
+      OTTLA_NUM_PARTITIONS=3 ottla serve --config broker.properties
+
+    Settings have Apache Kafka's names; docs/settings.md lists them. A flag comes before the environment (OTTLA_ and the
+    name in capitals, with _ for each dot), the environment before the file, the file before the default.
+    """
+    started = context.obj if isinstance(context.obj, float) else time.perf_counter()
+    logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
+    try:
+        settings = read_settings_file(file) if file else {}
+        settings |= settings_from_environment(os.environ) | parse_assignments(assignments, "--set")
+        settings = apply_flags(settings, data=data, host=host, port=port, node_id=node_id)
+        config = BrokerConfig.from_properties(settings)
+    except ConfigError as error:
+        raise Refusal(str(error)) from error
+    _run(config, started)
+
+
+def _run(config: BrokerConfig, started: float) -> None:
+    """Run the broker to its end. Errors after it was ready are the broker's, not the configuration's."""
+    from ottla.server.broker import run
+
+    is_ready = False
+
+    def announce(broker: Broker) -> None:
+        nonlocal is_ready
+        is_ready = True
+        click.echo(ready_line(broker, time.perf_counter() - started))
+
+    try:
+        run(config, announce)
+    except (OSError, KafkaError, ConfigError) as error:
+        if is_ready:
+            raise
+        raise Refusal(refusal(error, config)) from error
+
+
+def ready_line(broker: Broker, seconds: float) -> str:
+    """What a person, or a script that waits, wants to know about a broker that is ready."""
+    listener = broker.config.listener
+    host = f"[{listener.host}]" if ":" in listener.host else listener.host or "*"
+    return (
+        f"ottla {__version__} is ready at {host}:{broker.port} after {seconds:.2f} s"
+        f" (node {broker.config.node_id}, cluster {broker.cluster_id},"
+        f" data in {Path(broker.config.data_directory).absolute()})"
+    )
+
+
+def refusal(error: Exception, config: BrokerConfig) -> str:
+    """Why the broker could not start, in one sentence that says what to do where that is known."""
+    listener = config.listener
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EADDRINUSE:
+        return f"Port {listener.port} of {listener.host or 'this machine'} is in use: choose another with --port."
+    if number == errno.EADDRNOTAVAIL:
+        return f"This machine has no address {listener.host}: choose another with --host."
+    if isinstance(error, KafkaError):
+        return error.message
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"The data directory {config.data_directory} cannot be used: {error.strerror.lower()} ({error.filename})."
+    return str(error)

@@ -1,0 +1,128 @@
+"""All there is to say about a topic, gathered from several answers: partitions, offsets, sizes, its own settings."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import UUID
+
+from ottla.client.admin import Admin
+from ottla.client.configs import ConfigResource, ConfigSource, ResourceType
+from ottla.client.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.offsets import ListedOffset, OffsetSpec
+from ottla.errors import KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDetails:
+    """A partition; offsets and size are None where nobody could tell them."""
+
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    log_start_offset: int | None
+    high_watermark: int | None
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDetails:
+    """A topic; `configs` holds only the settings that were made for this topic."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[PartitionDetails, ...]
+    configs: dict[str, str | None]
+
+
+Offsets = Mapping[TopicPartition, ListedOffset | KafkaError]
+
+
+async def gather_details(admin: Admin, topics: Iterable[TopicInfo]) -> list[TopicDetails]:
+    """Ask for everything about these topics, in few requests."""
+    topics = list(topics)
+    led = [
+        TopicPartition(topic.name, each.index)
+        for topic in topics
+        for each in topic.partitions
+        if each.leader is not None
+    ]
+    first = await admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.EARLIEST)))
+    last = await admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST)))
+    sizes = await _sizes(admin, {each.leader for topic in topics for each in topic.partitions})
+    configs = await _own_configs(admin, [topic.name for topic in topics])
+    return [
+        TopicDetails(
+            name=topic.name,
+            topic_id=topic_id_text(topic.topic_id),
+            is_internal=topic.is_internal,
+            partitions=tuple(_partition(topic.name, each, first, last, sizes) for each in topic.partitions),
+            configs=configs.get(topic.name, {}),
+        )
+        for topic in topics
+    ]
+
+
+def details_as_json(details: TopicDetails) -> dict[str, Any]:
+    """The same for programs."""
+    return asdict(details)
+
+
+def topic_id_text(topic_id: UUID) -> str:
+    """A topic id as Kafka's tools print it."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def _partition(
+    topic: str,
+    info: PartitionInfo,
+    first: Offsets,
+    last: Offsets,
+    sizes: Mapping[tuple[int | None, TopicPartition], int],
+) -> PartitionDetails:
+    key = TopicPartition(topic, info.index)
+    return PartitionDetails(
+        partition=info.index,
+        leader=info.leader,
+        leader_epoch=info.leader_epoch,
+        replicas=info.replicas,
+        isr=info.isr,
+        offline_replicas=info.offline_replicas,
+        log_start_offset=_offset(first.get(key)),
+        high_watermark=_offset(last.get(key)),
+        size_bytes=sizes.get((info.leader, key)),
+    )
+
+
+def _offset(listed: ListedOffset | KafkaError | None) -> int | None:
+    return listed.offset if isinstance(listed, ListedOffset) else None
+
+
+async def _sizes(admin: Admin, leaders: Iterable[int | None]) -> dict[tuple[int | None, TopicPartition], int]:
+    """The size of each log on each of the brokers."""
+    answers = await admin.describe_log_dirs([leader for leader in leaders if leader is not None])
+    return {
+        (node_id, partition): replica.size_bytes
+        for node_id, log_dirs in answers.items()
+        if not isinstance(log_dirs, KafkaError)
+        for log_dir in log_dirs
+        for partition, replica in log_dir.replicas.items()
+        if not replica.is_future
+    }
+
+
+async def _own_configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    described = await admin.describe_configs(ConfigResource(ResourceType.TOPIC, name) for name in names)
+    return {
+        resource.name: {
+            name: entry.value for name, entry in entries.items() if entry.source == ConfigSource.TOPIC
+        }
+        for resource, entries in described.items()
+        if not isinstance(entries, KafkaError)
+    }
