@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import socket
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from ottla.cli.broker_settings import (
     read_settings_file,
     settings_from_environment,
 )
-from ottla.config import BrokerConfig, ConfigError
+from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -114,14 +115,28 @@ def ready_line(broker: Broker, seconds: float) -> str:
 
 def refusal(error: Exception, config: BrokerConfig) -> str:
     """Why the broker could not start, in one sentence that says what to do where that is known."""
-    listener = config.listener
-    number = error.errno if isinstance(error, OSError) else None
-    if number == errno.EADDRINUSE:
-        return f"Port {listener.port} of {listener.host or 'this machine'} is in use: choose another with --port."
-    if number == errno.EADDRNOTAVAIL:
-        return f"This machine has no address {listener.host}: choose another with --host."
     if isinstance(error, KafkaError):
         return error.message
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"The data directory {config.data_directory} cannot be used: {error.strerror.lower()} ({error.filename})."
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.filename is None:
+        return _address_refusal(error, config.listener)
+    why = (
+        "it is not a directory"
+        if isinstance(error, FileExistsError)
+        else (error.strerror or str(error)).lower()
+    )
+    return f"The data directory {config.data_directory} cannot be used: {why} ({error.filename})."
+
+
+def _address_refusal(error: OSError, listener: Listener) -> str:
+    host = listener.host or "this machine"
+    if isinstance(error, socket.gaierror):
+        return f"The host {host} is not known: choose another with --host."
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {listener.port} of {host} is in use: choose another with --port."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"This machine has no address {host}: choose another with --host."
+    if error.errno == errno.EACCES:
+        return f"Port {listener.port} of {host} is not allowed to this user: choose another with --port."
     return str(error)

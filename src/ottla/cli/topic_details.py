@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
-from uuid import UUID
 
 from ottla.client.admin import Admin
 from ottla.client.configs import ConfigResource, ConfigSource, ResourceType
 from ottla.client.metadata import PartitionInfo, TopicInfo, TopicPartition
 from ottla.client.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
+from ottla.log.uuids import uuid_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ async def gather_details(admin: Admin, topics: Iterable[TopicInfo]) -> list[Topi
     return [
         TopicDetails(
             name=topic.name,
-            topic_id=topic_id_text(topic.topic_id),
+            topic_id=uuid_text(topic.topic_id),
             is_internal=topic.is_internal,
             partitions=tuple(_partition(topic.name, each, first, last, sizes) for each in topic.partitions),
             configs=configs.get(topic.name, {}),
@@ -72,11 +71,6 @@ async def gather_details(admin: Admin, topics: Iterable[TopicInfo]) -> list[Topi
 def details_as_json(details: TopicDetails) -> dict[str, Any]:
     """The same for programs."""
     return asdict(details)
-
-
-def topic_id_text(topic_id: UUID) -> str:
-    """A topic id as Kafka's tools print it."""
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 def _partition(

@@ -16,13 +16,14 @@ from ottla.cli.session import (
     raise_errors,
     settings_given,
 )
-from ottla.cli.topic_details import TopicDetails, details_as_json, gather_details, topic_id_text
+from ottla.cli.topic_details import TopicDetails, details_as_json, gather_details
 from ottla.client.admin import Admin
 from ottla.client.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.metadata import TopicInfo
 from ottla.client.outcomes import succeeded
 from ottla.client.topics import BROKER_DEFAULT, CreatedTopic, NewTopic
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.uuids import uuid_text
 
 # What the protocol has room for; how many a broker accepts is for the broker to say.
 COUNT = click.IntRange(1, 2**31 - 1)
@@ -75,7 +76,7 @@ def create(
         print_json({**_listing(topic), "created": created})
     else:
         state = "Created topic" if created else "There is already a topic"
-        click.echo(f"{state} {name}: {_shape(topic)}, id {topic_id_text(topic.topic_id)}.")
+        click.echo(f"{state} {name}: {_shape(topic)}, id {uuid_text(topic.topic_id)}.")
 
 
 @topics.command()
@@ -112,7 +113,7 @@ def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
     elif not found:
         click.echo("There are no topics. Create one with: ottla topics create NAME --partitions N")
     else:
-        rows = [(t.name, len(t.partitions), t.replication_factor, topic_id_text(t.topic_id)) for t in found]
+        rows = [(t.name, len(t.partitions), t.replication_factor, uuid_text(t.topic_id)) for t in found]
         print_table(["topic", "partitions", "replicas", "id"], rows)
 
 
@@ -194,7 +195,7 @@ async def _altered(
 def _listing(topic: TopicInfo | CreatedTopic) -> dict[str, Any]:
     return {
         "name": topic.name,
-        "topic_id": topic_id_text(topic.topic_id),
+        "topic_id": uuid_text(topic.topic_id),
         "partitions": _partition_count(topic),
         "replication_factor": topic.replication_factor,
         "is_internal": isinstance(topic, TopicInfo) and topic.is_internal,
