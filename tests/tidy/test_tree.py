@@ -1,0 +1,90 @@
+"""This repository keeps the rules of the house (part of `make check`).
+
+What is looked at is what git would commit: its files, and those that are new and not ignored.
+"""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.tidy import rules
+from tests.tidy.rules import SourceFile
+
+ROOT = Path(__file__).parents[2]
+
+# Places that may be longer than the rule says, each with the reason: "path" for a module, "path::name" for a
+# function. It starts empty, and an entry that is no longer needed fails.
+MAY_BE_LONG: dict[str, str] = {}
+
+# Tests may be skipped, loudly, only for the lack of what cannot be fetched: the definitions of Kafka's messages
+# beside the checkout, or the clients and the Apache Kafka that PyPI does not have.
+MAY_SKIP = ("tests/conformance/", "tests/compat/", "tests/clients/conftest.py", "tests/conftest.py")
+
+
+@cache
+def paths() -> frozenset[str]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+    return frozenset(path for path in done.stdout.split("\0") if path and (ROOT / path).is_file())
+
+
+@cache
+def python_files() -> tuple[SourceFile, ...]:
+    found = sorted(path for path in paths() if path.endswith(".py"))
+    return tuple(SourceFile(path, (ROOT / path).read_text(encoding="utf-8")) for path in found)
+
+
+def files_in(*places: str) -> Iterator[SourceFile]:
+    return (file for file in python_files() if file.path.startswith(places))
+
+
+def none_of(complaints: Iterator[str]) -> None:
+    found = list(complaints)
+    assert not found, "\n" + "\n".join(found)
+
+
+@cache
+def too_long(rule: Callable[[SourceFile], Iterator[tuple[str, str]]]) -> dict[str, str]:
+    return {place: text for file in python_files() for place, text in rule(file)}
+
+
+def test_no_function_is_too_long() -> None:
+    found = too_long(rules.long_functions)
+    none_of(text for place, text in found.items() if place not in MAY_BE_LONG)
+
+
+def test_no_module_is_too_long() -> None:
+    found = too_long(rules.long_module)
+    none_of(text for place, text in found.items() if place not in MAY_BE_LONG)
+
+
+def test_what_may_be_long_is_long_and_says_why() -> None:
+    found = {**too_long(rules.long_functions), **too_long(rules.long_module)}
+    none_of(f"{place}: is not too long any more" for place in MAY_BE_LONG if place not in found)
+    none_of(
+        f"{place}: no reason is given" for place, reason in MAY_BE_LONG.items() if len(reason.split()) < 4
+    )
+
+
+def test_every_name_is_a_noun() -> None:
+    none_of(text for file in python_files() for text in rules.empty_names(file))
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    none_of(text for file in files_in("src/") for text in rules.missing_docstring(file))
+
+
+def test_nothing_is_left_unfinished() -> None:
+    for file in files_in("src/", "tests/", "bench/", "examples/"):
+        none_of(rules.unfinished_marks(file, may_skip=file.path.startswith(MAY_SKIP)))
+
+
+def test_unit_tests_mirror_the_source() -> None:
+    for file in files_in("tests/unit/"):
+        none_of(rules.misplaced_unit_test(file.path, paths()))
+
+
+def test_every_file_is_in_a_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    none_of(rules.outside_the_rooms(sorted(paths()), page))
