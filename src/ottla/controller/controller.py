@@ -67,7 +67,10 @@ class Controller:
 
     def command(self, request: Any, now_ms: int) -> Decision:
         """Decide on a request; nothing changes. `now_ms` is for decisions that depend on time; none does yet."""
-        return self._decide[type(request)](request)
+        decide = self._decide.get(type(request))
+        if decide is None:
+            raise TypeError(f"{type(request).__name__} is not a command of the controller")
+        return decide(request)
 
     def replay(self, record: Any, offset: int, epoch: int = 0) -> None:
         """Take over a committed record: the only way in which the state changes."""

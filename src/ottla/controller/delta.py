@@ -1,11 +1,12 @@
 """The next image in the making: records are applied here one after the other, then `image` is drawn once.
 
 Applying a record costs the same however large the cluster is; drawing an image copies the index of topics, but shares
-every topic that did not change. So a long log is replayed quickly, and a change of one topic costs microseconds.
+every topic that did not change, and the settings if none did. So a long log is replayed quickly, and a change of one
+topic costs microseconds.
 A record that speaks of what the image does not know (a deleted topic, an older broker epoch) changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -61,7 +62,7 @@ class ImageDelta:
         self._topics: dict[UUID, TopicDelta] = {}
         self._removed: dict[UUID, str] = {}
         self._brokers = dict(image.brokers)
-        self._configs = dict(image.configs)
+        self._configs: dict[ConfigResource, Mapping[str, str]] | None = None  # a copy, once one changes
         self._features = dict(image.features)
         self._next_producer_id = image.next_producer_id
         self._last_offset = image.last_offset
@@ -85,7 +86,7 @@ class ImageDelta:
             topics_by_name=by_name,
             topics_by_id=by_id,
             brokers=self._brokers,
-            configs=self._configs,
+            configs=self._base.configs if self._configs is None else self._configs,
             features=self._features,
             next_producer_id=self._next_producer_id,
             last_offset=self._last_offset,
@@ -116,7 +117,7 @@ class ImageDelta:
             return
         del self._topics[record.topic_id]
         self._removed[record.topic_id] = topic.name
-        self._configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)
+        self._put_config(ConfigResource(ResourceType.TOPIC, topic.name), {})
 
     def _set_partition(self, record: PartitionRecord) -> None:
         topic = self._topic(record.topic_id)
@@ -140,11 +141,17 @@ class ImageDelta:
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(record.resource_type, record.resource_name)
-        values = dict(self._configs.get(resource, ()))
+        configs = self._base.configs if self._configs is None else self._configs
+        values = dict(configs.get(resource, ()))
         if record.value is None:
             values.pop(record.name, None)
         else:
             values[record.name] = record.value
+        self._put_config(resource, values)
+
+    def _put_config(self, resource: ConfigResource, values: Mapping[str, str]) -> None:
+        if self._configs is None:
+            self._configs = dict(self._base.configs)
         if values:
             self._configs[resource] = values
         else:

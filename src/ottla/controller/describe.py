@@ -303,5 +303,8 @@ def _described_partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
+        # Empty and not null, which Kafka's definition would allow: Java's client fails on null.
+        eligible_leader_replicas=[],
+        last_known_elr=[],
         offline_replicas=standing.offline_replicas,
     )
