@@ -20,6 +20,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.brokers import HOST, BrokerProcess, start_ottla
 from tests.clients.raw import fetch, receive
@@ -28,7 +29,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest
-from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.records.batch import iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -59,11 +60,11 @@ class Client:
         write_request(RequestHeader(key, version, self._correlation_id, "killing"), request, out)
         self._socket.sendall(out)
 
-    def receive(self, key: ApiKey, version: int) -> object:
+    def receive(self, key: ApiKey, version: int) -> Any:
         (size,) = struct.unpack(">i", receive(self._socket, 4))
         return read_response(key, version, memoryview(receive(self._socket, size)))[1]
 
-    def ask(self, key: ApiKey, version: int, request: object) -> object:
+    def ask(self, key: ApiKey, version: int, request: object) -> Any:
         self.send(key, version, request)
         return self.receive(key, version)
 
@@ -87,6 +88,7 @@ class Producer:
     failure: str | None = None
     producer_id: int = -1
     sequence: int = 0
+    answered_at: float = field(default_factory=time.monotonic)
 
     @property
     def partition(self) -> int:
@@ -95,13 +97,11 @@ class Producer:
     def run(self) -> None:
         """Produce until told to stop and everything is answered."""
         rng = random.Random(self.seed)
-        deadline = time.monotonic() + RETRY_DEADLINE_S
         while not (self.stopping.is_set() and not self.unanswered) and self.failure is None:
             try:
                 self._produce(rng)
-                deadline = time.monotonic() + RETRY_DEADLINE_S
             except (OSError, EOFError) as error:
-                if time.monotonic() > deadline:
+                if time.monotonic() > self.answered_at + RETRY_DEADLINE_S:
                     self.failure = f"producer {self.number} could not go on: {error}"
                 time.sleep(0.005)
 
@@ -109,8 +109,7 @@ class Producer:
         client = Client(self.port)
         try:
             if self.producer_id < 0:
-                answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest())
-                self.producer_id = answer.producer_id  # type: ignore[attr-defined]
+                self.producer_id = new_producer_id(client)
             for batch in self.unanswered:
                 self._send(client, batch)
             while self.failure is None and (self.unanswered or not self.stopping.is_set()):
@@ -146,7 +145,7 @@ class Producer:
 
     def _take_answer(self, client: Client) -> None:
         answer = client.receive(ApiKey.PRODUCE, PRODUCE_VERSION)
-        partition = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        partition = answer.responses[0].partition_responses[0]
         batch = self.unanswered[0]
         if partition.error_code:
             self.failure = (
@@ -155,14 +154,23 @@ class Producer:
             )
             return
         self.unanswered.popleft()
+        self.answered_at = time.monotonic()
         for delta, value in enumerate(batch.values):
             self.acknowledged[value] = partition.base_offset + delta
 
 
+def new_producer_id(client: Client) -> int:
+    """A producer id for an idempotent producer."""
+    request = InitProducerIdRequest(transactional_id=None)
+    answer = client.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
+    if answer.error_code:
+        raise AssertionError(f"InitProducerId answered {answer.error_code}")
+    producer_id: int = answer.producer_id
+    return producer_id
+
+
 def create_topic(port: int, settings: dict[str, str]) -> None:
     """The topic under test, with the flush policy under test."""
-    from ottla.protocol.messages.topics import CreatableTopicConfig
-
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in settings.items()]
     topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1, configs=configs)
     client = Client(port)
@@ -170,7 +178,7 @@ def create_topic(port: int, settings: dict[str, str]) -> None:
         answer = client.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
     finally:
         client.close()
-    error = answer.topics[0].error_code  # type: ignore[attr-defined]
+    error = answer.topics[0].error_code
     if error:
         raise AssertionError(f"creating {TOPIC} answered {error}")
 

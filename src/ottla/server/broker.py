@@ -121,7 +121,7 @@ class Broker:
         listener.start()
         self._listener = listener
         self._housekeeping = Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms)
-        self._housekeeping.start()
+        self._housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
 
     async def _register(self, quorum: Quorum) -> None:
         advertised = self.config.advertised_listener

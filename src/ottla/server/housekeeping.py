@@ -7,8 +7,10 @@ its next turn; it never takes the broker down.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from ottla.config import BrokerConfig
+from ottla.errors import KafkaError
 from ottla.log.retention import plan_retention
 from ottla.server.flushing import Flusher
 from ottla.server.hosting import Hosting
@@ -44,9 +46,11 @@ class Housekeeping:
         self._now_ms = now_ms
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
+    def start(self, after_crash: bool) -> None:
         """Start every chore."""
         config = self._config
+        if after_crash:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._settle()))
         chores: list[tuple[str, int, Callable[[], None] | None, Callable[[HostedPartition], None] | None]] = [
             ("retention", config.log_retention_check_interval_ms, None, self._retain),
             ("flushing by time", _FLUSH_CHECK_INTERVAL_MS, None, self._flush_by_time),
@@ -68,6 +72,13 @@ class Housekeeping:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _settle(self) -> None:
+        """Make what recovery found durable and say so, so that another crash need not scan it again."""
+        for partition in self._partitions:
+            with suppress(KafkaError):
+                await self._flusher.flushed(partition, partition.log.log_end_offset)
+        self._hosting.checkpoint()
 
     async def _every(
         self,

@@ -107,10 +107,15 @@ class HostedPartition:
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether so much is unflushed that the policy asks for an fsync."""
+        """Whether so much is unflushed that the policy asks for an fsync.
+
+        A segment that is full is always flushed: after a crash only the last one then has to be scanned.
+        """
         log, config = self.log, self._config
-        return log.unflushed_messages >= config.flush_messages or (
-            0 < config.ottla_flush_bytes <= log.unflushed_bytes
+        return (
+            log.unflushed_messages >= config.flush_messages
+            or log.flushed_offset < log.segments.active.base_offset
+            or 0 < config.ottla_flush_bytes <= log.unflushed_bytes
         )
 
     def is_flush_overdue(self, now_ms: int) -> bool:

@@ -78,9 +78,13 @@ class Quorum:
 
     async def submit(self, request: Any) -> Any:
         """Carry a command out; answer its response once the change is durable and in force here."""
-        future = asyncio.get_running_loop().create_future()
+        return await self.submit_soon(request)
+
+    def submit_soon(self, request: Any) -> asyncio.Future[Any]:
+        """Have a command carried out, whether or not somebody waits for its response."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._commands.put_nowait((request, future))
-        return await future
+        return future
 
     async def _run(self) -> None:
         while True:
@@ -95,6 +99,8 @@ class Quorum:
                 logger.exception("the command %s failed", type(request).__name__)
                 if not future.done():
                     future.set_exception(error)
+                    # It is logged already; nobody has to wait for a command.
+                    future.exception()
                 continue
             if not future.done():
                 future.set_result(response)

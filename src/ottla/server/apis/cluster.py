@@ -1,10 +1,9 @@
 """Descriptions read off the cluster image (CTL-6): Metadata 0 to 13, DescribeCluster 0 to 2,
 DescribeTopicPartitions 0, DescribeConfigs 1 to 4, ListConfigResources 0 to 1.
 
-Metadata may create the topics it is asked for (`auto.create.topics.enable`); they are there when it answers.
+Metadata may create the topics it is asked for (`auto.create.topics.enable`). As in Kafka the request that finds a
+topic missing is told so, and the next one finds it there.
 """
-
-from collections.abc import Awaitable
 
 from ottla.controller import describe
 from ottla.controller.config_sources import BrokerSettings
@@ -28,19 +27,10 @@ _CREATE_TIMEOUT_MS = 10_000
 _BROKERS_DEFAULT = -1
 
 
-def metadata(
-    context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Brokers and topics; creates missing topics first where client and broker both want that."""
-    answer = _metadata(context, request)
-    if answer.to_create:
-        return _create_and_describe(context, request, answer.to_create)
-    return answer.response
-
-
-def _metadata(context: RequestContext, request: MetadataRequest) -> describe.MetadataAnswer:
+def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Brokers and topics; has missing topics created where client and broker both want that."""
     config = context.services.config
-    return describe.metadata_response(
+    answer = describe.metadata_response(
         context.services.quorum.image,
         request,
         context.version,
@@ -48,19 +38,17 @@ def _metadata(context: RequestContext, request: MetadataRequest) -> describe.Met
         controller_id=config.node_id,
         auto_create=config.auto_create_topics_enable,
     )
+    if answer.to_create:
+        context.services.quorum.submit_soon(_creation(answer.to_create))
+    return answer.response
 
 
-async def _create_and_describe(
-    context: RequestContext, request: MetadataRequest, names: list[str]
-) -> MetadataResponse:
+def _creation(names: list[str]) -> CreateTopicsRequest:
     topics = [
         CreatableTopic(name=name, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
         for name in names
     ]
-    create = CreateTopicsRequest(topics=topics, timeout_ms=_CREATE_TIMEOUT_MS)
-    # What could not be created is still missing from the image, and is reported as such.
-    await context.services.quorum.submit(create)
-    return _metadata(context, request).response
+    return CreateTopicsRequest(topics=topics, timeout_ms=_CREATE_TIMEOUT_MS)
 
 
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
