@@ -84,6 +84,7 @@ class Flushes:
         self._running = job = FlushJob(state)
         # Names that appear from here on are the next job's business.
         state.unsynced_names = False
+        state.begun_bytes = state.appended_bytes
         self._ceiling = job.offset
         return job
 

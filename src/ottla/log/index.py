@@ -49,10 +49,36 @@ class IndexFile:
 
     def floor(self, target: int, column: int = 0) -> int:
         """The number of the last entry whose `column` is at most `target`; -1 if there is none."""
-        low, high = 0, self.count
+        return self._floor_between(target, column, 0, self.count)
+
+    def floor_near(self, target: int, column: int, guess: int) -> int:
+        """The same, in two or three looks if `guess` is nearly right, and never in many more than `floor`."""
+        # A reader that catches up asks this for every range it gets, hence the local names.
+        count, unpack_from, entry_bytes = self.count, self._entry.unpack_from, self.entry_bytes
+        if not count:
+            return -1
+        buffer = self._slot.get().buffer
+        guess = min(max(guess, 0), count - 1)
+        step = 0
+        if unpack_from(buffer, guess * entry_bytes)[column] <= target:
+            low = high = guess + 1
+            while high < count and unpack_from(buffer, high * entry_bytes)[column] <= target:
+                step = step * 4 + 1
+                low, high = high + 1, high + 1 + step
+            return self._floor_between(target, column, low, min(high, count))
+        low, high = guess - 1, guess
+        while low >= 0 and unpack_from(buffer, low * entry_bytes)[column] > target:
+            step = step * 4 + 1
+            low, high = low - 1 - step, low
+        return self._floor_between(target, column, max(low, -1) + 1, high)
+
+    def _floor_between(self, target: int, column: int, low: int, high: int) -> int:
+        if low >= high:
+            return low - 1
+        unpack_from, entry_bytes, buffer = self._entry.unpack_from, self.entry_bytes, self._slot.get().buffer
         while low < high:
             middle = (low + high) >> 1
-            if self.entry(middle)[column] <= target:
+            if unpack_from(buffer, middle * entry_bytes)[column] <= target:
                 low = middle + 1
             else:
                 high = middle
@@ -137,9 +163,11 @@ class OffsetIndex:
         number = self.file.floor(offset - self._base_offset)
         return 0 if number < 0 else int(self.file.entry(number)[1])
 
-    def floor_position(self, position: int) -> int:
+    def floor_position(self, position: int, size_bytes: int) -> int:
         """The last indexed batch start at or before `position`; 0 if there is none."""
-        number = self.file.floor(position, column=1)
+        # Entries lie about evenly in the file, so the place of the right one can be guessed.
+        guess = position * self.file.count // max(size_bytes, 1)
+        number = self.file.floor_near(position, 1, guess)
         return 0 if number < 0 else int(self.file.entry(number)[1])
 
     def last(self) -> tuple[int, int]:

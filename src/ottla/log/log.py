@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from ottla.config import TopicConfig
 from ottla.errors import KafkaError
-from ottla.log.append import Appended, append
+from ottla.log.append import Appended, Appender
 from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
 from ottla.log.leader_epochs import LeaderEpochs
@@ -31,10 +31,20 @@ from ottla.log.truncation import truncate_fully, truncate_to
 class Log:
     """One partition's batches, oldest segment first. Made by `Log.open`."""
 
-    __slots__ = ("_deleted", "_flushes", "_reader", "_state", "is_closed", "is_deleted", "was_closed_cleanly")
+    __slots__ = (
+        "_appender",
+        "_deleted",
+        "_flushes",
+        "_reader",
+        "_state",
+        "is_closed",
+        "is_deleted",
+        "was_closed_cleanly",
+    )
 
     def __init__(self, state: LogState) -> None:
         self._state = state
+        self._appender = Appender(state)
         self._reader = Reader(state)
         self._flushes = Flushes(state)
         self._deleted: list[tuple[int, DeletedSegments]] = []
@@ -144,7 +154,7 @@ class Log:
 
         The views must be writable: base offset and leader epoch are patched in place.
         """
-        return append(self._state, record_sets, leader_epoch, now_ms)
+        return self._appender.append(record_sets, leader_epoch, now_ms)
 
     def append_records(self, batch: memoryview, *, leader_epoch: int, now_ms: int) -> Appended:
         """Append a batch of the broker's own, control batches too: numbered, but not judged as a client's."""

@@ -173,6 +173,11 @@ class Staged:
             self.entries[producer_id] = entry = known.copy()
         return entry
 
+    def take(self) -> dict[int, ProducerEntry]:
+        """All changes, which are no longer staged then."""
+        entries, self.entries = self.entries, {}
+        return entries
+
     def check(self, incoming: Incoming) -> ProducedBatch | None:
         """Whether a client may append this: the earlier batch it repeats, or None; KafkaError if it may not."""
         entry = self.entry(incoming.producer_id)

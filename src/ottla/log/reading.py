@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.disk import File
-from ottla.log.segment import Placed, Segment
+from ottla.log.segment import Segment
 from ottla.log.state import LogState
 
 # As many readers as usually follow one partition, and a few bounds; a hundred bytes each.
 _POSITIONS_KEPT: Final = 32
+NO_OFFSET: Final = -1
 
 
 class FileRange(NamedTuple):
@@ -53,12 +54,13 @@ class Reader:
             place = self._locate(offset)
             if place is None:
                 return None
+            self._remember(offset, *place)
         segment, start = place
         end, next_offset = segment.size_bytes, segment.next_offset
         if next_offset > upper_offset:
             end, next_offset = self._bound(segment, upper_offset)
         if end - start > max_bytes:
-            end, next_offset = self._fit(segment, start, start + max_bytes, end, next_offset, at_least_one)
+            end, next_offset = _fit(segment, start, start + max_bytes, at_least_one)
         if end <= start:
             return None
         self._remember(next_offset, segment, end)
@@ -86,23 +88,6 @@ class Reader:
         self._remember(upper_offset, segment, placed.position)
         return placed.position, min(upper_offset, placed.header.base_offset)
 
-    def _fit(
-        self, segment: Segment, start: int, limit: int, end: int, next_offset: int, at_least_one: bool
-    ) -> tuple[int, int]:
-        """The last batch boundary at or before `limit`; with `at_least_one` never before the first batch's end."""
-        indexed = segment.index.floor_position(limit)
-        if indexed > start:
-            # Up to one index interval less than allowed, for one small read instead of a walk.
-            return indexed, segment.header_at(indexed).base_offset
-        fitting = None
-        for placed in segment.walk(start):
-            if placed.end > limit and not (fitting is None and at_least_one):
-                break
-            fitting = placed
-            if placed.end >= min(limit, end):
-                break
-        return _end_of(fitting, start, next_offset)
-
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         positions = self._positions
         if len(positions) >= _POSITIONS_KEPT and offset not in positions:
@@ -110,5 +95,15 @@ class Reader:
         positions[offset] = (segment, position)
 
 
-def _end_of(placed: Placed | None, start: int, next_offset: int) -> tuple[int, int]:
-    return (start, next_offset) if placed is None else (placed.end, placed.next_offset)
+def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[int, int]:
+    """The last batch boundary at or before `limit`; with `at_least_one` never before the first batch's end."""
+    indexed = segment.index.floor_position(limit, segment.size_bytes)
+    if indexed > start:
+        # Up to one index interval less than allowed, for one small read instead of a walk.
+        return indexed, segment.base_offset_at(indexed)
+    end, next_offset = start, NO_OFFSET
+    for placed in segment.walk(start):
+        if placed.end > limit and not (at_least_one and end == start):
+            break
+        end, next_offset = placed.end, placed.next_offset
+    return end, next_offset

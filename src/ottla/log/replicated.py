@@ -86,6 +86,7 @@ def _commit(state: LogState, batch: BatchView, now_ms: int) -> None:
     active.since_index_bytes += batch.size_bytes
     active.size_bytes += batch.size_bytes
     active.next_offset = batch.next_offset
+    state.layout_version += 1
     state.appended(batch.size_bytes, now_ms)
     if batch.producer_id >= 0:
         staged = Staged(state.producers)

@@ -23,6 +23,7 @@ def roll(state: LogState, base_offset: int, now_ms: int) -> Segment:
     full.next_offset = base_offset
     state.unsynced_names = True
     state.segments.add(fresh)
+    state.layout_version += 1
     return fresh
 
 

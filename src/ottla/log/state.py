@@ -26,11 +26,13 @@ class LogState:
 
     __slots__ = (
         "appended_bytes",
+        "begun_bytes",
         "config",
         "directory",
         "disk",
         "flushed_bytes",
         "flushed_offset",
+        "layout_version",
         "leader_epochs",
         "limits",
         "log_start_offset",
@@ -63,16 +65,20 @@ class LogState:
         self.refusal: KafkaError | None = None
         self.flushed_offset = 0
         self.appended_bytes = 0
+        self.begun_bytes = 0
         self.flushed_bytes = 0
         self.unflushed_since_ms = 0
         # Whether files were created or renamed since the directory was last made durable.
         self.unsynced_names = False
+        # Rises when anybody but the appender moves the log's end or changes what an append must heed.
+        self.layout_version = 0
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
         """Take a changed configuration; it holds from the next append on."""
         self.config = config
         self.limits = Limits.of(config)
+        self.layout_version += 1
 
     @property
     def log_end_offset(self) -> int:
@@ -80,7 +86,7 @@ class LogState:
 
     def appended(self, size_bytes: int, now_ms: int) -> None:
         """So many bytes were written."""
-        if self.appended_bytes == self.flushed_bytes:
+        if self.appended_bytes == self.begun_bytes:
             self.unflushed_since_ms = now_ms
         self.appended_bytes += size_bytes
 

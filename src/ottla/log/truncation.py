@@ -54,6 +54,7 @@ def _remove_files(state: LogState, segment: Segment) -> None:
 
 def _settle(state: LogState) -> None:
     """Make producers and epochs agree with the shorter log."""
+    state.layout_version += 1
     end = state.log_end_offset
     state.log_start_offset = min(state.log_start_offset, end)
     state.disk.sync_directory(state.directory)
