@@ -110,6 +110,7 @@ def test_a_topic_takes_its_own_value_then_the_brokers() -> None:
     topic = TopicConfig.resolve(broker, {"segment.bytes": "2000"})
     assert (topic.segment_bytes, topic.compression_type) == (2000, "zstd")
     assert TopicConfig.resolve(BrokerConfig(), {}) == TopicConfig()
+    assert TopicConfig.resolve(broker, {"cleanup.policy": ""}).cleanup_policy == ()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,6 @@ def test_the_finest_unit_that_is_set_counts(properties: dict[str, str], retentio
     ("name", "text"),
     [
         ("cleanup.policy", "shred"),
-        ("cleanup.policy", ""),
         ("compression.type", "none"),
         ("retention.ms", "-2"),
         ("min.insync.replicas", "0"),

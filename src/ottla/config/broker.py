@@ -2,7 +2,7 @@
 
 Only what this broker honours is declared: a name that stands here does something. The settings marked
 `dynamic` may be changed while it runs, with AlterConfigs on the broker or on the default of all brokers;
-most of them are the defaults of topic settings (config/topic.py).
+they are the defaults of topic settings (config/topic.py).
 """
 
 import re
@@ -80,14 +80,12 @@ class BrokerConfig:
         "max.connections",
         INT_MAX,
         at_least=0,
-        dynamic=True,
         doc="How many connections the broker keeps open; beyond that new ones are closed at once.",
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
         INT_MAX,
         at_least=0,
-        dynamic=True,
         doc="How many connections one client address may keep open.",
     )
     connections_max_idle_ms: int = setting(
@@ -307,13 +305,7 @@ class BrokerConfig:
         "log.flush.offset.checkpoint.interval.ms",
         60_000,
         at_least=1,
-        doc="How often the point up to which each log is on disk is written down; recovery starts there.",
-    )
-    log_flush_start_offset_checkpoint_interval_ms: int = setting(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        60_000,
-        at_least=1,
-        doc="How often the first offset of each log is written down, so that deleted records stay deleted.",
+        doc="How often it is written down up to where each log is on disk, and where it begins; recovery starts there.",
     )
     ottla_flush_bytes: int = setting(
         "ottla.flush.bytes",
@@ -337,7 +329,8 @@ class BrokerConfig:
         ("delete",),
         choices=("delete", "compact"),
         dynamic=True,
-        doc="What happens to old data: 'delete' drops old segments, 'compact' keeps the newest value of each key.",
+        doc="What happens to old data: 'delete' drops old segments, 'compact' keeps the newest value of each key; "
+        "if empty, everything is kept.",
     )
     log_retention_bytes: int = setting(
         "log.retention.bytes",
@@ -406,7 +399,6 @@ class BrokerConfig:
         "producer.id.expiration.ms",
         86_400_000,
         at_least=1,
-        dynamic=True,
         doc="A partition forgets an idempotent producer that wrote nothing for this long.",
     )
     producer_id_expiration_check_interval_ms: int = setting(

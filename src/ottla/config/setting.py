@@ -144,7 +144,7 @@ class Setting:
 
     def _list(self, text: str) -> tuple[str, ...]:
         items = tuple(item.strip() for item in text.split(",") if item.strip())
-        if self.choices and (not items or not set(items) <= set(self.choices)):
+        if self.choices and not set(items) <= set(self.choices):
             raise self._refusal(text)
         return tuple(dict.fromkeys(items))
 

@@ -90,10 +90,10 @@ class BrokerSettings:
         resolved = self.topic_config(overrides)
         for setting in settings_of(TopicConfig):
             synonyms = tuple(self._synonyms(setting.synonyms))
-            if setting.name in overrides:
-                own = ConfigSynonym(setting.name, overrides[setting.name], ConfigSource.DYNAMIC_TOPIC_CONFIG)
-                synonyms = (own, *synonyms)
             value = setting.render(getattr(resolved, setting.attribute))
+            if setting.name in overrides:
+                own = ConfigSynonym(setting.name, value or "", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+                synonyms = (own, *synonyms)
             yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
 
     def _synonyms(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:

@@ -5,7 +5,7 @@ IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and 
 A change is judged as a whole: the settings that would result must be usable together.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -48,12 +48,7 @@ class _Outcome(NamedTuple):
 def alter_configs(image: ClusterImage, request: AlterConfigsRequest, settings: BrokerSettings) -> Decision:
     """Replace all settings of each resource."""
     alteration = _Alteration(image, settings)
-    wanted = {ConfigResource(item.resource_type, item.resource_name): item for item in request.resources}
-    outcomes = alteration.carry_out(
-        wanted,
-        _resources_twice(request.resources),
-        lambda resource, item: _replacement(item),
-    )
+    outcomes = alteration.carry_out(request.resources, lambda resource, item: _replacement(item))
     responses = [
         AlterConfigsResourceResponse(
             error_code=outcome.error_code,
@@ -72,8 +67,7 @@ def incremental_alter_configs(
 ) -> Decision:
     """Change the named settings of each resource."""
     alteration = _Alteration(image, settings)
-    wanted = {ConfigResource(item.resource_type, item.resource_name): item for item in request.resources}
-    outcomes = alteration.carry_out(wanted, _resources_twice(request.resources), alteration.increments)
+    outcomes = alteration.carry_out(request.resources, alteration.increments)
     responses = [
         IncrementalAlterConfigsResourceResponse(
             error_code=outcome.error_code,
@@ -94,12 +88,8 @@ def check_config_resource(image: ClusterImage, resource: ConfigResource) -> None
         if resource.name not in image.topics_by_name:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{resource.name}'.")
     elif resource.type == ResourceType.BROKER:
-        if resource.name and not (resource.name.isascii() and resource.name.isdigit()):
-            raise _invalid(
-                f"A broker is named by its node id, or by nothing for all; not by '{resource.name}'."
-            )
         if resource.name and resource.name not in map(str, image.brokers):
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {resource.name}.")
+            raise _invalid(f"There is no broker '{resource.name}'; an empty name stands for all of them.")
     elif resource.type == ResourceType.BROKER_LOGGER:
         raise _invalid("Log levels cannot be seen or changed over the protocol on this broker.")
     else:
@@ -115,14 +105,13 @@ class _Alteration:
         self._settings = settings
 
     def carry_out(
-        self,
-        wanted: Mapping[ConfigResource, Any],
-        twice: set[ConfigResource],
-        values_of: Callable[[ConfigResource, Any], dict[str, str]],
+        self, items: Sequence[Any], values_of: Callable[[ConfigResource, Any], dict[str, str]]
     ) -> list[_Outcome]:
         """Decide on each resource by itself."""
+        resources = [ConfigResource(item.resource_type, item.resource_name) for item in items]
+        twice = repeated(resources)
         outcomes = []
-        for resource, item in wanted.items():
+        for resource, item in zip(resources, items, strict=True):
             try:
                 if resource in twice:
                     raise _invalid("The resource stands more than once in the request.")
@@ -132,7 +121,7 @@ class _Alteration:
             except KafkaError as error:
                 outcomes.append(_Outcome(resource, error.code, error.message))
             except ConfigError as error:
-                outcomes.append(_Outcome(resource, ErrorCode.INVALID_CONFIG, str(error)))
+                outcomes.append(_Outcome(resource, _config_error(resource), str(error)))
         return outcomes
 
     def increments(self, resource: ConfigResource, item: IncrementalAlterConfigsResource) -> dict[str, str]:
@@ -217,8 +206,9 @@ def _refuse_static(named: set[str]) -> None:
         )
 
 
-def _resources_twice(resources: Iterable[Any]) -> set[ConfigResource]:
-    return repeated(ConfigResource(item.resource_type, item.resource_name) for item in resources)
+def _config_error(resource: ConfigResource) -> ErrorCode:
+    """Kafka calls a bad setting of a topic a bad setting, and one of a broker a bad request."""
+    return ErrorCode.INVALID_CONFIG if resource.type == ResourceType.TOPIC else ErrorCode.INVALID_REQUEST
 
 
 def _settings(resource: ConfigResource) -> Mapping[str, Setting]:

@@ -276,7 +276,10 @@ def _described_topic(
     topic = image.topics_by_name.get(name)
     if topic is None:
         missing = DescribeTopicPartitionsResponseTopic(
-            error_code=_missing_error(name), name=name, is_internal=name in INTERNAL_TOPICS
+            error_code=_missing_error(name),
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
+            topic_authorized_operations=_ALL_TOPIC_OPERATIONS,
         )
         return missing, True
     described = DescribeTopicPartitionsResponseTopic(

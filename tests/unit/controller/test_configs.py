@@ -72,8 +72,9 @@ def test_lists_can_be_added_to_and_taken_from_starting_at_what_is_inherited() ->
     change(cluster, TOPIC, "a", ("cleanup.policy", APPEND, "compact"))
     change(cluster, TOPIC, "a", ("cleanup.policy", SUBTRACT, "delete"))
     assert cluster.image.config_of(TOPIC, "a") == {"cleanup.policy": "compact"}
-    code, _ = change(cluster, TOPIC, "a", ("cleanup.policy", SUBTRACT, "compact"))
-    assert code == ErrorCode.INVALID_CONFIG
+    change(cluster, TOPIC, "a", ("cleanup.policy", SUBTRACT, "compact"))
+    assert cluster.image.config_of(TOPIC, "a") == {"cleanup.policy": ""}
+    assert cluster.settings.topic_config({"cleanup.policy": ""}).cleanup_policy == ()
 
 
 def test_a_change_to_the_same_value_writes_nothing() -> None:
@@ -116,7 +117,7 @@ def test_what_stands_twice_is_refused() -> None:
     assert twice == (ErrorCode.INVALID_REQUEST, "flush.ms stands more than once in the request.")
     resource = AlterConfigsResource(TOPIC, "a", [AlterableConfig("flush.ms", "1")])
     responses = cluster.commit(AlterConfigsRequest([resource, resource])).responses
-    assert [item.error_code for item in responses] == [ErrorCode.INVALID_REQUEST]
+    assert [item.error_code for item in responses] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_validating_only_writes_nothing() -> None:
@@ -132,7 +133,7 @@ def test_validating_only_writes_nothing() -> None:
     [
         (TOPIC, "zzz", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (BROKER, "7", ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (BROKER, "7", ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
         (BROKER, "²", ErrorCode.INVALID_REQUEST),
         (BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
@@ -163,7 +164,7 @@ def test_settings_that_a_broker_reads_once_cannot_change_while_it_runs() -> None
         message == "listeners, node.id cannot change while the broker runs: set it and start the broker anew."
     )
     assert change(cluster, BROKER, "", ("log.dirs", DELETE, None))[0] == ErrorCode.INVALID_REQUEST
-    assert change(cluster, BROKER, "", ("log.segment.bytes", SET, "1"))[0] == ErrorCode.INVALID_CONFIG
+    assert change(cluster, BROKER, "", ("log.segment.bytes", SET, "1"))[0] == ErrorCode.INVALID_REQUEST
 
 
 def test_settings_in_the_log_that_this_version_does_not_know_or_that_clash_stop_nothing() -> None:

@@ -63,7 +63,7 @@ def test_only_the_settings_asked_for_are_shown() -> None:
 
 def test_every_place_that_gives_a_value_is_a_synonym_the_decisive_one_first() -> None:
     cluster = Cluster(BrokerConfig.from_properties({"log.segment.bytes": "400"}))
-    cluster.create(topic("a", segment_bytes="100"), topic("b"))
+    cluster.create(topic("a", segment_bytes=" 100 "), topic("b"))
     set_on_broker(cluster, "1", "log.segment.bytes", "200")
     set_on_broker(cluster, "", "log.segment.bytes", "300")
     own = entry(cluster, TOPIC, "a", "segment.bytes")
@@ -125,7 +125,7 @@ def test_what_cannot_be_described_is_refused_with_a_sentence() -> None:
         (TOPIC, "zzz"): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         (TOPIC, "a/b"): ErrorCode.INVALID_TOPIC_EXCEPTION,
         (BROKER, "2"): ErrorCode.INVALID_REQUEST,
-        (BROKER, "9"): ErrorCode.BROKER_ID_NOT_REGISTERED,
+        (BROKER, "9"): ErrorCode.INVALID_REQUEST,
         (ResourceType.BROKER_LOGGER, "1"): ErrorCode.INVALID_REQUEST,
         (ResourceType.CLIENT_METRICS, "m"): ErrorCode.INVALID_REQUEST,
     }
