@@ -15,20 +15,18 @@ class FlushJob:
 
     __slots__ = (
         "_active",
-        "_directory",
+        "_directories",
         "_disk",
         "_paths",
         "appended_bytes",
         "epochs_version",
         "is_done",
         "offset",
-        "syncs_names",
     )
 
     def __init__(self, state: LogState) -> None:
         segments = state.segments
         self._disk: Disk = state.disk
-        self._directory = state.directory
         self._active: File = segments.active.file
         self._paths = [
             segment.path(kind)
@@ -38,13 +36,13 @@ class FlushJob:
         ]
         self.offset = state.log_end_offset
         self.appended_bytes = state.appended_bytes
-        self.syncs_names = state.unsynced_names
+        self._directories = set(state.unsynced_directories)
         self.epochs_version = state.leader_epochs.version
-        if self.syncs_names:
+        if state.directory in self._directories:
             self._paths.append(f"{state.directory}/{file_name(segments.active.base_offset, SNAPSHOT)}")
         if not state.leader_epochs.is_durable:
             self._paths.append(f"{state.directory}/{LEADER_EPOCHS}")
-            self.syncs_names = True
+            self._directories.add(state.directory)
         self.is_done = False
 
     def run(self) -> None:
@@ -52,8 +50,8 @@ class FlushJob:
         for path in self._paths:
             self._sync(path)
         self._active.sync()
-        if self.syncs_names:
-            self._disk.sync_directory(self._directory)
+        for directory in self._directories:
+            self._disk.sync_directory(directory)
         self.is_done = True
 
     def _sync(self, path: str) -> None:
@@ -83,7 +81,7 @@ class Flushes:
         state.leader_epochs.write()
         self._running = job = FlushJob(state)
         # Names that appear from here on are the next job's business.
-        state.unsynced_names = False
+        state.unsynced_directories.clear()
         state.begun_bytes = state.appended_bytes
         self._ceiling = job.offset
         return job

@@ -26,6 +26,7 @@ from ottla.log.segments import Segments
 from ottla.log.state import LogState
 from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
 from ottla.log.truncation import truncate_fully, truncate_to
+from ottla.log.writing import Writer
 
 
 class Log:
@@ -37,6 +38,7 @@ class Log:
         "_flushes",
         "_reader",
         "_state",
+        "_writer",
         "is_closed",
         "is_deleted",
         "was_closed_cleanly",
@@ -44,7 +46,8 @@ class Log:
 
     def __init__(self, state: LogState) -> None:
         self._state = state
-        self._appender = Appender(state)
+        self._writer = Writer(state)
+        self._appender = Appender(state, self._writer)
         self._reader = Reader(state)
         self._flushes = Flushes(state)
         self._deleted: list[tuple[int, DeletedSegments]] = []
@@ -158,11 +161,11 @@ class Log:
 
     def append_records(self, batch: memoryview, *, leader_epoch: int, now_ms: int) -> Appended:
         """Append a batch of the broker's own, control batches too: numbered, but not judged as a client's."""
-        return append_batch(self._state, batch, leader_epoch, now_ms)
+        return append_batch(self._state, self._writer, batch, leader_epoch, now_ms)
 
     def append_replicated(self, records: memoryview, now_ms: int) -> None:
         """Append batches as a leader numbered them. KafkaError if they are damaged or do not go on where we are."""
-        append_replicated(self._state, records, now_ms)
+        append_replicated(self._state, self._writer, records, now_ms)
 
     # -- reading
 

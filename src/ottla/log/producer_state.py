@@ -106,10 +106,11 @@ class Incoming(NamedTuple):
 class Producers:
     """The producers of one log, by id."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_open_transactions")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self._open_transactions: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -123,17 +124,17 @@ class Producers:
     def install(self, entries: dict[int, ProducerEntry]) -> None:
         """Make staged entries the truth."""
         self._entries.update(entries)
-
-    def clear(self) -> None:
-        self._entries.clear()
+        for producer_id, entry in entries.items():
+            if entry.txn_first_offset >= 0:
+                self._open_transactions[producer_id] = entry.txn_first_offset
+            elif self._open_transactions:
+                self._open_transactions.pop(producer_id, None)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest open transaction begins; a read-committed reader may not pass it."""
-        open_offsets = [
-            entry.txn_first_offset for entry in self._entries.values() if entry.txn_first_offset >= 0
-        ]
-        return min(open_offsets, default=None)
+        # Every read asks this, and nearly always there is none.
+        return min(self._open_transactions.values()) if self._open_transactions else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that were silent for so long and are outside a transaction; how many."""
@@ -149,9 +150,11 @@ class Producers:
 
     def forget_transactions_before(self, offset: int) -> None:
         """Close transactions whose records are gone: nobody can read them, and no marker may ever come."""
-        for entry in self._entries.values():
-            if 0 <= entry.txn_first_offset < offset:
+        for producer_id, first_offset in list(self._open_transactions.items()):
+            entry = self._entries[producer_id].copy()
+            if first_offset < offset:
                 entry.txn_first_offset = offset if entry.last_offset >= offset else NO_OFFSET
+                self.install({producer_id: entry})
 
 
 class Staged:

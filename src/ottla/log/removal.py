@@ -57,5 +57,5 @@ def delete_segments(state: LogState, base_offsets: Sequence[int], log_start_offs
     first = state.segments[0].base_offset
     state.log_start_offset = max(state.log_start_offset, first, min(log_start_offset, state.log_end_offset))
     state.leader_epochs.truncate_from_start(state.log_start_offset)
-    state.unsynced_names = True
+    state.unsynced_directories.add(state.directory)
     return deleted

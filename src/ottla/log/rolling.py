@@ -5,9 +5,10 @@ are trimmed, the producer state at its end is written, then the new segment's fi
 disk; the next flush makes all of it durable, and recovery trusts none of it before.
 """
 
+from ottla.config import TopicConfig
 from ottla.log.names import SNAPSHOT, file_name
 from ottla.log.producer_snapshot import render_snapshot
-from ottla.log.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.log.segment import Segment
 from ottla.log.state import NO_LIMIT, LogState
 
 
@@ -21,9 +22,12 @@ def roll(state: LogState, base_offset: int, now_ms: int) -> Segment:
     fresh = Segment.create(state.disk, state.directory, base_offset, state.open_files, now_ms=now_ms)
     full.modified_ms = now_ms
     full.next_offset = base_offset
-    state.unsynced_names = True
+    state.unsynced_directories.add(state.directory)
     state.segments.add(fresh)
     state.layout_version += 1
+    if not full.size_bytes:
+        state.segments.remove(full)
+        full.remove_files()
     return fresh
 
 
@@ -40,11 +44,7 @@ def is_roll_due(state: LogState, now_ms: int) -> bool:
     return bool(active.size_bytes) and last_timestamp != NO_LIMIT and now_ms > last_timestamp
 
 
-def must_roll(state: LogState, last_offset: int) -> bool:
-    """Whether the active segment can take no more, whatever the batch's size: full indexes, offsets too far."""
-    active, max_bytes = state.segments.active, state.config.segment_index_bytes
-    return (
-        last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-        or active.index.is_full(max_bytes)
-        or active.time_index.is_full(max_bytes)
-    )
+def must_roll(active: Segment, config: TopicConfig, pending: int = 0) -> bool:
+    """Whether the segment's indexes can take no more, once the pending entries are in."""
+    max_bytes = config.segment_index_bytes
+    return active.index.is_full(max_bytes, pending) or active.time_index.is_full(max_bytes, pending)

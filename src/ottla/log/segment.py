@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ottla.log.disk import Disk, File
 from ottla.log.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
-from ottla.log.names import INDEX, LOG, TIME_INDEX, file_name
+from ottla.log.names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, file_name
 from ottla.log.open_files import OpenFiles, Slot
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
@@ -228,6 +228,13 @@ class Segment:
         for placed in self.walk(self.index.last()[1]):
             if placed.header.max_timestamp > self._largest[0]:
                 self._largest = (placed.header.max_timestamp, placed.header.last_offset)
+
+    def remove_files(self) -> None:
+        """Remove the segment from the disk; its .log goes first, because without it the others mean nothing."""
+        self.close()
+        for kind in SEGMENT_KINDS:
+            if self._disk.exists(self.path(kind)):
+                self._disk.remove(self.path(kind))
 
     def close(self) -> None:
         """Let go of file and maps; readers that hold them go on."""

@@ -42,7 +42,7 @@ class LogState:
         "refusal",
         "segments",
         "unflushed_since_ms",
-        "unsynced_names",
+        "unsynced_directories",
     )
 
     def __init__(
@@ -68,8 +68,8 @@ class LogState:
         self.begun_bytes = 0
         self.flushed_bytes = 0
         self.unflushed_since_ms = 0
-        # Whether files were created or renamed since the directory was last made durable.
-        self.unsynced_names = False
+        # Directories in which files were created or renamed since they were last made durable.
+        self.unsynced_directories: set[str] = set()
         # Rises when anybody but the appender moves the log's end or changes what an append must heed.
         self.layout_version = 0
         self.configure(config)
@@ -96,17 +96,19 @@ class LogState:
             logger.error("%s refuses writes until it is opened again: %s", self.name, reason)
             self.refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} refuses writes: {reason}")
 
-    def roll_jitter_ms(self, base_offset: int) -> int:
-        """Spreads the rolls of many partitions; the same segment always gets the same jitter."""
+    def age_limit_ms(self, base_offset: int) -> int:
+        """How old a segment may become: segment.ms, less a jitter that spreads the rolls of many partitions."""
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return crc32(f"{self.name}/{base_offset}".encode()) % bound if bound > 0 else 0
+        # The same segment always gets the same jitter, without drawing a random number.
+        jitter_ms = crc32(f"{self.name}/{base_offset}".encode()) % bound if bound > 0 else 0
+        return self.config.segment_ms - jitter_ms
 
     def last_timestamp_before_roll(self, now_ms: int) -> int:
         """The largest timestamp the active segment may still take before it is too old (segment.ms)."""
         active = self.segments.active
         if not active.size_bytes:
             return NO_LIMIT
-        age_limit_ms = self.config.segment_ms - self.roll_jitter_ms(active.base_offset)
+        age_limit_ms = self.age_limit_ms(active.base_offset)
         if active.first_timestamp >= 0:
             return active.first_timestamp + age_limit_ms
         # Records without timestamps: the wall clock counts.

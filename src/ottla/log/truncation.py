@@ -6,7 +6,6 @@ below the recovery point for acknowledged and keeps them out of use.
 """
 
 from ottla.log.loading import load_producers
-from ottla.log.names import SEGMENT_KINDS
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
 
@@ -32,7 +31,7 @@ def truncate_fully(state: LogState, new_start: int) -> None:
     while len(state.segments) > 1:
         _remove(state, state.segments.active)
     last = state.segments.active
-    _remove_files(state, last)
+    last.remove_files()
     fresh = Segment.create(state.disk, state.directory, new_start, state.open_files, now_ms=last.created_ms)
     state.segments.add(fresh)
     state.segments.remove(last)
@@ -42,14 +41,7 @@ def truncate_fully(state: LogState, new_start: int) -> None:
 
 def _remove(state: LogState, segment: Segment) -> None:
     state.segments.remove(segment)
-    _remove_files(state, segment)
-
-
-def _remove_files(state: LogState, segment: Segment) -> None:
-    segment.close()
-    for kind in SEGMENT_KINDS:
-        if state.disk.exists(segment.path(kind)):
-            state.disk.remove(segment.path(kind))
+    segment.remove_files()
 
 
 def _settle(state: LogState) -> None:
@@ -58,7 +50,6 @@ def _settle(state: LogState) -> None:
     end = state.log_end_offset
     state.log_start_offset = min(state.log_start_offset, end)
     state.disk.sync_directory(state.directory)
-    state.unsynced_names = True
     state.leader_epochs.truncate_from_end(end)
     state.leader_epochs.write()
     load_producers(state, end)
