@@ -60,15 +60,17 @@ class BrokerConfig:
     )
     socket_send_buffer_bytes: int = setting(
         "socket.send.buffer.bytes",
-        100 << 10,
+        -1,
         at_least=-1,
-        doc="The kernel's send buffer of each connection; -1 leaves it to the operating system.",
+        doc="The kernel's send buffer of each connection; -1 leaves it to the operating system, which grows it "
+        "with the connection's speed. (Kafka's 102400 switches that off.)",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
-        100 << 10,
+        -1,
         at_least=-1,
-        doc="The kernel's receive buffer of each connection; -1 leaves it to the operating system.",
+        doc="The kernel's receive buffer of each connection; -1 leaves it to the operating system, which grows it "
+        "with the connection's speed. (Kafka's 102400 switches that off.)",
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
@@ -259,7 +261,7 @@ class BrokerConfig:
         "log.preallocate",
         False,
         dynamic=True,
-        doc="Whether a new segment's file is given its full size at once.",
+        doc="Accepted, so that topics defined for Kafka can be created; it has no effect here.",
     )
     log_segment_delete_delay_ms: int = setting(
         "log.segment.delete.delay.ms",

@@ -154,9 +154,11 @@ class Broker:
 
 def _limits(config: BrokerConfig) -> ListenerLimits:
     return ListenerLimits(
+        socket_listen_backlog_size=config.socket_listen_backlog_size,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         connections_max_idle_ms=config.connections_max_idle_ms,
+        idle_buffer_release_ms=config.ottla_idle_buffer_release_ms,
         socket_request_max_bytes=config.socket_request_max_bytes,
         queued_response_max_bytes=config.ottla_connection_response_bytes,
         socket_send_buffer_bytes=config.socket_send_buffer_bytes,

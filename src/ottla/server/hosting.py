@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 
 from ottla.config import BrokerConfig, TopicConfig
+from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage, topic_changes
 from ottla.log.directory import LogDirectory
 from ottla.replication.partition import Assigned, PartitionReplica
@@ -80,12 +81,8 @@ class Hosting:
 
     def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
         """The settings in force: the topic's own, then this broker's, then all brokers', then the static ones."""
-        overrides = {
-            **image.config_of(ResourceType.BROKER, ""),
-            **image.config_of(ResourceType.BROKER, str(self._config.node_id)),
-        }
-        broker = self._config.overridden(overrides) if overrides else self._config
-        return TopicConfig.resolve(broker, image.config_of(ResourceType.TOPIC, topic))
+        settings = BrokerSettings(image, self._config.node_id, self._config)
+        return settings.topic_config(image.config_of(ResourceType.TOPIC, topic))
 
     def _open(self, topic: TopicImage, placed: PartitionImage, config: TopicConfig) -> HostedPartition:
         log = self._directory.open_log(topic.name, placed.index, topic.topic_id, config, self._now_ms())

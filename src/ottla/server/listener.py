@@ -16,23 +16,22 @@ from ottla.server.dispatch import Dispatcher
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG = 511
 # New connections taken in one turn of the loop, so that a storm does not starve those that are there.
 _ACCEPTS_PER_TURN = 64
 # When descriptors run out, accepting again at once would spin.
 _OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# A connection silent for so long gives its large receive buffer back.
-_SILENT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
     """What a listener allows. Named after the settings they come from."""
 
+    socket_listen_backlog_size: int
     max_connections: int
     max_connections_per_ip: int
     connections_max_idle_ms: int
+    idle_buffer_release_ms: int
     socket_request_max_bytes: int
     queued_response_max_bytes: int
     socket_send_buffer_bytes: int
@@ -63,7 +62,9 @@ class Listener:
         failure: OSError | None = None
         for family, address in _resolve(self.host, self.port):
             try:
-                self._sockets.append(_bind(family, address, self.port))
+                self._sockets.append(
+                    _bind(family, address, self.port, self._limits.socket_listen_backlog_size)
+                )
             except OSError as error:
                 failure = error
                 if error.errno == errno.EADDRINUSE and asked_port:
@@ -104,7 +105,7 @@ class Listener:
             if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_waiting:
                 logger.info("closing the connection from %s: idle for %d s", connection.peer, silent_s)
                 connection.close()
-            elif silent_s > _SILENT_S:
+            elif silent_s > self._limits.idle_buffer_release_ms / 1000:
                 connection.release_memory()
 
     def _accept(self, listening: socket.socket) -> None:
@@ -194,14 +195,14 @@ def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
     return sorted(unique, key=lambda known: known[0] != socket.AF_INET)
 
 
-def _bind(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+def _bind(family: socket.AddressFamily, address: str, port: int, backlog: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind((address, port))
-        listening.listen(_BACKLOG)
+        listening.listen(backlog)
         listening.setblocking(False)
     except OSError:
         listening.close()
