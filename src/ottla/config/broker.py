@@ -63,14 +63,14 @@ class BrokerConfig:
         -1,
         at_least=-1,
         doc="The kernel's send buffer of each connection; -1 leaves it to the operating system, which grows it "
-        "with the connection's speed. (Kafka's 102400 switches that off.)",
+        "with the connection's speed. Kafka's 102400 switches that off.",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
         -1,
         at_least=-1,
         doc="The kernel's receive buffer of each connection; -1 leaves it to the operating system, which grows it "
-        "with the connection's speed. (Kafka's 102400 switches that off.)",
+        "with the connection's speed. Kafka's 102400 switches that off.",
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
