@@ -9,6 +9,7 @@
 A checkpoint that cannot be read counts as empty: recovery points at 0 only mean that more is scanned.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -32,6 +33,7 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 LOCK: Final = ".lock"
+NO_BROKER_EPOCH: Final = -1
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _DOOMED: Final = "-delete"
@@ -46,6 +48,7 @@ class LogDirectory:
         self.cluster_id = ""
         self.directory_id = UUID(int=0)
         self.was_closed_cleanly = False
+        self.previous_broker_epoch = NO_BROKER_EPOCH
         self._disk = disk
         self._open_files = open_files
         self._lock: DirectoryLock | None = None
@@ -53,6 +56,7 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._checkpointed: set[TopicPartition] = set()
 
     def open(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
         """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong."""
@@ -62,6 +66,7 @@ class LogDirectory:
         self._recovery_points = self._checkpoint(RECOVERY_POINTS)
         self._log_start_offsets = self._checkpoint(LOG_START_OFFSETS)
         self._high_watermarks = self._checkpoint(HIGH_WATERMARKS)
+        self._checkpointed = {*self._recovery_points, *self._log_start_offsets, *self._high_watermarks}
         self._take_clean_mark()
         self._remove_doomed()
 
@@ -82,6 +87,8 @@ class LogDirectory:
         name = f"{topic}-{partition}"
         if self._disk.exists(self._file(name)):
             self._set_stray_aside(name, topic_id)
+        if not self._disk.exists(self._file(name)):
+            self._forget((topic, partition))
         log = self._open_log((topic, partition), config, now_ms)
         metadata = f"{self._file(name)}/{PARTITION_METADATA}"
         if not self._disk.exists(metadata):
@@ -101,21 +108,25 @@ class LogDirectory:
     ) -> None:
         """Write down how far the logs are flushed, where they start, what is committed."""
         own = {key: log.flushed_offset for key, log in self._logs.items() if not log.is_deleted}
+        self._checkpointed = {*own, *recovery_points, *log_start_offsets, *high_watermarks}
         write_offsets(self._disk, self._file(RECOVERY_POINTS), own | dict(recovery_points))
         write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
         write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
 
-    def close(self) -> None:
-        """Close what is still open and mark the stop as clean, if every log was closed so; release the lock."""
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """Close what is still open and mark the stop as clean, if every log was closed so; release the lock.
+
+        The epoch of this broker's registration goes into the mark: who knows it next time has lost nothing since.
+        """
         if self._lock is None:
             return
         try:
-            self._close_logs()
+            self._close_logs(broker_epoch)
         finally:
             self._lock.release()
             self._lock = None
 
-    def _close_logs(self) -> None:
+    def _close_logs(self, broker_epoch: int) -> None:
         logs = {key: log for key, log in self._logs.items() if not log.is_deleted}
         for log in logs.values():
             if not log.is_closed:
@@ -125,7 +136,8 @@ class LogDirectory:
             self._disk, self._file(RECOVERY_POINTS), {key: points[key] for key in points if key in logs}
         )
         if all(log.was_closed_cleanly for log in logs.values()):
-            self._disk.write_atomically(self._file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
+            mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
+            self._disk.write_atomically(self._file(CLEAN_SHUTDOWN), mark)
 
     def _open_log(self, key: TopicPartition, config: TopicConfig, now_ms: int) -> Log:
         log = Log.open(
@@ -141,6 +153,20 @@ class LogDirectory:
         self._logs[key] = log
         return log
 
+    def _forget(self, key: TopicPartition) -> None:
+        """A new log must not inherit the offsets of a deleted one of the same name, not even after a crash."""
+        for name, offsets in (
+            (RECOVERY_POINTS, self._recovery_points),
+            (LOG_START_OFFSETS, self._log_start_offsets),
+            (HIGH_WATERMARKS, self._high_watermarks),
+        ):
+            offsets.pop(key, None)
+            if key in self._checkpointed:
+                written = self._checkpoint(name)
+                written.pop(key, None)
+                write_offsets(self._disk, self._file(name), written)
+        self._checkpointed.discard(key)
+
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
@@ -155,6 +181,7 @@ class LogDirectory:
         """Whether the last user stopped properly. The mark goes: from now on there is something to lose."""
         self.was_closed_cleanly = self._disk.exists(self._file(CLEAN_SHUTDOWN))
         if self.was_closed_cleanly:
+            self.previous_broker_epoch = _epoch_in(self._disk.read(self._file(CLEAN_SHUTDOWN)))
             self._disk.remove(self._file(CLEAN_SHUTDOWN))
             self._disk.sync_directory(self.path)
 
@@ -206,6 +233,14 @@ def _properties(data: bytes) -> dict[str, str]:
     lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _epoch_in(mark: bytes) -> int:
+    """The broker epoch in a clean mark; marks of older versions of Kafka are empty."""
+    try:
+        return int(json.loads(mark)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return NO_BROKER_EPOCH
 
 
 def _topic_id_in(data: bytes) -> UUID | None:

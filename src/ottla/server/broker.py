@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from ottla.config import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.directory import LogDirectory
+from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
 from ottla.log.disk import OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerRegistrationRequest
@@ -48,6 +48,7 @@ class Broker:
         open_files = OpenFiles(config.ottla_open_files_max, config.ottla_open_files_max)
         self._directory = LogDirectory(disk, config.data_directory, open_files)
         self._flusher = Flusher()
+        self._broker_epoch = NO_BROKER_EPOCH
         self._quorum: Quorum | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
@@ -138,18 +139,20 @@ class Broker:
                 )
             ],
             rack=self.config.broker_rack,
+            previous_broker_epoch=self._directory.previous_broker_epoch,
             log_dirs=[self._directory.directory_id],
         )
         response = await quorum.submit(request)
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code), "the controller refused this broker")
+        self._broker_epoch = response.broker_epoch
 
     def _close_logs(self) -> None:
         if self._hosting is not None and self._partitions is not None:
             for partition in self._partitions:
                 partition.log.close()
             self._hosting.checkpoint()
-        self._directory.close()
+        self._directory.close(self._broker_epoch)
 
 
 def _limits(config: BrokerConfig) -> ListenerLimits:
