@@ -12,7 +12,7 @@ from ottla.config import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
-from ottla.log.disk import OsDisk
+from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerRegistrationRequest
 from ottla.protocol.messages.brokers import Listener as RegisteredListener
@@ -42,9 +42,9 @@ def now_ms() -> int:
 class Broker:
     """A running node. `start` once, `stop` once."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, disk: Disk | None = None) -> None:
         self.config = config
-        disk = OsDisk()
+        disk = disk or OsDisk()
         open_files = OpenFiles(config.ottla_open_files_max, config.ottla_open_files_max)
         self._directory = LogDirectory(disk, config.data_directory, open_files)
         self._flusher = Flusher()
@@ -65,6 +65,12 @@ class Broker:
     def cluster_id(self) -> str:
         """The cluster this node belongs to."""
         return self._directory.cluster_id
+
+    @property
+    def partitions(self) -> Partitions:
+        """What it hosts, once it has started."""
+        assert self._partitions is not None
+        return self._partitions
 
     async def start(self) -> None:
         """Open the data directory, recover what needs it, listen. Raises OSError and KafkaError with what to do."""
