@@ -9,7 +9,7 @@ from typing import Self
 from uuid import uuid4
 
 from ottla.config import TopicConfig
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended, Appender
 from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
@@ -27,6 +27,7 @@ from ottla.log.state import LogState
 from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
 from ottla.log.truncation import truncate_fully, truncate_to
 from ottla.log.writing import Writer
+from ottla.records.batch import CorruptRecord
 
 
 class Log:
@@ -76,6 +77,7 @@ class Log:
             log_start_offset=log_start_offset,
             is_clean=clean,
             now_ms=now_ms,
+            trusted_up_to=recovery_point,
         )
         return cls(load(disk, open_files, opening))
 
@@ -175,15 +177,27 @@ class Log:
         With `at_least_one` the first batch comes even if it alone is larger. None if there is nothing (yet);
         KafkaError(OFFSET_OUT_OF_RANGE) outside the log.
         """
-        return self._reader.read(offset, max_bytes, upper_offset=upper_offset, at_least_one=at_least_one)
+        try:
+            return self._reader.read(offset, max_bytes, upper_offset=upper_offset, at_least_one=at_least_one)
+        except (OSError, CorruptRecord) as problem:
+            raise self._unreadable(problem) from problem
 
     def offset_for_timestamp(self, timestamp_ms: int, *, upper_offset: int) -> TimestampOffset | None:
         """The first record at or after the time, below `upper_offset`."""
-        return offset_for_timestamp(self._state, timestamp_ms, upper_offset)
+        try:
+            return offset_for_timestamp(self._state, timestamp_ms, upper_offset)
+        except (OSError, CorruptRecord) as problem:
+            raise self._unreadable(problem) from problem
 
     def max_timestamp(self) -> TimestampOffset:
         """The record with the largest timestamp; (-1, -1, -1) in an empty log."""
-        return max_timestamp(self._state)
+        try:
+            return max_timestamp(self._state)
+        except (OSError, CorruptRecord) as problem:
+            raise self._unreadable(problem) from problem
+
+    def _unreadable(self, problem: Exception) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._state.name} cannot be read: {problem}")
 
     # -- durability
 

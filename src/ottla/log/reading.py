@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.disk import File
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
+from ottla.records.batch import CorruptRecord
 
 # As many readers as usually follow one partition, and a few bounds; a hundred bytes each.
 _POSITIONS_KEPT: Final = 32
@@ -100,7 +101,10 @@ def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[
     indexed = segment.index.floor_position(limit, segment.size_bytes)
     if indexed > start:
         # Up to one index interval less than allowed, for one small read instead of a walk.
-        return indexed, segment.base_offset_at(indexed)
+        try:
+            return indexed, segment.base_offset_at(indexed)
+        except CorruptRecord as problem:
+            segment.heal(problem)
     end, next_offset = start, NO_OFFSET
     for placed in segment.walk(start):
         if placed.end > limit and not (at_least_one and end == start):

@@ -12,7 +12,6 @@ takes the old one's place by a rename.
 from typing import Final
 
 from ottla.log.disk import Disk, File
-from ottla.log.index import NO_TIMESTAMP
 from ottla.log.names import CLEANED, LOG
 from ottla.log.scanning import Damage, Scan, scan
 from ottla.log.segment import Segment
@@ -22,17 +21,21 @@ _COPY_BYTES: Final = 1 << 20
 
 
 def recover_segment(
-    disk: Disk, directory: str, segment: Segment, *, upper_offset: int | None, keeps_tail: bool
+    disk: Disk, directory: str, segment: Segment, *, upper_offset: int | None, recovery_point: int
 ) -> Scan:
-    """Scan one segment and take the damage out. `keeps_tail`: damaged bytes at the end are worth keeping."""
+    """Scan one segment and take the damage out.
+
+    Bytes at the end that are no batch are an unfinished write, unless they were flushed once or another segment
+    follows: then they were somebody's records.
+    """
     found = scan(segment.file, segment.base_offset, upper_offset)
     segment.next_offset = found.next_offset
     if not found.damages:
         return found
     path = segment.path(LOG)
     last = found.damages[-1]
-    is_torn_tail = last.next_offset == last.first_offset and last.end == found.size_bytes
-    if is_torn_tail and not keeps_tail:
+    is_tail = last.next_offset == last.first_offset and last.end == found.size_bytes
+    if is_tail and upper_offset is None and last.first_offset >= recovery_point:
         logger.warning(
             "%s: cut %d bytes of an unfinished write at %d; the log ends at offset %d",
             path, last.end - last.position, last.position, last.first_offset,
@@ -88,23 +91,3 @@ def _copy(source: File, target: File, position: int, end: int) -> None:
             return
         target.append([piece])
         position += len(piece)
-
-
-def rebuild_indexes(segment: Segment, interval_bytes: int, max_index_bytes: int) -> None:
-    """Write both indexes anew from the batches, by the rule of the append path; sets what follows from them."""
-    segment.index.clear()
-    segment.time_index.clear()
-    largest, since_index_bytes = (NO_TIMESTAMP, segment.base_offset), 0
-    next_offset = segment.base_offset
-    for placed in segment.walk():
-        header = placed.header
-        if header.max_timestamp > largest[0]:
-            largest = (header.max_timestamp, header.last_offset)
-        if since_index_bytes > interval_bytes:
-            segment.add_index_entry(header.last_offset, placed.position, largest, max_index_bytes)
-            since_index_bytes = 0
-        since_index_bytes += header.size_bytes
-        next_offset = placed.next_offset
-    segment.largest_timestamp = largest
-    segment.since_index_bytes = since_index_bytes
-    segment.next_offset = max(segment.next_offset, next_offset)

@@ -1,22 +1,62 @@
-"""Rebuilds producers and leader epochs from the batches' headers, and tells what a control batch ends."""
+"""Rebuilds producers and leader epochs from the batches' headers, and from the producer snapshots beside them."""
 
-from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch, Staged
+from ottla.log.names import SNAPSHOT, file_name, offset_of
+from ottla.log.producer_snapshot import SnapshotError, parse_snapshot
+from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch, Producers, Staged
+from ottla.log.rolling import write_snapshot
 from ottla.log.segment import Placed, Segment
-from ottla.log.state import LogState
-from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchView, CorruptRecord
+from ottla.log.state import LogState, logger
+from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchView
+from ottla.records.control import marker_of
 
-_COORDINATOR_EPOCH_UNKNOWN = -1
+
+def load_producers(state: LogState, trusted_up_to: int) -> None:
+    """The newest snapshot that can be read, and what the batches behind it say.
+
+    Snapshots above `trusted_up_to` tell of what may no longer be there; they go, like those that cannot be read.
+    """
+    snapshot_offset = _load_snapshot(state, trusted_up_to)
+    if snapshot_offset < state.log_end_offset:
+        _replay_producers(state, snapshot_offset)
 
 
-def replay_producers(state: LogState, from_offset: int) -> None:
-    """Take in every batch from an offset on."""
-    staged = Staged(state.producers)
+def _load_snapshot(state: LogState, trusted_up_to: int) -> int:
+    """The newest good snapshot's offset. Of the older ones only those where a segment begins are kept."""
+    names = [entry.name for entry in state.disk.list(state.directory)]
+    offsets = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT)) is not None)
+    bases = {segment.base_offset for segment in state.segments}
+    state.producers = Producers()
+    loaded = None
+    for offset in reversed(offsets):
+        path = f"{state.directory}/{file_name(offset, SNAPSHOT)}"
+        if loaded is None and offset <= trusted_up_to:
+            loaded = _try_snapshot(state, path, offset)
+        if offset != loaded and (loaded is None or offset not in bases):
+            state.disk.remove(path)
+    return state.log_start_offset if loaded is None else loaded
+
+
+def _try_snapshot(state: LogState, path: str, offset: int) -> int | None:
+    try:
+        state.producers = parse_snapshot(state.disk.read(path))
+    except SnapshotError as problem:
+        logger.error("%s cannot be used: %s", path, problem)
+        return None
+    return offset
+
+
+def _replay_producers(state: LogState, from_offset: int) -> None:
+    """Take in every batch from an offset on, and write a snapshot where each segment begins."""
     for segment in state.segments.from_offset(from_offset):
-        for placed in segment.walk():
+        if segment.base_offset > from_offset:
+            write_snapshot(state, segment.base_offset, sync=False)
+        staged = Staged(state.producers)
+        start = segment.find(from_offset) if segment.base_offset < from_offset else None
+        for placed in segment.walk(0 if start is None else start.position):
             if placed.header.last_offset >= from_offset and placed.header.producer_id >= 0:
                 batch = _read(segment, placed) if placed.header.attributes & CONTROL else None
                 stage_batch(staged, placed.header, batch)
-    state.producers.install(staged.entries)
+        state.producers.install(staged.entries)
 
 
 def replay_epochs(state: LogState, from_offset: int) -> None:
@@ -30,27 +70,19 @@ def replay_epochs(state: LogState, from_offset: int) -> None:
 def stage_batch(staged: Staged, header: BatchHeader, batch: BatchView | None) -> None:
     """Take in one batch whose order was decided before; `batch` is needed for control batches only."""
     if header.attributes & CONTROL:
-        epoch = _COORDINATOR_EPOCH_UNKNOWN if batch is None else coordinator_epoch(batch)
-        staged.end_transaction(header.producer_id, header.producer_epoch, epoch, header.max_timestamp)
+        # None when compaction took the marker, and with it the whole transaction.
+        marker = None if batch is None else marker_of(batch)
+        if marker is not None:
+            staged.end_transaction(
+                header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.max_timestamp
+            )
         return
     last_sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
     produced = ProducedBatch(
         header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
     )
-    staged.apply(
-        Incoming(header.producer_id, header.producer_epoch, bool(header.attributes & TRANSACTIONAL), produced)
-    )
-
-
-def coordinator_epoch(batch: BatchView) -> int:
-    """The epoch of the coordinator that wrote an end-transaction marker."""
-    try:
-        for record in batch.records():
-            if record.value is not None and len(record.value) >= 6:
-                return int.from_bytes(bytes(record.value[2:6]), "big", signed=True)
-    except CorruptRecord:
-        pass
-    return _COORDINATOR_EPOCH_UNKNOWN
+    is_transactional = bool(header.attributes & TRANSACTIONAL)
+    staged.apply(Incoming(header.producer_id, header.producer_epoch, is_transactional, produced))
 
 
 def _read(segment: Segment, placed: Placed) -> BatchView:

@@ -5,6 +5,7 @@ segment that was closed properly knows its size from the directory listing, its 
 largest timestamp from the last entry of its time index: nothing is read until somebody asks.
 """
 
+import logging
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
@@ -22,9 +23,18 @@ from ottla.records.batch import (
     read_header,
 )
 
+logger = logging.getLogger(__name__)
+
 _WALK_BYTES: Final = 8192  # an index interval and a header behind it, in one read
 
 _GLANCE: Final = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
+
+_START: Final = Struct(">q8xb")  # base offset, magic
+
+# Indexes that must be made anew are made like Kafka's defaults say.
+_INDEX_INTERVAL_BYTES: Final = 4096
+_MAX_INDEX_BYTES: Final = 10 << 20
+_LARGEST_WITHOUT_INDEX_BYTES: Final = 64 << 10
 
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1  # what an index entry can hold
 
@@ -117,22 +127,72 @@ class Segment:
     def index(self) -> OffsetIndex:
         """The offset index, loaded at the first use."""
         if self._index is None:
-            self._index = OffsetIndex(self._index_file(INDEX), self.base_offset)
+            self._load_indexes()
+        assert self._index is not None
         return self._index
 
     @property
     def time_index(self) -> TimeIndex:
         """The time index, loaded at the first use."""
         if self._time_index is None:
-            self._time_index = TimeIndex(self._index_file(TIME_INDEX), self.base_offset)
+            self._load_indexes()
+        assert self._time_index is not None
         return self._time_index
 
-    def _index_file(self, kind: str) -> IndexFile:
+    def _load_indexes(self) -> None:
+        self._index = OffsetIndex(self._index_file(INDEX, OFFSET_ENTRY), self.base_offset)
+        self._time_index = TimeIndex(self._index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
+        if self.size_bytes and not self._indexes_fit():
+            logger.warning("the indexes of %s are missing or damaged and are made anew", self.path(LOG))
+            self.rebuild_indexes()
+
+    def _index_file(self, kind: str, entry: Struct) -> IndexFile:
         path = self.path(kind)
-        if not self._disk.exists(path):
-            self._disk.open(path, create=True)
-        entry = OFFSET_ENTRY if kind == INDEX else TIME_ENTRY
-        return IndexFile(self._disk, path, entry, self._open_files.maps, size_bytes=self._disk.size(path))
+        size_bytes = self._disk.size(path) if self._disk.exists(path) else 0
+        return IndexFile(self._disk, path, entry, self._open_files.maps, size_bytes=size_bytes)
+
+    def _indexes_fit(self) -> bool:
+        """Whether the last entries point into the log, and none is missing where there must be one."""
+        last_offset, position = self.index.last()
+        time, time_offset = self.time_index.last
+        # A segment that was not walked through yet does not know its end.
+        end = (
+            self.next_offset
+            if self.next_offset > self.base_offset
+            else self.base_offset + MAX_RELATIVE_OFFSET
+        )
+        if position >= self.size_bytes or not self.base_offset <= last_offset < end:
+            return False
+        if not self.base_offset <= time_offset < end or (self.index.file.count and not position):
+            return False
+        if not self.index.file.count and self.size_bytes > _LARGEST_WITHOUT_INDEX_BYTES:
+            return self.header_at(0).size_bytes == self.size_bytes
+        return time != NO_TIMESTAMP or self.header_at(0).max_timestamp == NO_TIMESTAMP
+
+    def rebuild_indexes(
+        self, interval_bytes: int = _INDEX_INTERVAL_BYTES, max_index_bytes: int = _MAX_INDEX_BYTES
+    ) -> None:
+        """Write both indexes anew from the batches, by the rule of the append path; sets what follows from them."""
+        self._index = OffsetIndex(self._empty_index_file(INDEX, OFFSET_ENTRY), self.base_offset)
+        self._time_index = TimeIndex(self._empty_index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
+        largest, since_index_bytes = (NO_TIMESTAMP, self.base_offset), 0
+        for placed in self.walk():
+            header = placed.header
+            if header.max_timestamp > largest[0]:
+                largest = (header.max_timestamp, header.last_offset)
+            if since_index_bytes > interval_bytes:
+                self.add_index_entry(header.last_offset, placed.position, largest, max_index_bytes)
+                since_index_bytes = 0
+            since_index_bytes += header.size_bytes
+            self.next_offset = max(self.next_offset, placed.next_offset)
+        self._largest = largest
+        self.since_index_bytes = since_index_bytes
+        self.seal(max_index_bytes)
+
+    def _empty_index_file(self, kind: str, entry: Struct) -> IndexFile:
+        file = IndexFile(self._disk, self.path(kind), entry, self._open_files.maps, size_bytes=0)
+        self._disk.open(self.path(kind), create=True).truncate(0)
+        return file
 
     @property
     def largest_timestamp(self) -> tuple[int, int]:
@@ -159,8 +219,11 @@ class Segment:
         return read_header(self.file.read(position, HEADER_BYTES))
 
     def base_offset_at(self, position: int) -> int:
-        """The base offset of the batch that starts at `position`."""
-        return int.from_bytes(self.file.read(position, 8), "big", signed=True)
+        """The base offset of the batch that starts at an indexed `position`; CorruptRecord if none does."""
+        base_offset, magic = _START.unpack(self.file.read(position, _START.size))
+        if magic != MAGIC or not self.base_offset <= base_offset < self.next_offset:
+            raise CorruptRecord(f"no batch starts at {position} of {self.path(LOG)}")
+        return int(base_offset)
 
     def walk(self, position: int = 0) -> Iterator[Placed]:
         """The batches from `position` to the end, by their headers. CorruptRecord where they make no sense."""
@@ -177,20 +240,40 @@ class Segment:
 
     def find(self, offset: int) -> Placed | None:
         """The first batch that holds `offset` or, where there is a hole, begins behind it."""
-        # Like walk, but it looks at three numbers of each header only: a reader that jumps pays this per batch.
-        file, end = self.file, self.size_bytes
-        position = self.index.position_before(offset)
-        window, window_start = file.read(position, _WALK_BYTES), position
+        try:
+            return self._find(offset, self.index.position_before(offset))
+        except CorruptRecord as problem:
+            self.heal(problem)
+            return self._find(offset, self.index.position_before(offset))
+
+    def heal(self, problem: CorruptRecord) -> None:
+        """An index led astray: make both anew. If the log itself is damaged, what was asked for raises again."""
+        logger.error("%s: %s; its indexes are made anew", self.path(LOG), problem)
+        self.rebuild_indexes()
+
+    def _find(self, offset: int, position: int) -> Placed | None:
+        # Like walk, but it looks at four numbers of each header only: a reader that jumps pays this per batch.
+        file, end, is_indexed = self.file, self.size_bytes, position > 0
+        window, window_start = b"", position
         while position + HEADER_BYTES <= end:
             start = position - window_start
             if start + HEADER_BYTES > len(window):
-                window, window_start, start = file.read(position, _WALK_BYTES), position, 0
+                window, window_start, start = (
+                    file.read(position, min(_WALK_BYTES, end - position)),
+                    position,
+                    0,
+                )
             base_offset, length, magic, delta = _GLANCE.unpack_from(window, start)
-            if magic != MAGIC or length < HEADER_BYTES - BATCH_OVERHEAD_BYTES:
-                raise CorruptRecord(f"no batch starts at {position} of {self.path(LOG)}")
+            if (
+                magic != MAGIC
+                or length < HEADER_BYTES - BATCH_OVERHEAD_BYTES
+                or (is_indexed and base_offset > offset)
+            ):
+                raise CorruptRecord(f"no batch of offset {offset} or less starts at {position}")
             if base_offset + delta >= offset:
                 return Placed(position, read_header(window, start))
             position += length + BATCH_OVERHEAD_BYTES
+            is_indexed = False
         return None
 
     def add_index_entry(

@@ -5,7 +5,7 @@ point on disk must not be above the cut: whoever calls writes that checkpoint be
 below the recovery point for acknowledged and keeps them out of use.
 """
 
-from ottla.log.loading import load_producers
+from ottla.log.replay import load_producers
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
 

@@ -1,0 +1,81 @@
+"""Opens logs for tests and reads them back."""
+
+from typing import Any
+
+from tests.unit.log.batches import NOW_MS
+
+from ottla.config import TopicConfig
+from ottla.errors import KafkaError
+from ottla.log.append import Appended
+from ottla.log.disk import Disk
+from ottla.log.log import Log
+from ottla.log.open_files import OpenFiles
+from ottla.records.batch import BatchView, iter_batches
+
+DIRECTORY = "/data/orders-0"
+
+
+def config(**settings: Any) -> TopicConfig:
+    """Kafka's defaults, but for these."""
+    return TopicConfig(**settings)
+
+
+def open_log(
+    disk: Disk,
+    *,
+    directory: str = DIRECTORY,
+    settings: TopicConfig | None = None,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    clean: bool = True,
+    now_ms: int = NOW_MS,
+    open_files: OpenFiles | None = None,
+) -> Log:
+    """A log in one line."""
+    return Log.open(
+        disk,
+        directory,
+        settings or TopicConfig(),
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        clean=clean,
+        now_ms=now_ms,
+        open_files=open_files or OpenFiles(),
+    )
+
+
+def append(log: Log, *batches: bytearray, leader_epoch: int = 0, now_ms: int = NOW_MS) -> list[Appended]:
+    """Append and insist that all went well."""
+    answers = log.append([memoryview(data) for data in batches], leader_epoch=leader_epoch, now_ms=now_ms)
+    appended = []
+    for answer in answers:
+        if isinstance(answer, KafkaError):
+            raise answer
+        appended.append(answer)
+    return appended
+
+
+def refusal(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> KafkaError:
+    """Append and insist that it is refused."""
+    (answer,) = log.append([memoryview(data)], leader_epoch=leader_epoch, now_ms=now_ms)
+    assert isinstance(answer, KafkaError), answer
+    return answer
+
+
+def read_all(log: Log, *, max_bytes: int = 1 << 20, from_offset: int | None = None) -> list[BatchView]:
+    """Every batch a consumer gets that starts at the log's start."""
+    offset = log.log_start_offset if from_offset is None else from_offset
+    end = log.log_end_offset
+    batches: list[BatchView] = []
+    while (found := log.read(offset, max_bytes, upper_offset=end, at_least_one=True)) is not None:
+        data = found.file.read(found.position, found.size)
+        assert len(data) == found.size
+        batches.extend(iter_batches(data))
+        assert found.next_offset > offset
+        offset = found.next_offset
+    return batches
+
+
+def content(log: Log) -> dict[int, bytes]:
+    """The bytes of every batch by its base offset."""
+    return {batch.base_offset: bytes(batch.view()) for batch in read_all(log)}
