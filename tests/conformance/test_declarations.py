@@ -12,7 +12,7 @@ from tests.conformance import kafka_schema
 from tests.conformance.declared import declared_classes, version_id
 from tests.conformance.kafka_schema import FieldShape
 
-from ottla.protocol.apis import APIS, INTERNAL_APIS, ApiKey
+from ottla.protocol.apis import APIS, GROUP_APIS, INTERNAL_APIS, ApiKey
 from ottla.protocol.codec import Int32, String, declaration_of, message, since
 from ottla.protocol.declaration import ZERO_UUID
 from ottla.protocol.layout import Field, layout
@@ -23,6 +23,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 definitions = cache(kafka_schema.definitions)
+
+ALL_APIS = (*APIS.values(), *GROUP_APIS.values(), *INTERNAL_APIS.values())
 
 
 def our_fields(cls: type[Any], version: int) -> tuple[FieldShape, ...]:
@@ -102,15 +104,13 @@ def test_the_keys_of_all_apis_are_kafkas() -> None:
 
 
 def test_an_api_joins_a_request_with_its_own_response() -> None:
-    for api in (*APIS.values(), *INTERNAL_APIS.values()):
+    for api in ALL_APIS:
         assert api.request.__name__.removesuffix("Request") == api.response.__name__.removesuffix("Response")
         assert declaration_of(api.request) == declaration_of(api.response)
 
 
 def test_every_declared_request_and_response_belongs_to_an_api() -> None:
-    in_apis = {
-        cls for api in (*APIS.values(), *INTERNAL_APIS.values()) for cls in (api.request, api.response)
-    }
+    in_apis = {cls for api in ALL_APIS for cls in (api.request, api.response)}
     assert {cls for cls in declared_classes() if cls.__module__.startswith("ottla.protocol.")} == in_apis
 
 

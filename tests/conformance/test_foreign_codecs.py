@@ -30,6 +30,8 @@ KAFKA_PYTHON = KafkaPython()
 
 # kio holds the append time as a datetime: -1 is none, and the year 9999 the last.
 _LAST_DATETIME_MS = 253_402_300_799_000
+# Time spans go through a float there: beyond this many milliseconds it loses some.
+_LONGEST_SPAN_MS = 2**40
 
 
 def what_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
@@ -38,6 +40,8 @@ def what_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
         return st.sampled_from([int(code) for code in ErrorCode])
     if field.name == "log_append_time_ms":
         return st.just(-1) | st.integers(0, _LAST_DATETIME_MS)
+    if field.name == "retention_time_ms":
+        return st.integers(-1, _LONGEST_SPAN_MS)
     return None
 
 

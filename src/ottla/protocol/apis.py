@@ -21,9 +21,12 @@ from ottla.protocol.messages import (
     configs,
     coordinator,
     fetch,
+    group_admin,
+    groups,
     leader_epochs,
     list_offsets,
     metadata,
+    offsets,
     produce,
     producer_ids,
     topics,
@@ -173,6 +176,22 @@ APIS: Final = _by_key(
         _api(cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
         _api(configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
         _api(cluster.DescribeTopicPartitionsRequest, cluster.DescribeTopicPartitionsResponse),
+    ]
+)
+
+# The coordinator's part: declared, and not advertised before it is served.
+GROUP_APIS: Final = _by_key(
+    [
+        _api(offsets.OffsetCommitRequest, offsets.OffsetCommitResponse),
+        _api(offsets.OffsetFetchRequest, offsets.OffsetFetchResponse),
+        _api(groups.JoinGroupRequest, groups.JoinGroupResponse),
+        _api(groups.HeartbeatRequest, groups.HeartbeatResponse),
+        _api(groups.LeaveGroupRequest, groups.LeaveGroupResponse),
+        _api(groups.SyncGroupRequest, groups.SyncGroupResponse),
+        _api(group_admin.DescribeGroupsRequest, group_admin.DescribeGroupsResponse),
+        _api(group_admin.ListGroupsRequest, group_admin.ListGroupsResponse),
+        _api(group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
+        _api(offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
     ]
 )
 
