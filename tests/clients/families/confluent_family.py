@@ -128,7 +128,9 @@ class ConfluentClient:
         while len(outcomes) < len(messages):  # flush() would ignore linger.ms and tear batches apart
             producer.poll(0.05)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"confluent-kafka: {len(outcomes)} of {len(messages)} records were answered")
+                raise TimeoutError(
+                    f"confluent-kafka: {len(outcomes)} of {len(messages)} records were answered"
+                )
         for error, _ in outcomes:
             if error is not None:
                 raise _refused(error)
