@@ -86,7 +86,7 @@ def read_request_header(view: memoryview, position: int = 0) -> tuple[RequestHea
 
 
 def write_request(header: RequestHeader, request: object, out: bytearray) -> None:
-    """Append one whole request frame, size included."""
+    """Append one whole request frame, size included; a request that cannot be written leaves `out` as it was."""
     start = len(out)
     client_id = None if header.client_id is None else header.client_id.encode()
     length = _NULL_CLIENT_ID if client_id is None else len(client_id)
@@ -95,7 +95,11 @@ def write_request(header: RequestHeader, request: object, out: bytearray) -> Non
     first, last = _FLEXIBLE_REQUESTS.get(header.api_key, _NO_VERSIONS)
     if first <= header.api_version <= last:
         out.append(0)
-    codec(type(request), header.api_version).write(request, out)
+    try:
+        codec(type(request), header.api_version).write(request, out)
+    except ValueError:
+        del out[start:]
+        raise
     _SIZE.pack_into(out, start, len(out) - start - SIZE_BYTES)
 
 

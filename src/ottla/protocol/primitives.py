@@ -84,6 +84,11 @@ def refuse_length(path: str, length: int, left: int) -> NoReturn:
     raise DecodeError(f"{path}: {length} announced, but only {left} bytes are left")
 
 
+def refuse_count(path: str) -> NoReturn:
+    """Raise for a message with more elements than anyone needs."""
+    raise DecodeError(f"{path}: the message has too many elements")
+
+
 def refuse_tag(path: str, number: int, expected: int, actual: int) -> NoReturn:
     """Raise for a tagged field whose announced length is not the one of its value."""
     raise DecodeError(f"{path}: tagged field {number} ends at {actual}, not at {expected} as announced")
