@@ -10,13 +10,17 @@ from struct import Struct
 
 from ottla.log.append import Appended
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.records.header import HEADER_BYTES, TRANSACTIONAL
 from ottla.server.partitions import HostedPartition
 
+# Where the low byte of the attributes stands in a batch.
+ATTRIBUTES_LOW_BYTE = 22
 # A frame begins with size, api key, api version and correlation id; the words that repeat begin after them.
 _WORDS_AT = 12
 _FIRST_FLEXIBLE_VERSION = 9
 _FIRST_TOPIC_ID_VERSION = 13
-_FIRST_LOG_START_OFFSET_VERSION = 5
+# Before it zstd must be refused, so that every batch has to be looked at. Nobody hurries there.
+_FIRST_ZSTD_VERSION = 7
 _FIRST_RECORD_ERRORS_VERSION = 8
 # After the records of the only partition: no tagged fields for the partition, the topic and the request.
 _FLEXIBLE_END = b"\0\0\0"
@@ -59,7 +63,7 @@ class ProduceShape:
     def match(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int
     ) -> memoryview | None:
-        """The records of the frame at `start`, or None when it is not of this shape (or may not be appended)."""
+        """The records of the frame at `start`, or None when it is not of this shape (or needs a closer look)."""
         partition = self.partition
         if (
             version != self.version
@@ -88,7 +92,11 @@ class ProduceShape:
             size -= 1
             if not data.startswith(_FLEXIBLE_END, records_end):
                 return None
-        if size <= 0 or position + size != records_end:
+        if (
+            size < HEADER_BYTES
+            or position + size != records_end
+            or data[position + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL
+        ):
             return None
         return view[position:records_end]
 
@@ -110,7 +118,7 @@ def learn_shape(
     frame: memoryview, version: int, request: ProduceRequest, partition: HostedPartition
 ) -> ProduceShape | None:
     """The shape of a decoded one-partition request (`frame` is without its size), where it has one."""
-    if version < _FIRST_LOG_START_OFFSET_VERSION:
+    if version < _FIRST_ZSTD_VERSION:
         return None
     records = request.topic_data[0].partition_data[0].records
     assert records is not None

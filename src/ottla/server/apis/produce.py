@@ -22,9 +22,11 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.records.compression import Compression
+from ottla.records.header import CODEC_MASK, TRANSACTIONAL
 from ottla.replication.partition import ACKS_ALL
 from ottla.server.partitions import HostedPartition
-from ottla.server.produce_shape import ProduceShape, learn_shape
+from ottla.server.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, learn_shape
 from ottla.server.send_queue import Part
 from ottla.server.services import Services
 
@@ -33,9 +35,6 @@ _MAX_VERSION = 13
 _FIRST_ZSTD_VERSION = 7
 _FIRST_TOPIC_ID_VERSION = 13
 _VALID_ACKS = (-1, 0, 1)
-_ZSTD = 4
-# Where the low byte of the attributes stands in a batch.
-_ATTRIBUTES_LOW_BYTE = 22
 
 Outcome = Appended | KafkaError
 Outcomes = dict[HostedPartition, list[Outcome]]
@@ -171,8 +170,12 @@ class ProduceLane:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "a produce request carries one record batch per partition"
             )
-        if version < _FIRST_ZSTD_VERSION and _is_zstd(records):
+        attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
+        if version < _FIRST_ZSTD_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
+        if attributes & TRANSACTIONAL:
+            # Nobody could ever end it: readers of committed records would wait behind it for good.
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
         return partition
 
     def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[Awaitable[None]]:
@@ -228,10 +231,6 @@ class ProduceLane:
                 if isinstance(outcome, KafkaError):
                     what = f"acks=0 produce to {topic.name or topic.topic_id}-{placement.index}: {outcome}"
                     self.must_close = (outcome.code, what)
-
-
-def _is_zstd(records: memoryview) -> bool:
-    return len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & 7 == _ZSTD
 
 
 def _outcome(placement: _Placement, outcomes: Outcomes) -> Outcome:
