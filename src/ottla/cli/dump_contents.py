@@ -88,7 +88,7 @@ def _log_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
                 yield _damage(found.reason, found.position, found.end)
             elif wanted.includes(found.placed.header.base_offset, found.placed.header.last_offset):
                 yield _batch_row(found)
-                if (wanted.records or is_metadata) and found.crc_is_valid is not False:
+                if (wanted.records or is_metadata) and found.is_sound is not False:
                     yield from _record_rows(file, found, wanted, is_metadata)
 
 
@@ -107,7 +107,7 @@ def _batch_row(found: Found) -> Row:
         "is_transactional": bool(attributes & TRANSACTIONAL),
         "is_control": bool(attributes & CONTROL),
         "delete_horizon_ms": header.base_timestamp if attributes & DELETE_HORIZON else None,
-        "crc_is_valid": found.crc_is_valid,
+        "is_sound": found.is_sound,
     }
 
 
@@ -221,16 +221,18 @@ def _snapshot_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
 
 
 def _epoch_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
+    data = path.read_bytes()
     try:
-        for epoch, start_offset in parse_pairs(path.read_bytes()):
+        for epoch, start_offset in parse_pairs(data) if data else ():
             yield {"kind": "leader epoch", "epoch": epoch, "start_offset": start_offset}
     except CheckpointError as problem:
         yield _damage(str(problem))
 
 
 def _checkpoint_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
+    data = path.read_bytes()
     try:
-        for line in parse_lines(path.read_bytes()):
+        for line in parse_lines(data) if data else ():  # Apache Kafka begins with empty files
             topic, partition, offset = line.rsplit(None, 2)
             yield {"kind": "checkpoint", "topic": topic, "partition": int(partition), "offset": int(offset)}
     except ValueError as problem:

@@ -120,7 +120,7 @@ def _producer(row: Row) -> str:
     return f"{row['producer_id']}/{row['producer_epoch']} {row['base_sequence']}"
 
 
-_CRC_WORDS: Final = {None: "-", True: "right", False: "WRONG"}
+_SOUNDNESS: Final = {None: "-", True: "yes", False: "NO"}
 
 
 def _record_value(row: Row) -> str:
@@ -132,6 +132,8 @@ def _record_value(row: Row) -> str:
 
 
 def _fields_text(fields: Row) -> str:
+    if "problem" in fields:
+        return f"not decoded: {fields['problem']}"
     said = [
         f"{name}={_field_text(value)}"
         for name, value in fields.items()
@@ -178,7 +180,7 @@ COLUMNS: Final[dict[str, list[Column]]] = {
         _of("partition_leader_epoch", "epoch"),
         _time("max_timestamp", "newest"),
         ("producer", _producer),
-        ("crc", lambda row: _CRC_WORDS[row["crc_is_valid"]]),
+        ("sound", lambda row: _SOUNDNESS[row["is_sound"]]),
         ("", _flags),
     ],
     "record": [

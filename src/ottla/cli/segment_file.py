@@ -68,34 +68,33 @@ class Damage:
 
 
 class Found(NamedTuple):
-    """A batch by its header, and whether its checksum is right (None when nobody looked)."""
+    """A batch by its header, and whether it is sound (None when nobody looked)."""
 
     placed: Placed
-    crc_is_valid: bool | None
+    is_sound: bool | None
 
     def batch(self, file: ReadOnlyFile) -> BatchView:
         """The whole batch."""
         return BatchView(file.read(self.placed.position, self.placed.header.size_bytes))
 
 
-def walk(file: ReadOnlyFile, base_offset: int, *, deep: bool) -> Iterator[Found | Damage]:
-    """The batches of a segment file and the damage between them; `deep` also checks every checksum.
+def walk(file: ReadOnlyFile, base_offset: int, *, deep: bool, position: int = 0) -> Iterator[Found | Damage]:
+    """The batches of a segment file from `position` on, and the damage between; `deep` also checks every checksum.
 
-    A batch whose checksum is wrong is found first, for its header, and then told as damage.
+    A batch that is not sound is found first, for its header, and then told as damage.
     """
-    scanner = Scanner(file, file.size, base_offset, None)
-    position, next_offset = 0, base_offset
+    scanner = Scanner(file, base_offset, None, may_have_holes=True)
+    next_offset = base_offset
     while position < file.size:
         placed, complaint = _look(file, position, next_offset)
         if placed is not None:
-            is_valid = scanner.valid_at(position, next_offset) is not None if deep else None
-            yield Found(placed, is_valid)
-            if is_valid is not False:
+            is_sound = not deep or scanner.valid_at(position, next_offset) is not None
+            found = Found(placed, is_sound if deep else None)
+            yield found
+            if is_sound:
                 position, next_offset = placed.end, placed.next_offset
                 continue
-            complaint = (
-                f"the checksum of the batch at offset {placed.header.base_offset} does not fit its bytes"
-            )
+            complaint = _unsound(found.batch(file))
         following = scanner.next_valid(position, next_offset)
         end = file.size if following is None else following.position
         yield Damage(position, end, complaint)
@@ -125,6 +124,12 @@ def _look(file: ReadOnlyFile, position: int, next_offset: int) -> tuple[Placed |
             f"offsets {header.base_offset} to {header.last_offset} stand where {next_offset} or later belongs",
         )
     return Placed(position, header), ""
+
+
+def _unsound(batch: BatchView) -> str:
+    if batch.crc_is_valid():
+        return f"offset {batch.base_offset}, which no checksum covers, is contradicted by the batch behind it"
+    return f"the checksum of the batch at offset {batch.base_offset} does not fit its bytes"
 
 
 def _is_zero(file: ReadOnlyFile, position: int) -> bool:

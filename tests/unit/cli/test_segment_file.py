@@ -34,7 +34,7 @@ def test_sound_batches_are_found_in_their_places(tmp_path: Path, deep: bool) -> 
     found = walked(tmp_path / "log", DATA, deep=deep)
     assert offsets(found) == [0, 2, 4, 6, 8]
     assert damages(found) == []
-    assert {each.crc_is_valid for each in found if isinstance(each, Found)} == {True if deep else None}
+    assert {each.is_sound for each in found if isinstance(each, Found)} == {True if deep else None}
 
 
 def test_a_whole_batch_can_be_had(tmp_path: Path) -> None:
@@ -54,6 +54,15 @@ def test_a_wrong_checksum_is_damage_only_for_who_looks_deep(tmp_path: Path) -> N
     assert (damage.position, damage.end) == (SIZE, 2 * SIZE)
     assert damage.reason == "the checksum of the batch at offset 2 does not fit its bytes"
     assert offsets(found) == [0, 2, 4, 6, 8], "the header of the damaged batch is shown too"
+
+
+def test_an_offset_that_the_next_batch_contradicts_is_damage(tmp_path: Path) -> None:
+    data = bytearray(DATA)
+    data[SIZE + 6] = 1
+    found = walked(tmp_path / "log", data)
+    assert offsets(found) == [0, 258, 4, 6, 8]
+    (damage,) = damages(found)
+    assert damage.reason == "offset 258, which no checksum covers, is contradicted by the batch behind it"
 
 
 @pytest.mark.parametrize("deep", [True, False])
@@ -82,10 +91,10 @@ def test_zeros_at_the_end_are_called_that(tmp_path: Path) -> None:
 
 
 def test_offsets_that_go_back_are_damage(tmp_path: Path) -> None:
-    found = walked(tmp_path / "log", bytes(BATCHES[2] + BATCHES[0] + BATCHES[3]))
-    assert offsets(found) == [4, 6]
+    found = walked(tmp_path / "log", bytes(BATCHES[0] + BATCHES[1] + BATCHES[0] + BATCHES[3]))
+    assert offsets(found) == [0, 2, 6]
     (damage,) = damages(found)
-    assert damage.reason == "offsets 0 to 1 stand where 6 or later belongs"
+    assert damage.reason == "offsets 0 to 1 stand where 4 or later belongs"
 
 
 @settings(max_examples=60)
@@ -104,7 +113,7 @@ def test_any_damage_ends_the_walk_at_the_end_of_the_file(
         assert start == position
         if isinstance(each, Damage):
             position = each.end
-        elif each.crc_is_valid:
+        elif each.is_sound:
             position = each.placed.end
     assert position == len(content)
 
