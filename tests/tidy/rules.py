@@ -120,16 +120,20 @@ def unfinished_marks(file: SourceFile, *, may_skip: bool) -> Iterator[str]:
 
 
 def misplaced_unit_test(path: str, paths: frozenset[str]) -> Iterator[str]:
-    """Files of tests/unit that no module of src/ottla stands behind."""
+    """Files of tests/unit that no module of src/ottla stands behind.
+
+    A module may have several: test_recovery.py, test_recovery_properties.py.
+    """
     below = PurePosixPath(path).relative_to("tests/unit")
     room = PurePosixPath("src/ottla") / below.parent
     if not below.name.startswith("test_"):
         if not _is_directory(str(room), paths):
             yield f"{path}: there is no {room}/"
         return
-    subject = room / below.stem.removeprefix("test_")
-    if f"{subject}.py" not in paths and not _is_directory(str(subject), paths):
-        yield f"{path}: there is no {subject}.py that it could be the test of"
+    words = below.stem.removeprefix("test_").split("_")
+    subjects = [room / "_".join(words[:count]) for count in range(len(words), 0, -1)]
+    if not any(f"{subject}.py" in paths or _is_directory(str(subject), paths) for subject in subjects):
+        yield f"{path}: there is no {subjects[0]}.py that it could be the test of"
 
 
 def outside_the_rooms(paths: Iterable[str], page: str) -> Iterator[str]:

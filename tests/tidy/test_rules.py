@@ -83,6 +83,7 @@ def test_the_word_skip_alone_is_no_mark() -> None:
 def test_a_unit_test_needs_a_module_or_a_package() -> None:
     paths = frozenset({"src/ottla/log/log.py", "src/ottla/config/topic.py"})
     assert list(rules.misplaced_unit_test("tests/unit/log/test_log.py", paths)) == []
+    assert list(rules.misplaced_unit_test("tests/unit/log/test_log_properties.py", paths)) == []
     assert list(rules.misplaced_unit_test("tests/unit/test_config.py", paths)) == []
     assert list(rules.misplaced_unit_test("tests/unit/log/files.py", paths)) == []
     (text,) = rules.misplaced_unit_test("tests/unit/log/test_logs.py", paths)

@@ -5,6 +5,9 @@ Exit codes: 0 healthy, 1 something was found, 2 something could not be looked at
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +19,7 @@ from ottla.cli.session import print_json
 
 _DEFAULT_DATA: Final = Path("ottla-data")  # where `ottla serve` keeps its data when nothing else is said
 _DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+_INDENT: Final = " " * 10
 _COLORS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -109,11 +113,21 @@ def _print(examinations: list[Examination], refusals: list[str]) -> None:
         click.echo(click.style(each.subject, bold=True) + f": {_facts(each)}")
         for finding in sorted(each.findings, key=lambda finding: -finding.severity):
             word = click.style(f"{finding.severity.name.lower():7}", fg=_COLORS[finding.severity], bold=True)
-            click.echo(f"  {word} {finding.place}: {finding.problem}.")
-            click.echo(f"          {finding.advice}")
+            click.echo(_folded(f"  {word} {finding.place}: {finding.problem}."))
+            click.echo(_folded(f"{_INDENT}{finding.advice}"))
         click.echo(f"  {_verdict(each)}")
     for refusal in refusals:
         click.echo(f"Error: {refusal}", err=True)
+
+
+def _folded(line: str) -> str:
+    """A long line folded to the width of the terminal; a pipe has none."""
+    if not sys.stdout.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        line, width, subsequent_indent=_INDENT, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _facts(examination: Examination) -> str:

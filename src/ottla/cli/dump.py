@@ -7,6 +7,7 @@ command was not understood.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -91,8 +92,10 @@ def _sentence(path: Path, problem: Exception) -> str:
 
 def _files_of(path: Path) -> Iterator[Path]:
     """The files to be shown for one PATH, in an order that makes sense to a reader."""
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "not there", str(path))
     if not path.is_dir():
-        if reader_of(path.name) is None and path.exists():
+        if reader_of(path.name) is None:
             raise ValueError(f"{path} is no file that belongs into a data directory")
         yield path
         return

@@ -303,9 +303,10 @@ def test_files_that_are_on_their_way_out_or_in_are_shown_too(log: Path) -> None:
 
 
 def test_what_is_not_there_is_said_in_one_sentence_and_the_rest_is_shown(log: Path) -> None:
-    result = run(log.parent / "no.log", log)
+    result = run(log.parent / "no.log", log.parent / "nothing", log)
     assert result.exit_code == 1
     assert f"Error: there is no {log.parent / 'no.log'}\n" in result.output
+    assert f"Error: there is no {log.parent / 'nothing'}\n" in result.output
     assert str(log) in result.stdout
 
 
