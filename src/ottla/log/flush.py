@@ -30,7 +30,8 @@ class FlushJob:
         self._active: File = segments.active.file
         self._paths = [
             segment.path(kind)
-            for segment in segments.from_offset(state.flushed_offset)
+            # The segment of the last flushed record may have been sealed since: its indexes are new.
+            for segment in segments.from_offset(state.flushed_offset - 1)
             if segment is not segments.active
             for kind in (LOG, INDEX, TIME_INDEX)
         ]

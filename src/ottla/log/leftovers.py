@@ -56,7 +56,7 @@ def _clear_cleaned(disk: Disk, directory: str, names: set[str]) -> None:
 
 def _complete_swap(disk: Disk, directory: str, names: set[str], base: int) -> None:
     swap = f"{directory}/{file_name(base, LOG + SWAP)}"
-    end = scan(disk.open(swap), base, None).next_offset
+    end = scan(disk.open(swap), base, None, may_have_holes=True).next_offset
     covered = [
         offset
         for name in names

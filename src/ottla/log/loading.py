@@ -127,6 +127,7 @@ def _recover_one(disk: Disk, opening: Opening, segment: Segment, upper_offset: i
         segment,
         upper_offset=upper_offset,
         recovery_point=opening.recovery_point,
+        may_have_holes=opening.config.is_compacted,
     )
     segment.rebuild_indexes(opening.config.index_interval_bytes, opening.config.segment_index_bytes)
 

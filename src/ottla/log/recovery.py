@@ -21,14 +21,20 @@ _COPY_BYTES: Final = 1 << 20
 
 
 def recover_segment(
-    disk: Disk, directory: str, segment: Segment, *, upper_offset: int | None, recovery_point: int
+    disk: Disk,
+    directory: str,
+    segment: Segment,
+    *,
+    upper_offset: int | None,
+    recovery_point: int,
+    may_have_holes: bool,
 ) -> Scan:
     """Scan one segment and take the damage out.
 
     Bytes at the end that are no batch are an unfinished write, unless they were flushed once or another segment
     follows: then they were somebody's records.
     """
-    found = scan(segment.file, segment.base_offset, upper_offset)
+    found = scan(segment.file, segment.base_offset, upper_offset, may_have_holes=may_have_holes)
     segment.next_offset = found.next_offset
     if not found.damages:
         return found

@@ -2,12 +2,13 @@
 
 A batch is valid when its length fits the file, its magic is 2, its checksum is right and its offsets lie above those
 before it and below the next segment's. Where something else stands, the scan looks for the next valid batch: first
-where the damaged header says it ends, then byte by byte. A candidate found by searching must be followed by the end
-of the file or by another header that fits, so that a batch inside somebody's record is not taken for one of the log's.
+where the damaged header says it ends, then byte by byte. Offset and epoch of a batch are outside its checksum, and a
+record may have a whole batch inside: so a batch found behind damage must be followed by the end of the file or by a
+header whose offset goes on from it.
 """
 
-import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +16,12 @@ from crc32c import crc32c
 
 from ottla.log.disk import File
 from ottla.log.segment import MAX_RELATIVE_OFFSET, Placed
-from ottla.records.batch import CRC_START, HEADER_BYTES, BatchHeader, CorruptRecord, read_header
+from ottla.records.batch import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, CorruptRecord, read_header
 
 _CHUNK_BYTES: Final = 1 << 20
-# A header's first bytes: eight of offset, length that is not negative, four of epoch, magic 2.
-_HEADER_START: Final = re.compile(rb"(?s)(?=[\x00-\x7f].{7}[\x00-\x7f].{7}\x02)")
+_MAGIC_BYTE: Final = bytes([MAGIC])
+_MAGIC_POSITION: Final = 16
+_LENGTH_POSITION: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,23 @@ class Scan:
 class Scanner:
     """Reads one file in large pieces."""
 
-    __slots__ = ("_file", "_highest_offset", "_size", "_start", "_window")
+    __slots__ = (
+        "_file",
+        "_highest_offset",
+        "_may_have_holes",
+        "_size",
+        "_start",
+        "_upper_offset",
+        "_window",
+    )
 
-    def __init__(self, file: File, size: int, base_offset: int, upper_offset: int | None) -> None:
+    def __init__(
+        self, file: File, base_offset: int, upper_offset: int | None, *, may_have_holes: bool
+    ) -> None:
         self._file = file
-        self._size = size
+        self._size = file.size
+        self._may_have_holes = may_have_holes
+        self._upper_offset = upper_offset
         limit = base_offset + MAX_RELATIVE_OFFSET
         self._highest_offset = limit if upper_offset is None else min(limit, upper_offset - 1)
         self._window = b""
@@ -56,6 +70,15 @@ class Scanner:
 
     def valid_at(self, position: int, lowest_offset: int) -> Placed | None:
         """The batch at `position`, if a whole and undamaged one stands there."""
+        found = self._intact_at(position, lowest_offset)
+        if found is None or found.header.base_offset == lowest_offset:
+            return found
+        # A hole before it, or a damaged offset, which no checksum covers? The batch behind it knows.
+        following = self._intact_at(found.end, lowest_offset)
+        is_contradicted = following is not None and following.header.base_offset <= found.header.last_offset
+        return None if is_contradicted else found
+
+    def _intact_at(self, position: int, lowest_offset: int) -> Placed | None:
         header = self._plausible_at(position, lowest_offset)
         if header is None or self._crc(position + CRC_START, position + header.size_bytes) != header.crc:
             return None
@@ -63,24 +86,23 @@ class Scanner:
 
     def next_valid(self, position: int, lowest_offset: int) -> Placed | None:
         """The first valid batch behind the damage at `position`."""
-        by_length = self._behind_damaged(position, lowest_offset)
-        if by_length is not None:
-            return by_length
-        for candidate in self._candidates(position + 1):
-            found = self.valid_at(candidate, lowest_offset)
+        for candidate in self._candidates(position):
+            # At least one batch was damaged, and it had at least one offset.
+            is_batch_lost = candidate - position >= HEADER_BYTES
+            found = self.valid_at(candidate, lowest_offset + is_batch_lost)
             if found is not None and self._is_followed(found):
                 return found
         return None
 
-    def _behind_damaged(self, position: int, lowest_offset: int) -> Placed | None:
-        try:
-            size = read_header(self._bytes(position, HEADER_BYTES)).size_bytes
-        except CorruptRecord:
-            return None
-        return self.valid_at(position + size, lowest_offset)
-
     def _is_followed(self, found: Placed) -> bool:
-        return found.end == self._size or self._plausible_at(found.end, found.next_offset) is not None
+        """Whether what comes behind agrees: the file's end, or a header whose offset goes on."""
+        if found.end == self._size:
+            return self._upper_offset is None or self._agree(found.next_offset, self._upper_offset)
+        following = self._plausible_at(found.end, found.next_offset)
+        return following is not None and self._agree(found.next_offset, following.base_offset)
+
+    def _agree(self, next_offset: int, following_offset: int) -> bool:
+        return next_offset == following_offset or (self._may_have_holes and next_offset < following_offset)
 
     def _plausible_at(self, position: int, lowest_offset: int) -> BatchHeader | None:
         try:
@@ -96,10 +118,19 @@ class Scanner:
         return header if is_plausible else None
 
     def _candidates(self, position: int) -> Iterator[int]:
+        """Where a batch may start behind the damaged one: where that one says it ends, then anywhere."""
+        with suppress(CorruptRecord):
+            yield position + read_header(self._bytes(position, HEADER_BYTES)).size_bytes
+        position += 1
         while position + HEADER_BYTES <= self._size:
             piece = self._file.read(position, _CHUNK_BYTES)
-            for match in _HEADER_START.finditer(piece):
-                yield position + match.start()
+            found = piece.find(_MAGIC_BYTE, _MAGIC_POSITION)
+            while found >= 0:
+                start = found - _MAGIC_POSITION
+                # Neither offset nor length is negative.
+                if piece[start] < 0x80 and piece[start + _LENGTH_POSITION] < 0x80:
+                    yield position + start
+                found = piece.find(_MAGIC_BYTE, found + 1)
             # The last bytes of a piece may begin a header that goes on in the next.
             position += max(1, len(piece) - HEADER_BYTES)
 
@@ -125,10 +156,10 @@ class Scanner:
         return crc
 
 
-def scan(file: File, base_offset: int, upper_offset: int | None) -> Scan:
-    """Go through a whole segment file. `upper_offset` is where the next segment begins."""
+def scan(file: File, base_offset: int, upper_offset: int | None, *, may_have_holes: bool) -> Scan:
+    """Go through a whole segment file. `upper_offset` is where the next segment begins; compaction makes holes."""
     size = file.size
-    scanner = Scanner(file, size, base_offset, upper_offset)
+    scanner = Scanner(file, base_offset, upper_offset, may_have_holes=may_have_holes)
     damages: list[Damage] = []
     position, next_offset = 0, base_offset
     while position < size:

@@ -23,6 +23,8 @@ def truncate_to(state: LogState, offset: int) -> None:
     placed = active.find(offset)
     if placed is not None:
         active.truncate(placed.position, min(offset, placed.header.base_offset))
+        # A flush looks only at what comes behind the flushed offset, and that is where this cut may lie.
+        active.sync()
     _settle(state)
 
 
