@@ -32,6 +32,7 @@ class HostedPartition:
 
     __slots__ = (
         "_config",
+        "_min_insync_replicas",
         "flushed",
         "high_watermark",
         "index",
@@ -50,6 +51,7 @@ class HostedPartition:
         self.log = log
         self.replica = replica
         self._config = log.config
+        self._min_insync_replicas = log.config.min_insync_replicas
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.flushed_offset)
         self.readers: set[Reader] = set()
@@ -74,17 +76,19 @@ class HostedPartition:
         """Take changed settings over."""
         self._config = config
         self.log.configure(config)
+        self._set_min_insync_replicas()
 
     def assign(self, assigned: Assigned, now_ms: int) -> None:
         """Take the controller's decision over."""
         self.replica.step(assigned, now_ms)
+        self._set_min_insync_replicas()
         self._log_end_offset_moved(0, now_ms)
 
     def append_error(self, acks: int) -> ErrorCode:
         """Why an append must be refused now, or NONE."""
         if self.is_closed:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return self.replica.append_error(acks, self._config.min_insync_replicas)
+        return self.replica.append_error(acks, self._min_insync_replicas)
 
     def append(self, record_sets: Sequence[memoryview], now_ms: int) -> list[Appended | KafkaError]:
         """Append a producer's record sets in order, with one write."""
@@ -134,6 +138,10 @@ class HostedPartition:
         """Let long polls answer with what there is."""
         for reader in tuple(self.readers):
             reader.wake()
+
+    def _set_min_insync_replicas(self) -> None:
+        # As in Kafka: more than there are replicas at all cannot be meant.
+        self._min_insync_replicas = min(self._config.min_insync_replicas, len(self.replica.replicas))
 
     def _log_end_offset_moved(self, size_bytes: int, now_ms: int) -> None:
         for effect in self.replica.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms):
