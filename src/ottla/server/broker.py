@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from uuid import UUID, uuid4
@@ -139,7 +140,7 @@ class Broker:
             listeners=[
                 RegisteredListener(
                     name=advertised.name,
-                    host=advertised.host,
+                    host=advertised.host or socket.gethostname(),
                     port=advertised.port or self.port,
                     security_protocol=0,
                 )

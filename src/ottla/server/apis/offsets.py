@@ -25,7 +25,7 @@ from ottla.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.replication.partition import READ_COMMITTED
+from ottla.replication.partition import NO_EPOCH, READ_COMMITTED
 from ottla.server.dispatch import RequestContext
 from ottla.server.partitions import HostedPartition
 
@@ -63,7 +63,10 @@ def _list_partition(
         timestamp, offset = _lookup(partition, want.timestamp, request.isolation_level)
     except KafkaError as refused:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=refused.code)
-    epoch = partition.log.leader_epochs.epoch_at(offset) if offset >= 0 else -1
+    epoch = partition.log.leader_epochs.epoch_at(offset) if offset >= 0 else NO_EPOCH
+    if offset >= 0 and epoch == NO_EPOCH:
+        # A log that never held a record: its first one will be of this epoch.
+        epoch = partition.replica.leader_epoch
     return ListOffsetsPartitionResponse(
         partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
