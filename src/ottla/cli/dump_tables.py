@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -49,17 +50,33 @@ def print_rows(rows: Iterable[Row], *, with_records: bool) -> int:
     count = 0
     shown = (row for row in rows if not (with_records and row["kind"] == "batch" and row["records_count"]))
     for kind, group in groupby(shown, lambda row: str(row["kind"])):
-        for part in _parts(group):
+        for number, part in enumerate(_parts(group)):
             count += len(part)
-            if kind in _SENTENCES:
-                for row in part:
-                    click.echo(f"  {_SENTENCES[kind](row)}")
-            else:
-                columns = COLUMNS[kind]
-                print_table(
-                    [name for name, _ in columns], [[cell(row) for _, cell in columns] for row in part]
-                )
+            _print_part(kind, part, is_first=number == 0)
     return count
+
+
+def _print_part(kind: str, rows: list[Row], *, is_first: bool) -> None:
+    if kind in _SENTENCES:
+        for row in rows:
+            click.echo(f"  {_SENTENCES[kind](row)}")
+        return
+    titles = [name for name, _ in COLUMNS[kind]]
+    cells = [[cell(row) for _, cell in COLUMNS[kind]] for row in rows]
+    if sys.stdout.isatty():
+        print_table(titles, cells)
+    else:
+        _print_plain(titles, cells, with_titles=is_first)
+
+
+def _print_plain(titles: list[str], rows: list[list[Any]], *, with_titles: bool) -> None:
+    """Aligned columns for pipes: a drawn table costs a millisecond a row, and there may be a million of them."""
+    lines = [titles, *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    align = [str.rjust if isinstance(cell, int) else str.ljust for cell in rows[0]]
+    for line in lines if with_titles else lines[1:]:
+        cells = (put(cell, width) for put, cell, width in zip(align, line, widths, strict=True))
+        click.echo(f"  {'  '.join(cells)}".rstrip())
 
 
 def _parts(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -1,6 +1,10 @@
 """`ottla dump`, as a person and a program see it."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -108,7 +112,7 @@ def test_keys_values_and_headers_of_every_kind_are_shown(tmp_path: Path) -> None
 
 def test_a_deep_look_tells_the_checksum_of_every_batch(log: Path) -> None:
     assert [row["is_sound"] for row in rows(log, "--deep")] == [True] * 5
-    assert run(log, "--deep").output.count(" yes ") == 5
+    assert run(log, "--deep").output.count(" yes\n") == 5
 
 
 def test_damage_is_named_and_what_is_sound_is_shown(log: Path) -> None:
@@ -124,7 +128,7 @@ def test_damage_is_named_and_what_is_sound_is_shown(log: Path) -> None:
     table = run(log, "--deep")
     assert table.exit_code == 1
     assert f"DAMAGED: {size} bytes at {2 * size}: the checksum of the batch at offset 4" in table.output
-    assert " NO " in table.output
+    assert " NO\n" in table.output
 
 
 def test_records_that_cannot_be_decoded_are_damage(log: Path) -> None:
@@ -325,8 +329,24 @@ def test_empty_files_say_so(tmp_path: Path) -> None:
     assert "nothing in it" in result.output
 
 
-def test_a_long_log_comes_in_pieces(tmp_path: Path) -> None:
+def test_a_long_log_has_its_titles_once(tmp_path: Path) -> None:
     log = write_partition(tmp_path / "long-0", [batch(offset, 1) for offset in range(1100)])
     result = run(log)
     assert result.exit_code == 0
-    assert result.output.count("position") == 2
+    assert result.output.count("position") == 1
+    assert len(result.output.splitlines()) == 1102
+
+
+def test_a_terminal_gets_tables(log: Path) -> None:
+    parent, child = pty.openpty()
+    with open(parent, "rb", buffering=0) as screen:
+        subprocess.run(
+            [sys.executable, "-c", "from ottla.cli.dump import dump; dump()", log.with_suffix(".index")],
+            stdout=child,
+            check=True,
+            timeout=60,
+        )
+        os.close(child)
+        shown = screen.read(10_000).decode()
+    assert "─" in shown
+    assert "offset" in shown
