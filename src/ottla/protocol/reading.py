@@ -31,8 +31,8 @@ from ottla.protocol.primitives import (
 )
 from ottla.protocol.source import Source
 
-# An element of two bytes can become a struct of 120, so the bytes received alone do not bound memory well: a frame of
-# 100 MiB would take 6 GiB. The metadata of 200,000 partitions has a quarter of this many elements; numbers do not count.
+# An element of three bytes can become objects of 240, so the bytes received alone do not bound memory well: a frame of
+# 100 MiB could take 8 GiB. The metadata of 200,000 partitions has a quarter of this many elements; numbers do not count.
 MAX_ELEMENTS: Final = 1_000_000
 
 _NAMES: Final = {
