@@ -16,8 +16,8 @@ DIRECTORY = "/data/orders-0"
 
 
 def config(**settings: Any) -> TopicConfig:
-    """Kafka's defaults, but for these."""
-    return TopicConfig(**settings)
+    """Kafka's defaults, but for these, and for small indexes: a simulated disk really fills what is preallocated."""
+    return TopicConfig(**({"segment_index_bytes": 9600} | settings))
 
 
 def open_log(
@@ -35,7 +35,7 @@ def open_log(
     return Log.open(
         disk,
         directory,
-        settings or TopicConfig(),
+        settings or config(),
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         clean=clean,
