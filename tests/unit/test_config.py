@@ -147,6 +147,10 @@ def test_a_topic_setting_outside_kafkas_bounds_is_refused(name: str, text: str) 
     assert name in str(caught.value)
 
 
+def test_crossed_session_timeouts_are_refused() -> None:
+    assert "cannot exceed" in refused(group__max__session__timeout__ms="5000")
+
+
 def test_a_topics_crossed_compaction_lags_are_refused() -> None:
     overrides = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
     with pytest.raises(ConfigError, match=r"min.compaction.lag.ms \(10\) cannot exceed"):

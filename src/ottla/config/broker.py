@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from ottla.config import groups
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigType, parse_values, setting
 
 INT, LONG, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
@@ -409,6 +410,17 @@ class BrokerConfig:
         at_least=1,
         doc="How often the broker looks for producers to forget.",
     )
+    # Consumer groups and their offsets (config/groups.py)
+    group_initial_rebalance_delay_ms: int = groups.INITIAL_REBALANCE_DELAY_MS
+    group_min_session_timeout_ms: int = groups.MIN_SESSION_TIMEOUT_MS
+    group_max_session_timeout_ms: int = groups.MAX_SESSION_TIMEOUT_MS
+    group_max_size: int = groups.MAX_SIZE
+    offsets_retention_minutes: int = groups.RETENTION_MINUTES
+    offsets_retention_check_interval_ms: int = groups.RETENTION_CHECK_INTERVAL_MS
+    offset_metadata_max_bytes: int = groups.METADATA_MAX_BYTES
+    offsets_topic_num_partitions: int = groups.TOPIC_NUM_PARTITIONS
+    offsets_topic_replication_factor: int = groups.TOPIC_REPLICATION_FACTOR
+    offsets_topic_segment_bytes: int = groups.TOPIC_SEGMENT_BYTES
 
     given: frozenset[str] = field(default=frozenset(), compare=False)
     """Names that the operator set, even if to the default: DescribeConfigs tells the two apart."""
@@ -456,6 +468,11 @@ class BrokerConfig:
         if low > high:
             raise ConfigError(
                 f"log.cleaner.min.compaction.lag.ms ({low}) cannot exceed log.cleaner.max.compaction.lag.ms ({high})."
+            )
+        low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
+        if low > high:
+            raise ConfigError(
+                f"group.min.session.timeout.ms ({low}) cannot exceed group.max.session.timeout.ms ({high})."
             )
 
 
