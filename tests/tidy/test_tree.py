@@ -76,13 +76,17 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_nothing_is_left_unfinished() -> None:
-    for file in files_in("src/", "tests/", "bench/", "examples/"):
-        none_of(rules.unfinished_marks(file, may_skip=file.path.startswith(MAY_SKIP)))
+    files = files_in("src/", "tests/", "bench/", "examples/")
+    none_of(
+        text
+        for file in files
+        for text in rules.unfinished_marks(file, may_skip=file.path.startswith(MAY_SKIP))
+    )
 
 
 def test_unit_tests_mirror_the_source() -> None:
-    for file in files_in("tests/unit/"):
-        none_of(rules.misplaced_unit_test(file.path, paths()))
+    files = files_in("tests/unit/")
+    none_of(text for file in files for text in rules.misplaced_unit_test(file.path, paths()))
 
 
 def test_every_file_is_in_a_room() -> None:
