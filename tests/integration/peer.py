@@ -59,7 +59,7 @@ class Peer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(DEADLINE_S)
         self.socket.connect((HOST, port))
-        self._correlation_id = 0
+        self.correlation_id = 0
 
     def __enter__(self) -> Self:
         return self
@@ -69,15 +69,15 @@ class Peer:
 
     def frame(self, key: ApiKey, version: int, request: object, client_id: str | None = "peer") -> bytes:
         """A whole request frame with the next correlation id."""
-        self._correlation_id += 1
+        self.correlation_id += 1
         out = bytearray()
-        write_request(RequestHeader(key, version, self._correlation_id, client_id), request, out)
+        write_request(RequestHeader(key, version, self.correlation_id, client_id), request, out)
         return bytes(out)
 
     def send(self, key: ApiKey, version: int, request: object) -> int:
         """Send a request; answer its correlation id."""
         self.socket.sendall(self.frame(key, version, request))
-        return self._correlation_id
+        return self.correlation_id
 
     def receive_frame(self) -> bytes:
         """The next response, without its size."""

@@ -6,8 +6,9 @@ Rules:
 - Produce requests of one read are appended together: one write per partition instead of one per request.
 - A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
   produce requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
-- A reader that does not take its answers gets no further ones made.
-- Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else.
+- A reader that does not take its answers gets no further ones made, and is not read from without end.
+- Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else. Requests
+  that came before are answered first.
 """
 
 import asyncio
@@ -19,10 +20,10 @@ from struct import Struct
 
 from ottla.errors import KafkaError
 from ottla.protocol.codec import DecodeError
-from ottla.server.apis.produce import ProduceLane
+from ottla.server.apis.produce import ProduceLane, UnanswerableError
 from ottla.server.dispatch import Answer, Dispatcher
 from ottla.server.receive_buffer import BUSY_BYTES, ReceiveBuffer
-from ottla.server.send_queue import Part, SendQueue
+from ottla.server.send_queue import Part, SendQueue, part_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,9 @@ _HEAD_BYTES = 12
 # Produce requests that may wait for an fsync or for followers at once; five is what clients keep in flight,
 # tools that pipeline by hand keep hundreds.
 _MAX_WAITING_TURNS = 1024
+# Answers leave together until they are so large that a call of their own costs nothing; before more are made, the
+# queue must have been asked whether there is room.
+_TOGETHER_BYTES = 64 * 1024
 
 
 class _Pending:
@@ -70,6 +74,8 @@ class Connection:
         self._pending: deque[_Pending] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._muted = False
+        self._unsent_bytes = 0
+        self._close_reason: str | None = None
         self._settling: asyncio.Future[None] | None = None
         self._reading = True
         self._writing = False
@@ -98,7 +104,8 @@ class Connection:
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
         for task in self._tasks:
-            task.cancel()
+            # Not at once: a task that never began would leave coroutines behind that nobody awaited.
+            self._loop.call_soon(task.cancel)
         self._pending.clear()
         self._socket.close()
         self._tell_settled()
@@ -124,36 +131,55 @@ class Connection:
         self.last_active = self._loop.time()
         if self._may_process():
             self._process()
-        elif buffer.end - buffer.start >= BUSY_BYTES:
-            self._reading = False
-            self._loop.remove_reader(self._descriptor)
+        else:
+            self._pace_reading()
 
     def _may_process(self) -> bool:
         return (
             not self._muted
             and self._queue.queued_bytes <= self._max_queued_bytes
             and len(self._pending) < _MAX_WAITING_TURNS
+            and self._close_reason is None
+            and not self.is_closed
         )
 
     def _process(self) -> None:
         """Handle every whole frame there is, then send the answers."""
         answers: list[Part] = []
-        reason = None
         try:
-            self._handle_frames(answers)
-            self._finish_produce(answers)
-        except (DecodeError, KafkaError) as error:
-            reason = f"unusable request: {error}"
+            try:
+                self._handle_frames(answers)
+            finally:
+                self._finish_produce(answers)
+        except (DecodeError, KafkaError, UnanswerableError) as error:
+            self._close_reason = f"unusable request: {error}"
         except Exception:
             logger.exception("a request from %s failed", self.peer)
-            reason = "internal error, see above"
-        if answers:
-            self._send(answers)
-        if reason is not None:
-            self.close(reason)
-        elif not self._reading and not self._muted and not self.is_closed:
-            self._reading = True
+            self._close_reason = "internal error, see above"
+        self._send(answers)
+        if self._close_reason is None:
+            self._pace_reading()
+        else:
+            self._close_in_turn()
+
+    def _close_in_turn(self) -> None:
+        """Close for the reason there is, once everything that is owed has left."""
+        if self._close_reason is not None and not self.is_waiting:
+            self.close(self._close_reason)
+
+    def _pace_reading(self) -> None:
+        """Read on unless enough waits to be handled. A frame that is not whole yet is read on, however large."""
+        buffer = self._buffer
+        wanted = buffer.end - buffer.start < BUSY_BYTES or (
+            self._may_process() and not buffer.has_whole_frame
+        )
+        if wanted == self._reading or self.is_closed:
+            return
+        self._reading = wanted
+        if wanted:
             self._loop.add_reader(self._descriptor, self._on_readable)
+        else:
+            self._loop.remove_reader(self._descriptor)
 
     def _handle_frames(self, answers: list[Part]) -> None:
         buffer = self._buffer
@@ -182,10 +208,11 @@ class Connection:
         lane = self._produce
         if not lane.has_requests:
             return
-        outcome = lane.finish()
-        if lane.must_close:
-            # acks=0 has no answer that could carry an error; a closed connection is how Kafka tells it.
-            raise KafkaError(*lane.must_close)
+        try:
+            outcome = lane.finish()
+        except UnanswerableError as failed:
+            self._emit(failed.answers, answers)
+            raise
         if isinstance(outcome, list):
             self._emit(outcome, answers)
         else:
@@ -195,6 +222,9 @@ class Connection:
         answer: Answer = self._dispatcher.handle(frame, self.peer)
         if isinstance(answer, list):
             self._emit(answer, answers)
+            self._unsent_bytes += sum(map(part_bytes, answer))
+            if self._unsent_bytes >= _TOGETHER_BYTES:
+                self._send(answers)
         else:
             self._muted = True
             self._answer_later(answer, mutes=True)
@@ -215,6 +245,9 @@ class Connection:
     async def _complete(self, pending: _Pending, answer: Awaitable[list[Part]]) -> None:
         try:
             pending.parts = await answer
+        except UnanswerableError as failed:
+            pending.parts = failed.answers
+            self._close_reason = f"unusable request: {failed}"
         except (DecodeError, KafkaError) as error:
             self.close(f"unusable request: {error}")
             return
@@ -232,19 +265,24 @@ class Connection:
             answers.extend(pending.parts or ())
             if pending.mutes:
                 self._muted = False
-        if answers:
-            self._send(answers)
+        self._send(answers)
         self._tell_settled()
-        if not self.is_closed and self._may_process():
+        self._close_in_turn()
+        if self._may_process():
             self._process()
 
     def _send(self, parts: list[Part]) -> None:
+        """Send what the kernel takes, queue the rest, empty the list."""
+        self._unsent_bytes = 0
+        if not parts:
+            return
         try:
             if not self._queue.send(parts) and not self._writing:
                 self._writing = True
                 self._loop.add_writer(self._descriptor, self._on_writable)
         except OSError as error:
             self._close_on_send_error(error)
+        parts.clear()
 
     def _on_writable(self) -> None:
         try:
@@ -257,6 +295,7 @@ class Connection:
             self._writing = False
             self._loop.remove_writer(self._descriptor)
             self._tell_settled()
+            self._close_in_turn()
         if self._may_process():
             self._process()
 

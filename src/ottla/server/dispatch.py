@@ -62,7 +62,7 @@ class Dispatcher:
         if api.min_version <= header.api_version <= api.max_version:
             request, _ = codec(api.request, header.api_version).read(view, position)
             return request
-        if header.api_key == ApiKey.API_VERSIONS:
+        if header.api_key == ApiKey.API_VERSIONS and header.api_version > api.max_version:
             # A client newer than we are is told what we speak, in the oldest words (KIP-511).
             return ApiVersionsRequest()
         raise KafkaError(

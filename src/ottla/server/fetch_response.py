@@ -21,7 +21,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.server.send_queue import Part
+from ottla.server.send_queue import Part, part_bytes
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -85,7 +85,7 @@ def fetch_response_parts(
         words = _write_topic(version, read_committed, partitions, words, parts)
     if flexible:
         words.append(0)
-    _INT32.pack_into(parts[0], 0, sum(_size(part) for part in parts) - 4)  # type: ignore[arg-type]
+    _INT32.pack_into(parts[0], 0, sum(map(part_bytes, parts)) - 4)  # type: ignore[arg-type]
     return parts
 
 
@@ -148,10 +148,6 @@ def _count(count: int, flexible: bool) -> bytes:
         count >>= 7
     out.append(count)
     return bytes(out)
-
-
-def _size(part: Part) -> int:
-    return part.size if isinstance(part, FileRange) else len(part)
 
 
 def _compiled(

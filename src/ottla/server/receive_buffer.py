@@ -65,6 +65,15 @@ class ReceiveBuffer:
                 "socket.request.max.bytes)",
             )
 
+    @property
+    def has_whole_frame(self) -> bool:
+        """Whether the frame at `start` is there to its end."""
+        if self.end - self.start < _SIZE_BYTES:
+            return False
+        (size,) = _SIZE.unpack_from(self.data, self.start)
+        is_whole: bool = self.start + _SIZE_BYTES + size <= self.end
+        return is_whole
+
     def shrink(self) -> None:
         """Give a large buffer back when nothing is in it; called for connections that fell silent."""
         if self.start == self.end and len(self.data) > INITIAL_BYTES:

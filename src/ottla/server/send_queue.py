@@ -22,6 +22,11 @@ _CAN_SENDFILE = hasattr(os, "sendfile")
 Part = bytes | bytearray | memoryview | FileRange
 
 
+def part_bytes(part: Part) -> int:
+    """How many bytes of it will leave."""
+    return part.size if isinstance(part, FileRange) else len(part)
+
+
 class _FileCursor:
     """How far a range has been sent. Holds the file, so that a deleted segment can still be read to the end."""
 

@@ -68,6 +68,19 @@ class _Decoded:
 _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
+# A partition whose requests may be answered only when it is durable, or replicated, up to an offset.
+_Wait = tuple[HostedPartition, int]
+
+
+class UnanswerableError(Exception):
+    """An acks=0 request failed. It has no answer that could say so: a closed connection tells it, as in Kafka."""
+
+    def __init__(self, reason: str, answers: list[Part]) -> None:
+        super().__init__(reason)
+        # What is owed for the requests before it.
+        self.answers = answers
+
+
 class ProduceLane:
     """The produce requests of one socket read. `add` each, then `finish` once."""
 
@@ -77,7 +90,6 @@ class ProduceLane:
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
         self._acks_all = False
-        self.must_close: tuple[ErrorCode, str] | None = None
 
     @property
     def has_requests(self) -> bool:
@@ -103,7 +115,7 @@ class ProduceLane:
         self._add_decoded(view[start + 4 : frame_end], version, correlation_id)
 
     def finish(self) -> list[Part] | Awaitable[list[Part]]:
-        """Append what was added; answer the responses, or what to await for them."""
+        """Append what was added; answer the responses, or what to await for them. Both may raise UnanswerableError."""
         entries, self._entries = self._entries, []
         staged, self._staged = self._staged, {}
         now_ms = self._services.now_ms()
@@ -113,7 +125,7 @@ class ProduceLane:
         acks_all, self._acks_all = self._acks_all, False
         waits = self._waits(outcomes, acks_all)
         if waits:
-            return self._answer_later(entries, outcomes, waits)
+            return self._answer_later(entries, outcomes, waits, acks_all)
         return self._answers(entries, outcomes)
 
     def _add_decoded(self, frame: memoryview, version: int, correlation_id: int) -> None:
@@ -178,36 +190,47 @@ class ProduceLane:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
         return partition
 
-    def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[Awaitable[None]]:
-        """What must happen before these requests may be answered: an fsync, or followers."""
-        waits: list[Awaitable[None]] = []
-        flusher = self._services.flusher
+    def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[_Wait]:
+        """Who must be waited for before these requests may be answered: an fsync, or followers."""
+        waits: list[_Wait] = []
         for partition in partitions:
             end = partition.log.log_end_offset
-            if partition.must_flush(acks_all) and partition.flushed.value < end:
-                waits.append(flusher.flushed(partition, end))
+            if (partition.must_flush(acks_all) and partition.flushed.value < end) or (
+                acks_all and partition.high_watermark.value < end
+            ):
+                waits.append((partition, end))
             elif partition.is_flush_due:
-                flusher.flush(partition)
-            if acks_all and partition.high_watermark.value < end:
-                waits.append(partition.high_watermark.reached(end))
+                self._services.flusher.flush(partition)
         return waits
 
     async def _answer_later(
-        self, entries: list[_Entry], outcomes: Outcomes, waits: list[Awaitable[None]]
+        self, entries: list[_Entry], outcomes: Outcomes, waits: list[_Wait], acks_all: bool
     ) -> list[Part]:
-        timeout_ms = max(known.timeout_ms for _, known, _ in entries)
-        failure: KafkaError | None = None
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await asyncio.gather(*waits)
-        except TimeoutError:
-            failure = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        except KafkaError as error:
-            failure = error
-        if failure is not None:
-            for results in outcomes.values():
+        timeout_s = max(known.timeout_ms for _, known, _ in entries) / 1000
+        failures = await asyncio.gather(
+            *(self._settled(partition, end, acks_all, timeout_s) for partition, end in waits)
+        )
+        for (partition, _), failure in zip(waits, failures, strict=True):
+            if failure is not None:
+                results = outcomes[partition]
                 results[:] = [failure if isinstance(result, Appended) else result for result in results]
         return self._answers(entries, outcomes)
+
+    async def _settled(
+        self, partition: HostedPartition, end: int, acks_all: bool, timeout_s: float
+    ) -> KafkaError | None:
+        """Wait for what the partition's policy asks for; the error to answer if that does not come."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                if partition.must_flush(acks_all):
+                    await self._services.flusher.flushed(partition, end)
+                if acks_all:
+                    await partition.high_watermark.reached(end)
+        except TimeoutError:
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        except KafkaError as error:
+            return error
+        return None
 
     def _answers(self, entries: list[_Entry], outcomes: Outcomes) -> list[Part]:
         answers: list[Part] = []
@@ -221,16 +244,17 @@ class ProduceLane:
             elif known.acks:
                 answers.append(_decoded_response(correlation_id, known, outcomes))
             else:
-                self._note_unanswerable(known, outcomes)
+                _refuse_failure(known, outcomes, answers)
         return answers
 
-    def _note_unanswerable(self, decoded: _Decoded, outcomes: Outcomes) -> None:
-        for topic, placements in decoded.topics:
-            for placement in placements:
-                outcome = _outcome(placement, outcomes)
-                if isinstance(outcome, KafkaError):
-                    what = f"acks=0 produce to {topic.name or topic.topic_id}-{placement.index}: {outcome}"
-                    self.must_close = (outcome.code, what)
+
+def _refuse_failure(decoded: _Decoded, outcomes: Outcomes, answers: list[Part]) -> None:
+    for topic, placements in decoded.topics:
+        for placement in placements:
+            outcome = _outcome(placement, outcomes)
+            if isinstance(outcome, KafkaError):
+                place = f"{topic.name or topic.topic_id}-{placement.index}"
+                raise UnanswerableError(f"acks=0 produce to {place}: {outcome}", answers)
 
 
 def _outcome(placement: _Placement, outcomes: Outcomes) -> Outcome:
