@@ -144,6 +144,7 @@ class SimulatedDisk:
         self.failures: dict[int, int] = {}
         self.failing: dict[str, int] = {}
         self.history: list[str] = []
+        self.files_read: set[str] = set()
         self._directories: dict[str, SimulatedDirectory] = {}
 
     # -- faults
@@ -152,6 +153,7 @@ class SimulatedDisk:
         """Count an operation, and crash or fail if it is its turn."""
         self.counts[kind] += 1
         if kind == "read":
+            self.files_read.add(path)
             if kind in self.failing:
                 raise OSError(self.failing[kind], os.strerror(self.failing[kind]))
             return

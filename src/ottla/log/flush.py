@@ -6,7 +6,7 @@ would then report success. So a failed job makes the log refuse writes.
 """
 
 from ottla.log.disk import Disk, File
-from ottla.log.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX, file_name
+from ottla.log.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX
 from ottla.log.state import LogState
 
 
@@ -33,14 +33,14 @@ class FlushJob:
             # The segment of the last flushed record may have been sealed since: its indexes are new.
             for segment in segments.from_offset(state.flushed_offset - 1)
             if segment is not segments.active
-            for kind in (LOG, INDEX, TIME_INDEX)
+            for kind in (LOG, INDEX, TIME_INDEX, SNAPSHOT)
         ]
         self.offset = state.log_end_offset
         self.appended_bytes = state.appended_bytes
         self._directories = set(state.unsynced_directories)
         self.epochs_version = state.leader_epochs.version
         if state.directory in self._directories:
-            self._paths.append(f"{state.directory}/{file_name(segments.active.base_offset, SNAPSHOT)}")
+            self._paths.append(segments.active.path(SNAPSHOT))
         if not state.leader_epochs.is_durable:
             self._paths.append(f"{state.directory}/{LEADER_EPOCHS}")
             self._directories.add(state.directory)

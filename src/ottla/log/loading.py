@@ -103,6 +103,8 @@ def _load_active(active: Segment) -> bool:
         logger.error("%s is damaged although it was closed properly: %s", active, problem)
         return False
     active.since_index_bytes = active.size_bytes - position
+    # Once more, now that the end is known.
+    active.check_indexes()
     return True
 
 

@@ -251,7 +251,7 @@ class Log:
 
     def delete_segments(self, plan: RetentionPlan, now_ms: int) -> None:
         """Take segments out of the log. Their files are renamed now and removed by `remove_deleted` later."""
-        self._reader.forget_positions()
+        self._reader.forget_places()
         deleted = delete_segments(self._state, plan.segments, plan.log_start_offset)
         self._deleted.append((now_ms + self.config.file_delete_delay_ms, deleted))
 
@@ -270,13 +270,13 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Cut off everything from `offset` on (a follower whose leader has other records there)."""
-        self._reader.forget_positions()
+        self._reader.forget_places()
         truncate_to(self._state, offset)
         self._flushes.cut(self.log_end_offset)
 
     def truncate_fully(self, new_start: int) -> None:
         """Throw everything away and begin at `new_start`."""
-        self._reader.forget_positions()
+        self._reader.forget_places()
         truncate_fully(self._state, new_start)
         self._flushes.cut(new_start)
 
@@ -295,7 +295,7 @@ class Log:
                 self.flush()
                 self.was_closed_cleanly = True
         finally:
-            self._reader.forget_positions()
+            self._reader.forget_places()
             for segment in state.segments:
                 segment.close()
 

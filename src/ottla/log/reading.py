@@ -5,7 +5,7 @@ reader's bound. A reader that goes on where it stopped costs no lookup: the posi
 remembered by the offset that comes next. Everybody else pays an index search and a walk over one index interval.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.disk import File
@@ -13,9 +13,11 @@ from ottla.log.segment import Segment
 from ottla.log.state import LogState
 from ottla.records.batch import CorruptRecord
 
-# As many readers as usually follow one partition, and a few bounds; a hundred bytes each.
-_POSITIONS_KEPT: Final = 32
+# More readers than usually follow one partition; a hundred bytes each.
+_PLACES_KEPT: Final = 32
 NO_OFFSET: Final = -1
+
+T = TypeVar("T")
 
 
 class FileRange(NamedTuple):
@@ -30,15 +32,18 @@ class FileRange(NamedTuple):
 class Reader:
     """Finds ranges in one log."""
 
-    __slots__ = ("_positions", "_state")
+    __slots__ = ("_bounds", "_places", "_state")
 
     def __init__(self, state: LogState) -> None:
         self._state = state
-        self._positions: dict[int, tuple[Segment, int]] = {}
+        # By offset: where a reader goes on, and where one that may not go further must stop.
+        self._places: dict[int, tuple[Segment, int]] = {}
+        self._bounds: dict[int, tuple[Segment, int, int]] = {}
 
-    def forget_positions(self) -> None:
-        """The files changed under the remembered positions."""
-        self._positions.clear()
+    def forget_places(self) -> None:
+        """The files changed under the remembered places."""
+        self._places.clear()
+        self._bounds.clear()
 
     def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one: bool) -> FileRange | None:
         """The batches from `offset` up to `upper_offset`, as many as `max_bytes` allow."""
@@ -50,12 +55,12 @@ class Reader:
             )
         if offset >= upper_offset:
             return None
-        place = self._positions.get(offset)
+        place = self._places.get(offset)
         if place is None or place[1] >= place[0].size_bytes:
             place = self._locate(offset)
             if place is None:
                 return None
-            self._remember(offset, *place)
+            _keep(self._places, offset, place)
         segment, start = place
         end, next_offset = segment.size_bytes, segment.next_offset
         if next_offset > upper_offset:
@@ -64,7 +69,7 @@ class Reader:
             end, next_offset = _fit(segment, start, start + max_bytes, at_least_one)
         if end <= start:
             return None
-        self._remember(next_offset, segment, end)
+        _keep(self._places, next_offset, (segment, end))
         return FileRange(segment.file, start, end - start, next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
@@ -79,21 +84,23 @@ class Reader:
         return None
 
     def _bound(self, segment: Segment, upper_offset: int) -> tuple[int, int]:
-        """The end of what lies before `upper_offset` in this segment."""
-        known = self._positions.get(upper_offset)
+        """The end of what lies before `upper_offset` in this segment, and the offset that comes there."""
+        known = self._bounds.get(upper_offset)
         if known is not None and known[0] is segment:
-            return known[1], upper_offset
+            return known[1:]
         placed = segment.find(upper_offset)
         if placed is None:
             return segment.size_bytes, segment.next_offset
-        self._remember(upper_offset, segment, placed.position)
-        return placed.position, min(upper_offset, placed.header.base_offset)
+        next_offset = min(upper_offset, placed.header.base_offset)
+        _keep(self._bounds, upper_offset, (segment, placed.position, next_offset))
+        return placed.position, next_offset
 
-    def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        positions = self._positions
-        if len(positions) >= _POSITIONS_KEPT and offset not in positions:
-            del positions[next(iter(positions))]
-        positions[offset] = (segment, position)
+
+def _keep(kept: dict[int, T], offset: int, place: T) -> None:
+    """Remember one more, and forget the oldest instead."""
+    if len(kept) >= _PLACES_KEPT and offset not in kept:
+        del kept[next(iter(kept))]
+    kept[offset] = place
 
 
 def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[int, int]:

@@ -142,6 +142,10 @@ class Segment:
     def _load_indexes(self) -> None:
         self._index = OffsetIndex(self._index_file(INDEX, OFFSET_ENTRY), self.base_offset)
         self._time_index = TimeIndex(self._index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
+        self.check_indexes()
+
+    def check_indexes(self) -> None:
+        """Make the indexes anew if they cannot be this segment's."""
         if self.size_bytes and not self._indexes_fit():
             logger.warning("the indexes of %s are missing or damaged and are made anew", self.path(LOG))
             self.rebuild_indexes()

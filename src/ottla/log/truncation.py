@@ -19,6 +19,8 @@ def truncate_to(state: LogState, offset: int) -> None:
         return
     while state.segments.active.base_offset >= offset:
         _remove(state, state.segments.active)
+    # Durable before the cut: a crash must not bring a later segment back behind a shorter one.
+    state.disk.sync_directory(state.directory)
     active = state.segments.active
     placed = active.find(offset)
     if placed is not None:
