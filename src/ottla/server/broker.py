@@ -19,6 +19,7 @@ from ottla.protocol.messages.brokers import BrokerRegistrationRequest
 from ottla.protocol.messages.brokers import Listener as RegisteredListener
 from ottla.replication.fetch_session import FetchSessions
 from ottla.server.apis.table import HANDLERS
+from ottla.server.descriptors import open_files_within, raise_descriptor_limit
 from ottla.server.dispatch import Dispatcher
 from ottla.server.flushing import Flusher
 from ottla.server.hosting import Hosting
@@ -46,7 +47,8 @@ class Broker:
     def __init__(self, config: BrokerConfig, disk: Disk | None = None) -> None:
         self.config = config
         disk = disk or OsDisk()
-        open_files = OpenFiles(config.ottla_open_files_max, config.ottla_open_files_max)
+        files = open_files_within(config.ottla_open_files_max, raise_descriptor_limit())
+        open_files = OpenFiles(files, files)
         self._directory = LogDirectory(disk, config.data_directory, open_files)
         self._flusher = Flusher()
         self._broker_epoch = NO_BROKER_EPOCH
