@@ -18,6 +18,11 @@ from tests.brokers import HOST
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.frame import RequestHeader, read_response, write_request
+from ottla.protocol.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -290,3 +295,12 @@ def took_s(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def alter_config(peer: Peer, topic: str, name: str, value: str) -> None:
+    """Change one setting of a topic."""
+    change = IncrementalAlterableConfig(name=name, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsResource(resource_type=2, resource_name=topic, configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    answer = peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request).responses[0]
+    assert answer.error_code == 0, answer.error_message
