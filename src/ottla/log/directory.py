@@ -61,7 +61,15 @@ class LogDirectory:
     def open(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
         """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong."""
         self._disk.mkdir(self.path)
-        self._lock = DirectoryLock.take(self._file(LOCK))
+        lock = DirectoryLock.take(self._file(LOCK))
+        try:
+            self._read_in(node_id, new_uuid)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock = lock
+
+    def _read_in(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
         self._identify(node_id, new_uuid)
         self._recovery_points = self._checkpoint(RECOVERY_POINTS)
         self._log_start_offsets = self._checkpoint(LOG_START_OFFSETS)

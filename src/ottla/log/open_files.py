@@ -27,12 +27,15 @@ class Slot(Generic[T]):
 
     def get(self) -> T:
         """The open value; opened now if it was not."""
-        self.is_used = True
         value = self.value
-        if value is None:
-            self.pool.make_room()
-            self.value = value = self._open()
-            self.pool.admit(self)
+        if value is not None:
+            self.is_used = True
+            return value
+        self.pool.make_room()
+        self.value = value = self._open()
+        # Not used yet: what is looked at only once must not push out what is looked at often.
+        self.is_used = False
+        self.pool.admit(self)
         return value
 
     def close(self) -> None:

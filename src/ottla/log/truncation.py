@@ -5,6 +5,7 @@ point on disk must not be above the cut: whoever calls writes that checkpoint be
 below the recovery point for acknowledged and keeps them out of use.
 """
 
+from ottla.log.names import SNAPSHOT, offset_of
 from ottla.log.replay import load_producers
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
@@ -36,10 +37,14 @@ def truncate_fully(state: LogState, new_start: int) -> None:
         _remove(state, state.segments.active)
     last = state.segments.active
     last.remove_files()
+    for entry in state.disk.list(state.directory):
+        if offset_of(entry.name, SNAPSHOT) is not None:
+            state.disk.remove(f"{state.directory}/{entry.name}")
     fresh = Segment.create(state.disk, state.directory, new_start, state.open_files, now_ms=last.created_ms)
     state.segments.add(fresh)
     state.segments.remove(last)
     state.log_start_offset = new_start
+    state.leader_epochs.truncate_from_end(0)
     _settle(state)
 
 

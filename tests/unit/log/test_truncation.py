@@ -1,0 +1,71 @@
+"""Cutting a log's end off, as followers do."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.simulation.disk import SimulatedDisk
+from tests.unit.log.batches import NOW_MS, batch
+from tests.unit.log.logs import append, config, content, open_log, read_all
+
+SMALL = config(segment_bytes=1000, index_interval_bytes=200)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_ends_before_the_cut_stays_and_the_log_goes_on_from_there(seed: int) -> None:
+    random = Random(seed)
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=SMALL)
+    for number in range(random.randint(1, 40)):
+        append(log, batch(random.randint(1, 3), timestamp=NOW_MS + number), leader_epoch=number // 5)
+    ends = {found.base_offset: found.next_offset for found in read_all(log)}
+    before = content(log)
+    cut = random.randint(0, log.log_end_offset)
+    log.truncate_to(cut)
+    kept = {offset: data for offset, data in before.items() if ends[offset] <= cut}
+    assert content(log) == kept
+    assert log.log_end_offset == max((ends[offset] for offset in kept), default=0)
+    assert all(start < max(1, log.log_end_offset) for _, start in log.leader_epochs.entries)
+    append(log, *(batch(timestamp=NOW_MS + 99) for _ in range(10)), leader_epoch=99)
+    found = log.offset_for_timestamp(NOW_MS + 99, upper_offset=log.log_end_offset)
+    assert found is not None
+    assert found.offset == log.log_end_offset - 10
+    for offset in range(log.log_end_offset):
+        assert log.read(offset, 1, upper_offset=log.log_end_offset, at_least_one=True) is not None
+    expected = content(log)
+    log.close()
+    assert content(open_log(disk, settings=SMALL, recovery_point=log.log_end_offset)) == expected
+
+
+def test_producers_go_back_to_what_is_left() -> None:
+    log = open_log(SimulatedDisk(), settings=SMALL)
+    append(log, *(batch(producer_id=1, producer_epoch=0, sequence=number) for number in range(20)))
+    log.truncate_to(12)
+    (again,) = append(log, batch(producer_id=1, producer_epoch=0, sequence=11))
+    assert again.is_duplicate
+    append(log, batch(producer_id=1, producer_epoch=0, sequence=12))
+
+
+def test_cutting_at_or_behind_the_end_changes_nothing() -> None:
+    log = open_log(SimulatedDisk())
+    append(log, batch(3))
+    log.truncate_to(3)
+    log.truncate_to(17)
+    assert log.log_end_offset == 3
+
+
+def test_a_log_can_begin_anew_anywhere() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=SMALL)
+    append(log, *(batch(producer_id=1, producer_epoch=0, sequence=number) for number in range(20)))
+    log.truncate_fully(500)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (500, 500, 0)
+    assert len(log.producers) == 0
+    assert log.leader_epochs.entries == []
+    append(log, batch(), leader_epoch=7)
+    assert log.leader_epochs.entries == [(7, 500)]
+    assert [found.base_offset for found in read_all(log)] == [500]
+    log.close()
+    again = open_log(disk, settings=SMALL, recovery_point=501, log_start_offset=500)
+    assert [found.base_offset for found in read_all(again)] == [500]
