@@ -20,6 +20,7 @@ class TroubledDisk:
         self._disk = OsDisk()
         self.is_full: Callable[[str], bool] = lambda path: False
         self.fails_sync: Callable[[str], bool] = lambda path: False
+        self.holds_sync: Callable[[str], bool] = lambda path: path.endswith(".log")
         self.may_sync = threading.Event()
         self.may_sync.set()
         self.syncs: Counter[str] = Counter()
@@ -101,7 +102,7 @@ class TroubledFile:
 
     def sync(self) -> None:
         self._disk.syncs[self._path] += 1
-        if self._path.endswith(".log"):
+        if self._disk.holds_sync(self._path):
             assert self._disk.may_sync.wait(SYNC_DEADLINE_S), "the test forgot to let syncs go on"
         if self._disk.fails_sync(self._path):
             raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)

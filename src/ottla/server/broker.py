@@ -25,7 +25,7 @@ from ottla.server.flushing import Flusher
 from ottla.server.hosting import Hosting
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.listener import Listener, ListenerLimits
-from ottla.server.partitions import Partitions
+from ottla.server.partitions import HostedPartition, Partitions
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import METADATA_TOPIC, Quorum
 from ottla.server.services import Services
@@ -157,11 +157,25 @@ class Broker:
         self._broker_epoch = response.broker_epoch
 
     def _close_logs(self) -> None:
-        if self._hosting is not None and self._partitions is not None:
-            for partition in self._partitions:
-                partition.log.close()
-            self._hosting.checkpoint()
-        self._directory.close(self._broker_epoch)
+        """Close what there is. One log that cannot be closed keeps none of the others from it."""
+        try:
+            if self._hosting is not None and self._partitions is not None:
+                for partition in self._partitions:
+                    _close(partition)
+                self._hosting.checkpoint()
+        except OSError as problem:
+            logger.error("the checkpoints could not be written: %s", problem)
+        try:
+            self._directory.close(self._broker_epoch)
+        except OSError as problem:
+            logger.error("the stop is not marked as clean, the next start will check the logs: %s", problem)
+
+
+def _close(partition: HostedPartition) -> None:
+    try:
+        partition.log.close()
+    except OSError as problem:
+        logger.error("%s could not be closed, the next start will check it: %s", partition.name, problem)
 
 
 def _limits(config: BrokerConfig) -> ListenerLimits:

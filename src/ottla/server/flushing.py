@@ -25,14 +25,16 @@ class Flusher:
         self._running: dict[HostedPartition, asyncio.Task[None]] = {}
 
     def flush(self, partition: HostedPartition) -> None:
-        """See that what is written now becomes durable soon."""
-        if partition not in self._running:
+        """See that what is written now becomes durable soon; nothing is tried where that has failed before."""
+        if partition not in self._running and partition.log.write_refusal is None:
             task = asyncio.get_running_loop().create_task(self._flush(partition))
             self._running[partition] = task
 
     async def flushed(self, partition: HostedPartition, offset: int) -> None:
         """Return when everything before `offset` is durable; raise KAFKA_STORAGE_ERROR when it cannot be."""
         if partition.flushed.value < offset:
+            if partition.log.write_refusal is not None:
+                raise partition.log.write_refusal
             self.flush(partition)
             await partition.flushed.reached(offset)
 
@@ -50,8 +52,11 @@ class Flusher:
                 await loop.run_in_executor(self._threads, job.run)
                 partition.log.complete_flush(job)
                 partition.flushed.advance(partition.log.flushed_offset)
-                again = partition.flushed.is_awaited or partition.is_flush_due
-        except (OSError, KafkaError) as error:
+                again = not partition.is_closed and (partition.flushed.is_awaited or partition.is_flush_due)
+        except Exception as error:
+            if partition.is_closed:
+                # It was deleted meanwhile, and its files with it.
+                return
             partition.log.fail_flush(error)
             logger.error(
                 "flushing %s failed: %s. It refuses writes until the broker restarts.", partition.name, error

@@ -2,6 +2,9 @@
 
 A deleted partition's directory is renamed before it is removed, so that a crash in the middle cannot bring half of it
 back. Readers under way hold their files open and finish.
+
+The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is tried again
+until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
 """
 
 import logging
@@ -31,9 +34,12 @@ class Hosting:
         self._directory = directory
         self._partitions = partitions
         self._now_ms = now_ms
+        self._image: ClusterImage | None = None
+        self._unopened: set[str] = set()
 
     def open_all(self, image: ClusterImage) -> None:
         """Open the logs of everything the image places on this node; name what lies there without a topic."""
+        self._image = image
         for topic in image.topics_by_name.values():
             self._host(image, topic)
         known = {partition.name for partition in self._partitions}
@@ -42,14 +48,23 @@ class Hosting:
                 logger.warning("%s is in the data directory but belongs to no topic; it is left alone", name)
 
     def apply(self, before: ClusterImage, after: ClusterImage) -> None:
-        """Carry a change of metadata out."""
+        """Carry a change of metadata out. It is decided: what the disk refuses is logged, and done later."""
+        self._image = after
         changes = topic_changes(before, after)
         for topic in changes.removed:
             self._delete(topic)
         for topic in changes.changed:
-            self._host(after, topic)
+            self._try_to_host(after, topic)
         if before.configs is not after.configs:
             self._configure(after)
+
+    def retry(self) -> None:
+        """Try again to open what could not be opened."""
+        unopened, self._unopened = self._unopened, set()
+        for name in unopened:
+            topic = self._image.topics_by_name.get(name) if self._image is not None else None
+            if topic is not None and self._image is not None:
+                self._try_to_host(self._image, topic)
 
     def checkpoint(self) -> None:
         """Write down how far each log is flushed, where it starts and what is committed."""
@@ -59,6 +74,13 @@ class Hosting:
             log_start_offsets={(p.topic, p.index): p.log.log_start_offset for p in partitions},
             high_watermarks={(p.topic, p.index): p.high_watermark.value for p in partitions},
         )
+
+    def _try_to_host(self, image: ClusterImage, topic: TopicImage) -> None:
+        try:
+            self._host(image, topic)
+        except OSError as problem:
+            self._unopened.add(topic.name)
+            logger.error("a log of %s cannot be opened now: %s. It will be tried again.", topic.name, problem)
 
     def _host(self, image: ClusterImage, topic: TopicImage) -> None:
         config = self._topic_config(image, topic.name)
@@ -94,7 +116,10 @@ class Hosting:
             hosted = self._partitions.find(topic.name, placed.index)
             if hosted is not None and hosted.topic_id == topic.topic_id:
                 self._partitions.remove(hosted)
-                hosted.log.delete()
+                try:
+                    hosted.log.delete()
+                except OSError as problem:
+                    logger.error("the files of %s could not all be removed: %s", hosted.name, problem)
 
 
 def _assigned(placed: PartitionImage) -> Assigned:

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 _REAP_INTERVAL_MS = 5_000
 # Flushing by time is checked so often; a topic's flush.ms is kept to within this.
 _FLUSH_CHECK_INTERVAL_MS = 100
+# A log that could not be opened is tried again so often: the disk may have room again.
+_RETRY_INTERVAL_MS = 1_000
 # After so many partitions a chore lets requests have their turn.
 _PARTITIONS_PER_TURN = 16
 
@@ -61,6 +63,7 @@ class Housekeeping:
                 None,
                 self._expire_producers,
             ),
+            ("opening logs", _RETRY_INTERVAL_MS, self._hosting.retry, None),
             ("idle connections", _REAP_INTERVAL_MS, self._listener.reap, None),
         ]
         loop = asyncio.get_running_loop()

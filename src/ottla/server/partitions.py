@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from ottla.config import TopicConfig
-from ottla.controller.image import ClusterImage
+from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended
 from ottla.log.log import Log
@@ -166,27 +166,24 @@ class Partitions:
         return len(self._by_name)
 
     def by_name(self, topic: str, index: int) -> HostedPartition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one whose log could not be opened."""
         partition = self._by_name.get((topic, index))
         if partition is not None:
             return partition
-        if topic in self._image().topics_by_name:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic} has no partition {index}"
-            )
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+        known = self._image().topics_by_name.get(topic)
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+        raise _absence(known, index)
 
     def by_id(self, topic_id: UUID, index: int) -> HostedPartition:
-        """Raises UNKNOWN_TOPIC_ID, or UNKNOWN_TOPIC_OR_PARTITION when only the partition is unknown."""
+        """Raises UNKNOWN_TOPIC_ID; where only the partition is unknown, as `by_name` does."""
         partition = self._by_id.get((topic_id, index))
         if partition is not None:
             return partition
         topic = self._image().topics_by_id.get(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} has no partition {index}"
-        )
+        raise _absence(topic, index)
 
     def find(self, topic: str, index: int) -> HostedPartition | None:
         """The partition if it is hosted here."""
@@ -202,3 +199,12 @@ class Partitions:
         del self._by_name[partition.topic, partition.index]
         del self._by_id[partition.topic_id, partition.index]
         partition.close()
+
+
+def _absence(topic: TopicImage, index: int) -> KafkaError:
+    """Why a partition of a known topic is not here."""
+    if topic.partition(index) is None:
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} has no partition {index}"
+        )
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic.name}-{index} cannot be opened now")

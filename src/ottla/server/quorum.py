@@ -96,7 +96,10 @@ class Quorum:
                 await asyncio.gather(work, return_exceptions=True)
                 raise
             except Exception as error:
-                logger.exception("the command %s failed", type(request).__name__)
+                if isinstance(error, KafkaError):
+                    logger.error("the command %s failed: %s", type(request).__name__, error)
+                else:
+                    logger.exception("the command %s failed", type(request).__name__)
                 if not future.done():
                     future.set_exception(error)
                     # It is logged already; nobody has to wait for a command.
@@ -118,8 +121,18 @@ class Quorum:
         values = [Record(delta, now_ms, None, encode_record(record)) for delta, record in enumerate(records)]
         batch = memoryview(build_batch(values))
         appended = self._log.append_records(batch, leader_epoch=LEADER_EPOCH, now_ms=now_ms)
-        job = self._log.begin_flush()
-        await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
-        self._log.complete_flush(job)
+        await self._flush()
         for delta, record in enumerate(records):
             self._controller.replay(record, appended.base_offset + delta, LEADER_EPOCH)
+
+    async def _flush(self) -> None:
+        job = self._log.begin_flush()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
+        except OSError as problem:
+            # Whether the records are durable is unknown: the next start will tell. Until then nothing is decided.
+            self._log.fail_flush(problem)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata could not be made durable: {problem.strerror}"
+            ) from problem
+        self._log.complete_flush(job)

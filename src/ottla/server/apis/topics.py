@@ -4,9 +4,70 @@ AlterConfigs 0 to 2, IncrementalAlterConfigs 0 to 1. All of them are commands to
 
 from typing import Any
 
+from ottla.errors import KafkaError
+from ottla.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.protocol.messages.topics import (
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from ottla.server.dispatch import RequestContext
 
 
 async def submit(context: RequestContext, request: Any) -> Any:
     """Answer what the controller decided, once it is durable and in force on this broker."""
-    return await context.services.quorum.submit(request)
+    try:
+        return await context.services.quorum.submit(request)
+    except KafkaError as error:
+        return refusal(request, error)
+
+
+def refusal(request: Any, error: KafkaError) -> Any:
+    """The answer when nothing could be decided: everything that was asked for has the same error."""
+    failed: dict[str, Any] = {"error_code": error.code, "error_message": error.message}
+    match request:
+        case CreateTopicsRequest(topics=topics):
+            return CreateTopicsResponse(
+                topics=[CreatableTopicResult(name=topic.name, **failed) for topic in topics]
+            )
+        case DeleteTopicsRequest(topics=topics, topic_names=names):
+            wanted = topics or [DeleteTopicState(name=name) for name in names]
+            return DeleteTopicsResponse(
+                responses=[
+                    DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, **failed)
+                    for topic in wanted
+                ]
+            )
+        case CreatePartitionsRequest(topics=topics):
+            return CreatePartitionsResponse(
+                results=[CreatePartitionsTopicResult(name=topic.name, **failed) for topic in topics]
+            )
+        case AlterConfigsRequest(resources=resources):
+            return AlterConfigsResponse(
+                responses=[AlterConfigsResourceResponse(**_resource(item), **failed) for item in resources]
+            )
+        case IncrementalAlterConfigsRequest(resources=resources):
+            return IncrementalAlterConfigsResponse(
+                responses=[
+                    IncrementalAlterConfigsResourceResponse(**_resource(item), **failed) for item in resources
+                ]
+            )
+    raise error
+
+
+def _resource(named: Any) -> dict[str, Any]:
+    return {"resource_type": named.resource_type, "resource_name": named.resource_name}
