@@ -2,7 +2,8 @@
 
 Whole segments go first, the newest first, so that a crash in between leaves a shorter log and no gap. The recovery
 point on disk must not be above the cut: whoever calls writes that checkpoint before, because recovery takes offsets
-below the recovery point for acknowledged and keeps them out of use.
+below the recovery point for acknowledged and keeps them out of use. (Cuts lie between batches, because leader epochs
+begin and end there; one inside a batch takes the whole batch, and the log then ends before the offset asked for.)
 """
 
 from ottla.log.names import SNAPSHOT, offset_of

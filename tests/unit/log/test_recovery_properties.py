@@ -198,8 +198,8 @@ class Story:
         log.remove_deleted(NOW_MS + 10 * log.config.file_delete_delay_ms)
 
     def truncate(self, log: Log) -> None:
-        offset = self.random.randint(log.log_start_offset, log.log_end_offset)
-        # The checkpoint comes before the cut.
+        offset = self.random.choice([log.log_end_offset, *content(log)])
+        # The checkpoint comes before the cut, and the cut lies between two batches, where epochs begin and end.
         self.recovery_point = min(self.recovery_point, offset)
         self.flushed = {
             base: data
