@@ -136,7 +136,7 @@ class Appender:
                 and sequence == entry.next_sequence
                 and epoch == entry.epoch
                 and entry.txn_first_offset < 0
-                and attributes < TRANSACTIONAL
+                and not attributes & TRANSACTIONAL
             ):
                 entry.add(batch)
             elif answer := self._stage(Incoming(producer, epoch, bool(attributes & TRANSACTIONAL), batch)):

@@ -7,6 +7,7 @@ would then report success. So a failed job makes the log refuse writes.
 
 from ottla.log.disk import Disk, File
 from ottla.log.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX
+from ottla.log.rolling import snapshot_path
 from ottla.log.state import LogState
 
 
@@ -24,7 +25,7 @@ class FlushJob:
         "offset",
     )
 
-    def __init__(self, state: LogState) -> None:
+    def __init__(self, state: LogState, *, is_last: bool) -> None:
         segments = state.segments
         self._disk: Disk = state.disk
         self._active: File = segments.active.file
@@ -41,6 +42,11 @@ class FlushJob:
         self.epochs_version = state.leader_epochs.version
         if state.directory in self._directories:
             self._paths.append(segments.active.path(SNAPSHOT))
+        if is_last:
+            # After a clean stop nothing is looked at again: the indexes and the producers must be as they are.
+            self._paths += [segments.active.path(kind) for kind in (INDEX, TIME_INDEX)]
+            self._paths.append(snapshot_path(state, self.offset))
+            self._directories.add(state.directory)
         if not state.leader_epochs.is_durable:
             self._paths.append(f"{state.directory}/{LEADER_EPOCHS}")
             self._directories.add(state.directory)
@@ -74,13 +80,13 @@ class Flushes:
         self._running: FlushJob | None = None
         self._ceiling = 0
 
-    def begin(self) -> FlushJob:
+    def begin(self, *, is_last: bool = False) -> FlushJob:
         """What there is to sync now. RuntimeError while another flush is under way: their order would be lost."""
         if self._running is not None:
             raise RuntimeError(f"{self._state.name} is being flushed already")
         state = self._state
         state.leader_epochs.write()
-        self._running = job = FlushJob(state)
+        self._running = job = FlushJob(state, is_last=is_last)
         # Names that appear from here on are the next job's business.
         state.unsynced_directories.clear()
         state.begun_bytes = state.appended_bytes

@@ -93,8 +93,9 @@ class IndexFile:
             end = position + self.entry_bytes
             current = self._slot.get()
             if end > self._reserved_bytes:
-                current.reserve(position, _RESERVE_BYTES)
-                self._reserved_bytes = position + _RESERVE_BYTES
+                size = min(_RESERVE_BYTES, self._room * self.entry_bytes - position)
+                current.reserve(position, size)
+                self._reserved_bytes = position + size
         except OSError:
             return False
         self._entry.pack_into(current.buffer, position, first, second)

@@ -6,7 +6,6 @@ are never given out twice (STO-4). `flushed_offset` is how far the log is known 
 
 from collections.abc import Sequence
 from typing import Self
-from uuid import uuid4
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
@@ -18,10 +17,10 @@ from ottla.log.loading import Opening, load
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import Producers
 from ottla.log.reading import FileRange, Reader
-from ottla.log.removal import DeletedSegments, delete_segments
+from ottla.log.removal import DeletedLog, DeletedSegments, delete_log, delete_segments
 from ottla.log.replicated import append_batch, append_replicated
 from ottla.log.retention import RetentionPlan, SegmentFacts
-from ottla.log.rolling import is_roll_due, roll, write_snapshot
+from ottla.log.rolling import is_roll_due, roll, snapshot_path, write_snapshot
 from ottla.log.segments import Segments
 from ottla.log.state import LogState
 from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
@@ -215,7 +214,9 @@ class Log:
 
     def flush(self) -> None:
         """Flush here and now. OSError if that fails, and the log then refuses writes."""
-        job = self.begin_flush()
+        self._run_flush(self.begin_flush())
+
+    def _run_flush(self, job: FlushJob) -> None:
         try:
             job.run()
         except OSError as problem:
@@ -255,10 +256,16 @@ class Log:
         deleted = delete_segments(self._state, plan.segments, plan.log_start_offset)
         self._deleted.append((now_ms + self.config.file_delete_delay_ms, deleted))
 
+    def take_deleted(self, now_ms: int) -> list[DeletedSegments]:
+        """What left the log file.delete.delay.ms ago; `DeletedSegments.run` removes the files, in any thread."""
+        due = [deleted for due_ms, deleted in self._deleted if due_ms <= now_ms]
+        self._deleted = self._deleted[len(due) :]
+        return due
+
     def remove_deleted(self, now_ms: int) -> None:
-        """Remove the files that left the log file.delete.delay.ms ago."""
-        while self._deleted and self._deleted[0][0] <= now_ms:
-            self._deleted.pop(0)[1].run()
+        """Remove the files that left the log file.delete.delay.ms ago, here and now."""
+        for deleted in self.take_deleted(now_ms):
+            deleted.run()
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Records before `offset` are gone for readers; their segments go with the next retention plan."""
@@ -287,25 +294,29 @@ class Log:
         if self.is_closed:
             return
         self.is_closed = True
-        state = self._state
         try:
-            if clean and state.refusal is None:
-                state.segments.active.seal(state.config.segment_index_bytes)
-                write_snapshot(state, self.log_end_offset, sync=True)
-                self.flush()
+            if clean and self._state.refusal is None:
+                self._close_books()
                 self.was_closed_cleanly = True
         finally:
             self._reader.forget_places()
-            for segment in state.segments:
+            for segment in self._state.segments:
                 segment.close()
 
+    def _close_books(self) -> None:
+        state = self._state
+        if state.is_unchanged and state.disk.exists(snapshot_path(state, self.log_end_offset)):
+            return
+        state.segments.active.seal(state.config.segment_index_bytes)
+        write_snapshot(state, self.log_end_offset)
+        self._run_flush(self._flushes.begin(is_last=True))
+
     def delete(self) -> None:
-        """Remove the log and its directory. The rename comes first, so that no half of a log is ever opened."""
+        """Remove the log and its directory, here and now."""
+        self.begin_delete().run()
+
+    def begin_delete(self) -> DeletedLog:
+        """Take the directory out of sight in one step; `DeletedLog.run` removes the files, in any thread."""
         self.close(clean=False)
         self.is_deleted = True
-        state = self._state
-        doomed = f"{state.directory}.{uuid4().hex}-delete"
-        state.disk.rename(state.directory, doomed)
-        for entry in state.disk.list(doomed):
-            state.disk.remove(f"{doomed}/{entry.name}")
-        state.disk.remove_directory(doomed)
+        return delete_log(self._state)

@@ -1,15 +1,19 @@
-"""Takes segments out of a log in two steps: their files are renamed to .deleted, and removed some time later.
+"""Takes segments, or a whole log, away in two steps: files are renamed first, and removed some time later.
 
 In between, a reader that has such a file open goes on reading it, and a crash leaves files that the next opening
 clears away. The oldest go first, so that at every moment the log is one piece.
 """
 
 from collections.abc import Sequence
+from typing import Final
+from uuid import uuid4
 
 from ottla.log.disk import Disk
 from ottla.log.names import DELETED, SEGMENT_KINDS, SNAPSHOT
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
+
+_LONGEST_NAME: Final = 255  # of a file, on nearly every file system
 
 
 class DeletedSegments:
@@ -42,6 +46,32 @@ class DeletedSegments:
                 self._disk.remove(path)
         self._paths.clear()
         self._disk.sync_directory(self._directory)
+
+
+class DeletedLog:
+    """A directory that is no log any more. `run` removes it; it may be called in any thread, once."""
+
+    __slots__ = ("_directory", "_disk")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+
+    def run(self) -> None:
+        """Remove the files and the directory from the disk."""
+        for entry in self._disk.list(self._directory):
+            self._disk.remove(f"{self._directory}/{entry.name}")
+        self._disk.remove_directory(self._directory)
+
+
+def delete_log(state: LogState) -> DeletedLog:
+    """Rename the log's directory, as Kafka does: no half of a log is ever opened again."""
+    parent, _, name = state.directory.rpartition("/")
+    suffix = f".{uuid4().hex}-delete"
+    doomed = f"{parent}/{name[: _LONGEST_NAME - len(suffix)]}{suffix}"
+    state.disk.rename(state.directory, doomed)
+    state.disk.sync_directory(parent)
+    return DeletedLog(state.disk, doomed)
 
 
 def delete_segments(state: LogState, base_offsets: Sequence[int], log_start_offset: int) -> DeletedSegments:

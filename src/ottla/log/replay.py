@@ -49,7 +49,7 @@ def _replay_producers(state: LogState, from_offset: int) -> None:
     """Take in every batch from an offset on, and write a snapshot where each segment begins."""
     for segment in state.segments.from_offset(from_offset):
         if segment.base_offset > from_offset:
-            write_snapshot(state, segment.base_offset, sync=False)
+            write_snapshot(state, segment.base_offset)
         staged = Staged(state.producers)
         start = segment.find(from_offset) if segment.base_offset < from_offset else None
         for placed in segment.walk(0 if start is None else start.position):

@@ -18,7 +18,7 @@ def roll(state: LogState, base_offset: int, now_ms: int) -> Segment:
     if not full.size_bytes and full.base_offset == base_offset:
         return full
     full.seal(state.config.segment_index_bytes)
-    write_snapshot(state, base_offset, sync=False)
+    write_snapshot(state, base_offset)
     fresh = Segment.create(state.disk, state.directory, base_offset, state.open_files, now_ms=now_ms)
     full.modified_ms = now_ms
     full.next_offset = base_offset
@@ -31,10 +31,14 @@ def roll(state: LogState, base_offset: int, now_ms: int) -> Segment:
     return fresh
 
 
-def write_snapshot(state: LogState, offset: int, *, sync: bool) -> None:
-    """Write the producer state as it is before `offset`."""
-    path = f"{state.directory}/{file_name(offset, SNAPSHOT)}"
-    state.disk.write_atomically(path, render_snapshot(state.producers), sync=sync)
+def snapshot_path(state: LogState, offset: int) -> str:
+    """The file of the producer state before `offset`."""
+    return f"{state.directory}/{file_name(offset, SNAPSHOT)}"
+
+
+def write_snapshot(state: LogState, offset: int) -> None:
+    """Write the producer state as it is before `offset`; the next flush makes it durable."""
+    state.disk.write_atomically(snapshot_path(state, offset), render_snapshot(state.producers), sync=False)
 
 
 def is_roll_due(state: LogState, now_ms: int) -> bool:

@@ -81,6 +81,16 @@ class LogState:
         self.layout_version += 1
 
     @property
+    def is_unchanged(self) -> bool:
+        """Whether everything is on disk as it was when the log was opened."""
+        return (
+            not self.appended_bytes
+            and not self.unsynced_directories
+            and self.leader_epochs.is_durable
+            and self.flushed_offset == self.log_end_offset
+        )
+
+    @property
     def log_end_offset(self) -> int:
         return self.segments.active.next_offset
 
