@@ -121,15 +121,19 @@ class LogDirectory:
         write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
         write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
 
-    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, clean: bool = True) -> None:
         """Close what is still open and mark the stop as clean, if every log was closed so; release the lock.
 
         The epoch of this broker's registration goes into the mark: who knows it next time has lost nothing since.
+        Not `clean` is for who did not get to open every log: nothing can be said about those.
         """
         if self._lock is None:
             return
         try:
-            self._close_logs(broker_epoch)
+            if clean:
+                self._close_logs(broker_epoch)
+            for log in self._logs.values():
+                log.close(clean=False)
         finally:
             self._lock.release()
             self._lock = None

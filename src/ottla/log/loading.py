@@ -150,8 +150,10 @@ def _complete(state: LogState, opening: Opening, scanned_from: int | None) -> No
     state.log_start_offset = max(opening.log_start_offset, state.segments[0].base_offset)
     state.flushed_offset = end if scanned_from is None else min(opening.recovery_point, end)
     state.unflushed_since_ms = opening.now_ms
-    _complete_epochs(state, scanned_from)
+    _prepare_epochs(state, scanned_from)
     load_producers(state, end if scanned_from is None else scanned_from)
+    state.leader_epochs.truncate_from_end(end)
+    state.leader_epochs.truncate_from_start(state.log_start_offset)
     lowest_end = max(opening.recovery_point, opening.log_start_offset)
     if end < lowest_end:
         logger.error(
@@ -161,12 +163,10 @@ def _complete(state: LogState, opening: Opening, scanned_from: int | None) -> No
         roll(state, lowest_end, opening.now_ms)
 
 
-def _complete_epochs(state: LogState, scanned_from: int | None) -> None:
+def _prepare_epochs(state: LogState, scanned_from: int | None) -> None:
+    """Keep what the file says of batches that were not scanned; those that were tell it themselves."""
     epochs = state.leader_epochs
-    is_missing = not epochs.entries and state.log_end_offset > state.segments[0].base_offset
-    if scanned_from is not None or is_missing:
-        # What the file says above the scanned offset may be of batches that are gone.
-        epochs.truncate_from_end(0 if is_missing else (scanned_from or 0))
-        replay_epochs(state, 0 if is_missing else (scanned_from or 0))
-    epochs.truncate_from_end(state.log_end_offset)
-    epochs.truncate_from_start(state.log_start_offset)
+    if not epochs.entries and state.log_end_offset > state.segments[0].base_offset:
+        replay_epochs(state)
+    elif scanned_from is not None:
+        epochs.truncate_from_end(scanned_from)

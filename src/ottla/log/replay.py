@@ -11,13 +11,13 @@ from ottla.records.control import marker_of
 
 
 def load_producers(state: LogState, trusted_up_to: int) -> None:
-    """The newest snapshot that can be read, and what the batches behind it say.
+    """The newest snapshot that can be read, and what the batches behind it say, of their leader epochs, too.
 
     Snapshots above `trusted_up_to` tell of what may no longer be there; they go, like those that cannot be read.
     """
     snapshot_offset = _load_snapshot(state, trusted_up_to)
     if snapshot_offset < state.log_end_offset:
-        _replay_producers(state, snapshot_offset)
+        _replay(state, snapshot_offset)
 
 
 def _load_snapshot(state: LogState, trusted_up_to: int) -> int:
@@ -45,7 +45,7 @@ def _try_snapshot(state: LogState, path: str, offset: int) -> int | None:
     return offset
 
 
-def _replay_producers(state: LogState, from_offset: int) -> None:
+def _replay(state: LogState, from_offset: int) -> None:
     """Take in every batch from an offset on, and write a snapshot where each segment begins."""
     for segment in state.segments.from_offset(from_offset):
         if segment.base_offset > from_offset:
@@ -53,15 +53,18 @@ def _replay_producers(state: LogState, from_offset: int) -> None:
         staged = Staged(state.producers)
         start = segment.find(from_offset) if segment.base_offset < from_offset else None
         for placed in segment.walk(0 if start is None else start.position):
-            if placed.header.last_offset >= from_offset and placed.header.producer_id >= 0:
-                batch = _read(segment, placed) if placed.header.attributes & CONTROL else None
-                stage_batch(staged, placed.header, batch)
+            header = placed.header
+            if header.partition_leader_epoch > state.leader_epochs.latest:
+                state.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if header.producer_id >= 0 and header.last_offset >= from_offset:
+                batch = _read(segment, placed) if header.attributes & CONTROL else None
+                stage_batch(staged, header, batch)
         state.producers.install(staged.entries)
 
 
-def replay_epochs(state: LogState, from_offset: int) -> None:
-    """Take in the leader epochs of every batch from an offset on."""
-    for segment in state.segments.from_offset(from_offset):
+def replay_epochs(state: LogState) -> None:
+    """Take in the leader epochs of all batches."""
+    for segment in state.segments:
         for placed in segment.walk():
             if placed.header.partition_leader_epoch > state.leader_epochs.latest:
                 state.leader_epochs.assign(placed.header.partition_leader_epoch, placed.header.base_offset)

@@ -16,7 +16,16 @@ from crc32c import crc32c
 
 from ottla.log.disk import File
 from ottla.log.segment import MAX_RELATIVE_OFFSET, Placed
-from ottla.records.batch import CRC_START, HEADER_BYTES, MAGIC, BatchHeader, CorruptRecord, read_header
+from ottla.records.batch import (
+    BATCH_OVERHEAD_BYTES,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    CorruptRecord,
+    read_header,
+)
 
 _CHUNK_BYTES: Final = 1 << 20
 _MAGIC_BYTE: Final = bytes([MAGIC])
@@ -67,6 +76,26 @@ class Scanner:
         self._highest_offset = limit if upper_offset is None else min(limit, upper_offset - 1)
         self._window = b""
         self._start = 0
+
+    def pass_over(self, position: int, next_offset: int) -> tuple[int, int]:
+        """Pass over batches that go on without a gap, as far as they are in memory; where that ends, and why, is
+        for `valid_at` to say."""
+        # Nearly everything a recovery sees goes through here, hence the local names.
+        window, highest, unpack_from = self._window, self._highest_offset, HEADER.unpack_from
+        view, size, at = memoryview(window), len(window), position - self._start
+        while 0 <= at <= size - HEADER_BYTES:
+            base_offset, length, _, magic, crc, _, delta, *_ = unpack_from(window, at)
+            end = at + BATCH_OVERHEAD_BYTES + length
+            if (
+                base_offset != next_offset
+                or magic != MAGIC
+                or not at + HEADER_BYTES <= end <= size
+                or not 0 <= delta <= highest - base_offset
+                or crc32c(view[at + CRC_START : end]) != crc
+            ):
+                break
+            at, next_offset = end, base_offset + delta + 1
+        return self._start + at, next_offset
 
     def valid_at(self, position: int, lowest_offset: int) -> Placed | None:
         """The batch at `position`, if a whole and undamaged one stands there."""
@@ -163,6 +192,9 @@ def scan(file: File, base_offset: int, upper_offset: int | None, *, may_have_hol
     damages: list[Damage] = []
     position, next_offset = 0, base_offset
     while position < size:
+        position, next_offset = scanner.pass_over(position, next_offset)
+        if position == size:
+            break
         placed = scanner.valid_at(position, next_offset)
         if placed is None:
             placed = scanner.next_valid(position, next_offset)
