@@ -122,8 +122,7 @@ class Appender:
                 return refused
             length, attributes, max_time = _changed_fields(records)
         writer = self._writer
-        base_offset = writer.next_offset
-        last_offset = base_offset + delta
+        base_offset, last_offset = writer.next_offset, writer.next_offset + delta
         writer.make_room(length + 12, max_time, last_offset)
         if producer >= 0:
             batch = ProducedBatch(
