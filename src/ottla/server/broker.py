@@ -52,6 +52,7 @@ class Broker:
         self._directory = LogDirectory(disk, config.data_directory, open_files)
         self._flusher = Flusher()
         self._broker_epoch = NO_BROKER_EPOCH
+        self._is_open = False
         self._quorum: Quorum | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
@@ -61,8 +62,13 @@ class Broker:
     @property
     def port(self) -> int:
         """The port it listens on; the kernel's choice where the settings say 0."""
+        return self.listener.port
+
+    @property
+    def listener(self) -> Listener:
+        """Its door, once it has started."""
         assert self._listener is not None
-        return self._listener.port
+        return self._listener
 
     @property
     def cluster_id(self) -> str:
@@ -79,11 +85,15 @@ class Broker:
         """Open the data directory, recover what needs it, listen. Raises OSError and KafkaError with what to do."""
         try:
             self._directory.open(self.config.node_id, _new_uuid)
+            self._broker_epoch = self._directory.previous_broker_epoch
             quorum, partitions, hosting = self._open_metadata()
             await asyncio.get_running_loop().run_in_executor(None, hosting.open_all, quorum.image)
+            self._is_open = True
             self._listen(quorum, partitions, hosting)
             quorum.start()
             await self._register(quorum)
+            # Whoever came meanwhile waits at the door: before the registration there is no broker to tell about.
+            self.listener.start_accepting()
         except BaseException:
             await self.stop()
             raise
@@ -128,7 +138,7 @@ class Broker:
         listener = Listener(
             config.listener.host, config.listener.port, Dispatcher(services, HANDLERS), _limits(config)
         )
-        listener.start()
+        listener.bind()
         self._listener = listener
         self._housekeeping = Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms)
         self._housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
@@ -159,14 +169,14 @@ class Broker:
     def _close_logs(self) -> None:
         """Close what there is. One log that cannot be closed keeps none of the others from it."""
         try:
-            if self._hosting is not None and self._partitions is not None:
-                for partition in self._partitions:
+            if self._is_open and self._hosting is not None:
+                for partition in self.partitions:
                     _close(partition)
                 self._hosting.checkpoint()
         except OSError as problem:
             logger.error("the checkpoints could not be written: %s", problem)
         try:
-            self._directory.close(self._broker_epoch)
+            self._directory.close(self._broker_epoch, clean=self._is_open)
         except OSError as problem:
             logger.error("the stop is not marked as clean, the next start will check the logs: %s", problem)
 

@@ -88,6 +88,11 @@ class Connection:
         """Whether an answer is still owed or still leaving."""
         return bool(self._pending) or self._queue.queued_bytes > 0
 
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """Whether a request waits for its answer here. A peer that does not take what it is sent waits for nothing."""
+        return bool(self._pending)
+
     async def settled(self) -> None:
         """Return when no answer is owed any more, or the connection is gone."""
         if self.is_waiting and not self.is_closed:

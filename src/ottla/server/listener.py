@@ -56,8 +56,8 @@ class Listener:
         """How many connections are open."""
         return len(self._connections)
 
-    def start(self) -> None:
-        """Bind and accept. Raises OSError when the address cannot be had."""
+    def bind(self) -> None:
+        """Have the address, and let clients queue at it. Raises OSError when it cannot be had."""
         asked_port = self.port
         failure: OSError | None = None
         for family, address in _resolve(self.host, self.port):
@@ -75,6 +75,9 @@ class Listener:
         # ::1 may be switched off on this machine; one of localhost's addresses is enough.
         if not self._sockets and failure is not None:
             raise failure
+
+    def start_accepting(self) -> None:
+        """Open the door."""
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._accept, listening)
@@ -102,7 +105,7 @@ class Listener:
         max_idle_s = self._limits.connections_max_idle_ms / 1000
         for connection in tuple(self._connections):
             silent_s = now - connection.last_active
-            if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_waiting:
+            if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_owed_an_answer:
                 logger.info("closing the connection from %s: idle for %d s", connection.peer, silent_s)
                 connection.close()
             elif silent_s > self._limits.idle_buffer_release_ms / 1000:
