@@ -113,13 +113,20 @@ class LogDirectory:
         recovery_points: Mapping[TopicPartition, int],
         log_start_offsets: Mapping[TopicPartition, int],
         high_watermarks: Mapping[TopicPartition, int],
+        cleaner_offsets: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Write down how far the logs are flushed, where they start, what is committed."""
+        """Write down how far the logs are flushed, where they start, what is committed, how far they are compacted."""
         own = {key: log.flushed_offset for key, log in self._logs.items() if not log.is_deleted}
         self._checkpointed = {*own, *recovery_points, *log_start_offsets, *high_watermarks}
         write_offsets(self._disk, self._file(RECOVERY_POINTS), own | dict(recovery_points))
         write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
         write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
+        if cleaner_offsets is not None:
+            write_offsets(self._disk, self._file(CLEANER_OFFSETS), cleaner_offsets)
+
+    def cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """Up to where each compacted log is clean."""
+        return self._checkpoint(CLEANER_OFFSETS)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, clean: bool = True) -> None:
         """Close what is still open and mark the stop as clean, if every log was closed so; release the lock.

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import mmap
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -166,7 +167,10 @@ class OsMap:
         self._path = path
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            self.buffer = mmap.mmap(descriptor, 0)
+            if sys.version_info >= (3, 13):
+                self.buffer = mmap.mmap(descriptor, 0, trackfd=False)
+            else:
+                self.buffer = mmap.mmap(descriptor, 0)  # holds a descriptor of its own
         finally:
             os.close(descriptor)
 

@@ -12,6 +12,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended, Appender
 from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
+from ottla.log.index import NO_TIMESTAMP
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.loading import Opening, load
 from ottla.log.open_files import OpenFiles
@@ -21,6 +22,7 @@ from ottla.log.removal import DeletedLog, DeletedSegments, delete_log, delete_se
 from ottla.log.replicated import append_batch, append_replicated
 from ottla.log.retention import RetentionPlan, SegmentFacts
 from ottla.log.rolling import is_roll_due, roll, snapshot_path, write_snapshot
+from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.state import LogState
 from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
@@ -244,7 +246,7 @@ class Log:
                 base_offset=segment.base_offset,
                 next_offset=segment.next_offset,
                 size_bytes=segment.size_bytes,
-                max_timestamp_ms=segment.largest_timestamp[0],
+                max_timestamp_ms=_largest_timestamp(segment),
                 modified_ms=segment.modified_ms,
             )
             for segment in self._state.segments
@@ -320,3 +322,11 @@ class Log:
         self.close(clean=False)
         self.is_deleted = True
         return delete_log(self._state)
+
+
+def _largest_timestamp(segment: Segment) -> int:
+    """A segment that cannot be read must not keep retention from the others: it ages by its last write."""
+    try:
+        return segment.largest_timestamp[0]
+    except (OSError, CorruptRecord):
+        return NO_TIMESTAMP

@@ -5,7 +5,7 @@ reader's bound. A reader that goes on where it stopped costs no lookup: the posi
 remembered by the offset that comes next. Everybody else pays an index search and a walk over one index interval.
 """
 
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.disk import File
@@ -16,8 +16,6 @@ from ottla.records.batch import CorruptRecord
 # More readers than usually follow one partition; a hundred bytes each.
 _PLACES_KEPT: Final = 32
 NO_OFFSET: Final = -1
-
-T = TypeVar("T")
 
 
 class FileRange(NamedTuple):
@@ -32,18 +30,16 @@ class FileRange(NamedTuple):
 class Reader:
     """Finds ranges in one log."""
 
-    __slots__ = ("_bounds", "_places", "_state")
+    __slots__ = ("_places", "_state")
 
     def __init__(self, state: LogState) -> None:
         self._state = state
-        # By offset: where a reader goes on, and where one that may not go further must stop.
+        # By offset: where a reader goes on, or where one that may not go further must stop.
         self._places: dict[int, tuple[Segment, int]] = {}
-        self._bounds: dict[int, tuple[Segment, int, int]] = {}
 
     def forget_places(self) -> None:
         """The files changed under the remembered places."""
         self._places.clear()
-        self._bounds.clear()
 
     def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one: bool) -> FileRange | None:
         """The batches from `offset` up to `upper_offset`, as many as `max_bytes` allow."""
@@ -60,7 +56,6 @@ class Reader:
             place = self._locate(offset)
             if place is None:
                 return None
-            _keep(self._places, offset, place)
         segment, start = place
         end, next_offset = segment.size_bytes, segment.next_offset
         if next_offset > upper_offset:
@@ -69,7 +64,7 @@ class Reader:
             end, next_offset = _fit(segment, start, start + max_bytes, at_least_one)
         if end <= start:
             return None
-        _keep(self._places, next_offset, (segment, end))
+        self._keep(next_offset, segment, end)
         return FileRange(segment.file, start, end - start, next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
@@ -80,27 +75,30 @@ class Reader:
             if segment.next_offset > offset:
                 placed = segment.find(offset)
                 if placed is not None:
+                    if placed.header.base_offset >= offset:
+                        self._keep(offset, segment, placed.position)
                     return segment, placed.position
         return None
 
     def _bound(self, segment: Segment, upper_offset: int) -> tuple[int, int]:
         """The end of what lies before `upper_offset` in this segment, and the offset that comes there."""
-        known = self._bounds.get(upper_offset)
+        known = self._places.get(upper_offset)
         if known is not None and known[0] is segment:
-            return known[1:]
+            return known[1], upper_offset
         placed = segment.find(upper_offset)
         if placed is None:
             return segment.size_bytes, segment.next_offset
-        next_offset = min(upper_offset, placed.header.base_offset)
-        _keep(self._bounds, upper_offset, (segment, placed.position, next_offset))
-        return placed.position, next_offset
+        if placed.header.base_offset < upper_offset:
+            return placed.position, placed.header.base_offset
+        self._keep(upper_offset, segment, placed.position)
+        return placed.position, upper_offset
 
-
-def _keep(kept: dict[int, T], offset: int, place: T) -> None:
-    """Remember one more, and forget the oldest instead."""
-    if len(kept) >= _PLACES_KEPT and offset not in kept:
-        del kept[next(iter(kept))]
-    kept[offset] = place
+    def _keep(self, offset: int, segment: Segment, position: int) -> None:
+        """Remember where the batch that begins at `offset`, or behind a hole there, starts."""
+        places = self._places
+        if len(places) >= _PLACES_KEPT and offset not in places:
+            del places[next(iter(places))]
+        places[offset] = (segment, position)
 
 
 def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[int, int]:

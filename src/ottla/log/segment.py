@@ -215,7 +215,10 @@ class Segment:
         if self._first_timestamp is None:
             if not self.size_bytes:
                 return NO_TIMESTAMP
-            self._first_timestamp = self.header_at(0).max_timestamp
+            try:
+                self._first_timestamp = self.header_at(0).max_timestamp
+            except CorruptRecord:
+                return NO_TIMESTAMP
         return self._first_timestamp
 
     def header_at(self, position: int) -> BatchHeader:

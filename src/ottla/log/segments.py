@@ -49,5 +49,6 @@ class Segments:
         number = self._list.index(segment)
         del self._list[number]
         del self._bases[number]
+        # Where the active one goes, the one before it is no longer sealed.
+        self._sealed_bytes -= self._list[-1].size_bytes if segment is self.active else segment.size_bytes
         self.active = self._list[-1]
-        self._sealed_bytes = sum(sealed.size_bytes for sealed in self._list[:-1])

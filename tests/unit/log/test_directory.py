@@ -137,6 +137,15 @@ def test_checkpoints_are_kafkas_and_are_used_when_logs_open(tmp_path: Path) -> N
     again.close()
 
 
+def test_the_cleaners_offsets_have_a_checkpoint_of_their_own(tmp_path: Path, root: LogDirectory) -> None:
+    assert root.cleaner_offsets() == {}
+    root.checkpoint(
+        recovery_points={}, log_start_offsets={}, high_watermarks={}, cleaner_offsets={("orders", 0): 7}
+    )
+    assert root.cleaner_offsets() == {("orders", 0): 7}
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
+
+
 def test_a_damaged_checkpoint_counts_as_empty(tmp_path: Path) -> None:
     directory = opened_directory(tmp_path)
     append(open_topic(directory), batch(5))
