@@ -1,0 +1,200 @@
+"""How a group gets from one generation to the next.
+
+    prepare_rebalance   everybody is to join: those who wait for an assignment are sent to join again
+    complete_join       enough have joined: leader and protocol are chosen, everybody hears of the new generation
+    (sync_group)        the leader has said who gets what: the record of it makes the group stable
+
+Who does not join in time is out, unless it is static: that one keeps its place until its session ends. An empty group
+waits a little longer for its first members, so that a fleet of consumers that starts together is one rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from ottla.errors import ErrorCode
+from ottla.group.classic import ClassicGroup, GroupEvent, GroupState
+from ottla.group.decision import Turn
+from ottla.group.member import Member
+from ottla.group.records import group_record
+from ottla.group.refusals import join_refusal
+from ottla.protocol.messages.groups import (
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    SyncGroupResponse,
+)
+
+# As in Kafka: a new member does not know its id yet, so it cannot heartbeat while it waits for the others. It may well
+# have gone and come back under a new id; those that it leaves behind must not hold up the group for ever.
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+
+
+def prepare_rebalance(group: ClassicGroup, reason: str, turn: Turn) -> None:
+    """Have all members join again."""
+    for member in group.members.values():
+        if member.parked_sync is not None:
+            _refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, turn)
+            extend_session(group, member, turn)
+    group.unsynced.clear()
+    is_initial = group.state is GroupState.EMPTY
+    group.move(GroupEvent.REBALANCE)
+    turn.notes.append(
+        f"group '{group.group_id}' prepares to rebalance from generation {group.generation}: {reason}"
+    )
+    group.is_initial_rebalance = is_initial
+    if is_initial:
+        _begin_initial_delay(group, turn)
+    else:
+        turn.after(group.timer, group.rebalance_timeout_ms, partial(complete_join, group))
+        maybe_complete_join(group, turn)
+
+
+def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
+    delay_ms = turn.settings.initial_rebalance_delay_ms
+    group.has_new_members = False
+    group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+    if delay_ms == 0:
+        complete_join(group, turn)
+    else:
+        turn.after(group.timer, delay_ms, partial(_end_initial_delay, group))
+
+
+def _end_initial_delay(group: ClassicGroup, turn: Turn) -> None:
+    """Begin the first generation; or wait as long again, if somebody came in the meantime and there is time left."""
+    if not group.has_new_members or group.initial_delay_left_ms == 0:
+        complete_join(group, turn)
+        return
+    delay_ms = min(turn.settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
+    group.has_new_members = False
+    group.initial_delay_left_ms -= delay_ms
+    turn.after(group.timer, delay_ms, partial(_end_initial_delay, group))
+
+
+def maybe_complete_join(group: ClassicGroup, turn: Turn) -> None:
+    """End the join phase early if nobody is missing; the initial delay is not cut short, more may come."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined and not group.is_initial_rebalance:
+        complete_join(group, turn)
+
+
+def complete_join(group: ClassicGroup, turn: Turn) -> None:
+    """End the join phase: a new generation of those who joined; or nobody is left."""
+    group.timer.cancel()
+    for member in list(group.members.values()):
+        if member.parked_join is None and not member.is_static:
+            remove_member(group, member, turn)
+    if not group.members:
+        _become_empty(group, turn)
+    elif not group.elect_leader():
+        # Only static members are left, and none of them is here. Until they come back or their sessions end, wait.
+        turn.after(group.timer, group.rebalance_timeout_ms, partial(complete_join, group))
+    else:
+        _begin_generation(group, turn)
+
+
+def _become_empty(group: ClassicGroup, turn: Turn) -> None:
+    group.generation += 1
+    group.protocol = group.leader = None
+    group.move(GroupEvent.ABANDONED)
+    group.state_timestamp_ms = turn.now_ms
+    group.refresh_subscribed_topics()
+    turn.records.append(group_record(group.group_id, group.value([], turn.now_ms)))
+    turn.notes.append(f"group '{group.group_id}' is empty, generation {group.generation}")
+
+
+def _begin_generation(group: ClassicGroup, turn: Turn) -> None:
+    group.generation += 1
+    group.protocol = group.voted_protocol()
+    group.move(GroupEvent.JOINED)
+    group.refresh_subscribed_topics()
+    for member in group.members.values():
+        if member.parked_join is None:
+            continue  # a static member that is away; its session goes on
+        turn.answer(member.parked_join, generation_response(group, member))
+        group.park_join(member, None)
+        member.is_new = False
+        group.unsynced.add(member.member_id)
+        extend_session(group, member, turn)
+    turn.after(group.timer, group.rebalance_timeout_ms, partial(expire_sync, group))
+    turn.notes.append(
+        f"group '{group.group_id}' forms generation {group.generation} of {len(group.members)} members, "
+        f"led by '{group.leader}', with the protocol '{group.protocol}'"
+    )
+
+
+def generation_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
+    """What a member hears of the current generation; only the leader hears of the others."""
+    is_leader = group.leader == member.member_id
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader or "",
+        member_id=member.member_id,
+        members=members_for_leader(group, group.members.values()) if is_leader else [],
+    )
+
+
+def members_for_leader(group: ClassicGroup, members: Iterable[Member]) -> list[JoinGroupResponseMember]:
+    """What the leader needs to know in order to assign."""
+    return [
+        JoinGroupResponseMember(member.member_id, member.group_instance_id, member.metadata(group.protocol))
+        for member in members
+    ]
+
+
+def expire_sync(group: ClassicGroup, turn: Turn) -> None:
+    """Members that joined this generation and never asked for their assignment are gone."""
+    lost = [group.members[member_id] for member_id in sorted(group.unsynced)]
+    if not lost or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        return
+    for member in lost:
+        remove_member(group, member, turn)
+    names = ", ".join(f"'{member.member_id}'" for member in lost)
+    prepare_rebalance(group, f"no SyncGroup came from {names} in time", turn)
+
+
+def extend_session(group: ClassicGroup, member: Member, turn: Turn) -> None:
+    """A member was heard of: its session begins anew."""
+    turn.after(member.session, member.session_timeout_ms, partial(expire_session, group, member))
+
+
+def expire_session(group: ClassicGroup, member: Member, turn: Turn) -> None:
+    """A member was not heard of for too long."""
+    if group.members.get(member.member_id) is not member:
+        return  # it left, or another took its place
+    remove_member(group, member, turn)
+    after_removal(group, f"the session of '{member.member_id}' ended", turn)
+
+
+def expire_pending(group: ClassicGroup, member_id: str, turn: Turn) -> None:
+    """A member id was given out and nobody came back with it."""
+    if group.pending.pop(member_id, None) is not None:
+        maybe_complete_join(group, turn)
+
+
+def remove_member(group: ClassicGroup, member: Member, turn: Turn) -> None:
+    """Take a member out; whoever waits in its name is told to come as a new one."""
+    member.session.cancel()
+    parked, parked_sync = member.parked_join, member.parked_sync
+    group.remove(member)
+    if parked is not None:
+        turn.answer(parked, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, "", parked.version))
+        member.parked_join = None
+    if parked_sync is not None:
+        _refuse_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
+
+
+def after_removal(group: ClassicGroup, reason: str, turn: Turn) -> None:
+    """A member is gone: the others share what it had."""
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        prepare_rebalance(group, reason, turn)
+    else:
+        maybe_complete_join(group, turn)
+
+
+def _refuse_sync(member: Member, error: ErrorCode, turn: Turn) -> None:
+    if member.parked_sync is not None:
+        turn.answer(member.parked_sync, SyncGroupResponse(error_code=error))
+        member.parked_sync = None
