@@ -51,26 +51,33 @@ class IndexFile:
         """The number of the last entry whose `column` is at most `target`; -1 if there is none."""
         return self._floor_between(target, column, 0, self.count)
 
-    def floor_near(self, target: int, column: int, guess: int) -> int:
-        """The same, in two or three looks if `guess` is nearly right, and never in many more than `floor`."""
+    def floor_near(self, target: int, column: int, guess: int) -> tuple[Any, ...] | None:
+        """The last entry whose `column` is at most `target`: in two looks if `guess` is nearly right, and never in
+        many more than `floor` needs."""
         # A reader that catches up asks this for every range it gets, hence the local names.
         count, unpack_from, entry_bytes = self.count, self._entry.unpack_from, self.entry_bytes
         if not count:
-            return -1
+            return None
         buffer = self._slot.get().buffer
-        guess = min(max(guess, 0), count - 1)
-        step = 0
-        if unpack_from(buffer, guess * entry_bytes)[column] <= target:
-            low = high = guess + 1
-            while high < count and unpack_from(buffer, high * entry_bytes)[column] <= target:
-                step = step * 4 + 1
-                low, high = high + 1, high + 1 + step
-            return self._floor_between(target, column, low, min(high, count))
-        low, high = guess - 1, guess
-        while low >= 0 and unpack_from(buffer, low * entry_bytes)[column] > target:
-            step = step * 4 + 1
-            low, high = low - 1 - step, low
-        return self._floor_between(target, column, max(low, -1) + 1, high)
+        low = min(max(guess, 0), count - 1)
+        high, step = low + 1, 1
+        found = unpack_from(buffer, low * entry_bytes)
+        if found[column] > target:
+            while found[column] > target:
+                if not low:
+                    return None
+                low, high, step = max(low - step, 0), low, step * 4
+                found = unpack_from(buffer, low * entry_bytes)
+        else:
+            while high < count:
+                above = unpack_from(buffer, high * entry_bytes)
+                if above[column] > target:
+                    break
+                low, high, step, found = high, high + step, step * 4, above
+        high = min(high, count)
+        if high - low == 1:
+            return found
+        return self.entry(self._floor_between(target, column, low + 1, high))
 
     def _floor_between(self, target: int, column: int, low: int, high: int) -> int:
         if low >= high:
@@ -168,8 +175,8 @@ class OffsetIndex:
         """The last indexed batch start at or before `position`; 0 if there is none."""
         # Entries lie about evenly in the file, so the place of the right one can be guessed.
         guess = position * self.file.count // max(size_bytes, 1)
-        number = self.file.floor_near(position, 1, guess)
-        return 0 if number < 0 else int(self.file.entry(number)[1])
+        found = self.file.floor_near(position, 1, guess)
+        return 0 if found is None else int(found[1])
 
     def last(self) -> tuple[int, int]:
         """(last offset, position) of the newest entry; the segment's start if there is none."""
