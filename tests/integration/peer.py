@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from tests.brokers import HOST
@@ -47,6 +47,8 @@ from ottla.protocol.messages.topics import (
 from ottla.records.batch import iter_batches
 from ottla.records.builder import BatchOptions, build_batch
 from ottla.records.record import Record
+
+T = TypeVar("T")
 
 DEADLINE_S = 15.0
 PRODUCE_VERSION = 9
@@ -292,9 +294,14 @@ def resident_bytes(pid: int) -> int:
 
 def took_s(action: Callable[[], object]) -> float:
     """How long it takes."""
+    return timed(action)[1]
+
+
+def timed(action: Callable[[], T]) -> tuple[T, float]:
+    """What it answers and how many seconds it takes."""
     start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
+    answer = action()
+    return answer, time.perf_counter() - start
 
 
 def alter_config(peer: Peer, topic: str, name: str, value: str) -> None:

@@ -143,7 +143,7 @@ def _read_partition(
     if error:
         raise KafkaError(error)
     log = partition.log
-    if not log.log_start_offset <= want.fetch_offset <= log.log_end_offset:
+    if want.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     result = PartitionResult(want.topic, want.topic_id, want.partition, ErrorCode.NONE)
     result.high_watermark = partition.replica.high_watermark
@@ -152,6 +152,8 @@ def _read_partition(
     if want.last_fetched_epoch >= 0 and _diverges(partition, want, result):
         reading.is_complete = True
         return result
+    if want.fetch_offset > log.log_end_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if left_bytes <= 0 and reading.size_bytes:
         return result
     limit = min(want.partition_max_bytes, left_bytes)
@@ -170,6 +172,9 @@ def _diverges(partition: HostedPartition, want: FetchPartitionData, result: Part
     epoch, end_offset = partition.log.leader_epochs.end_offset_for(
         want.last_fetched_epoch, partition.log.log_end_offset
     )
+    if epoch < 0:
+        # Nobody knows where that epoch ended: the reader has to begin anew.
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < want.last_fetched_epoch or end_offset < want.fetch_offset:
         result.diverging_epoch = epoch
         result.diverging_end_offset = end_offset
