@@ -1,10 +1,14 @@
 """The log: one partition's batches on disk, in Apache Kafka's own format.
 
-disk          the one interface to files; the simulation puts its own under the same code
-open_files    bounded descriptors and memory maps
-index         offset and time index; segment: one .log with its indexes
-validation    what a client may append; append: the hot path; reading: offsets and times to file ranges
-producer_state, leader_epochs, checkpoint      what is kept beside the batches
-loading, recovery                              from a directory to a log, after a clean stop and after a crash
-retention     pure plans; log: the door to all of it; directory: the root that holds many logs
+log, directory                     the doors: one log, and the root that holds many
+append, replicated, validation     what comes in: from clients, from leaders and the broker itself
+writing, rolling, flush            to the end of the file, to the next file, to the platter
+reading, times                     from offsets and times to ranges of files
+segment, segments, index           one file of batches with its indexes, and all of them in order
+producer_state, producer_snapshot  idempotence and transactions, and how they are kept
+leader_epochs, checkpoint          which leader wrote what, and Kafka's small text files
+loading, leftovers, replay         from a directory to a log
+scanning, recovery                 the same after a crash, or with damaged files
+retention, removal, truncation     what goes: planned and carried out; a follower's cut
+disk, open_files, names, uuids     the one interface to files, bounded handles, file names
 """

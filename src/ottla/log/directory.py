@@ -148,8 +148,11 @@ class LogDirectory:
     def _close_logs(self, broker_epoch: int) -> None:
         logs = {key: log for key, log in self._logs.items() if not log.is_deleted}
         for log in logs.values():
-            if not log.is_closed:
+            try:
                 log.close()
+            except OSError as problem:
+                # The others can still be closed properly; this one is recovered by the next start.
+                logger.error("%s could not be closed properly: %s", log, problem)
         points = self._checkpoint(RECOVERY_POINTS) | {key: log.flushed_offset for key, log in logs.items()}
         write_offsets(
             self._disk, self._file(RECOVERY_POINTS), {key: points[key] for key in points if key in logs}

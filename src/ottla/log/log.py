@@ -302,8 +302,7 @@ class Log:
                 self.was_closed_cleanly = True
         finally:
             self._reader.forget_places()
-            for segment in self._state.segments:
-                segment.close()
+            self._state.close()
 
     def _close_books(self) -> None:
         state = self._state

@@ -32,6 +32,7 @@ class LogState:
         "disk",
         "flushed_bytes",
         "flushed_offset",
+        "is_failing",
         "layout_version",
         "leader_epochs",
         "limits",
@@ -63,6 +64,7 @@ class LogState:
         self.producers = Producers()
         self.log_start_offset = segments[0].base_offset
         self.refusal: KafkaError | None = None
+        self.is_failing = False
         self.flushed_offset = 0
         self.appended_bytes = 0
         self.begun_bytes = 0
@@ -105,6 +107,13 @@ class LogState:
         if self.refusal is None:
             logger.error("%s refuses writes until it is opened again: %s", self.name, reason)
             self.refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} refuses writes: {reason}")
+
+    def close(self) -> None:
+        """Let go of all files, and accept no writes that nobody would expect any more."""
+        for segment in self.segments:
+            segment.close()
+        if self.refusal is None:
+            self.refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is closed")
 
     def age_limit_ms(self, base_offset: int) -> int:
         """How old a segment may become: segment.ms, less a jitter that spreads the rolls of many partitions."""

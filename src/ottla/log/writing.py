@@ -157,9 +157,17 @@ def _write_at_end(state: LogState, buffers: list[memoryview]) -> None:
     try:
         active.file.append(buffers)
     except OSError as problem:
-        logger.error("writing to %s failed: %s", state.name, problem)
+        if not state.is_failing:
+            # Once, and not for every request that comes while the disk is full.
+            logger.error(
+                "writing to %s failed: %s. Its writes are refused while this lasts", state.name, problem
+            )
+            state.is_failing = True
         _cut_back(state)
         raise
+    if state.is_failing:
+        logger.warning("%s is written to again", state.name)
+        state.is_failing = False
 
 
 def _cut_back(state: LogState) -> None:

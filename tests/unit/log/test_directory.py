@@ -1,9 +1,10 @@
 """The data directory's root: lock, identity, checkpoints, clean stop."""
 
+import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -119,6 +120,29 @@ def test_a_log_that_was_not_closed_properly_leaves_no_mark(tmp_path: Path) -> No
     open_topic(directory).close(clean=False)
     directory.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_log_that_cannot_be_closed_does_not_keep_the_others_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened_directory(tmp_path)
+    bad, good = open_topic(directory, topic="bad"), open_topic(directory, topic="good")
+    append(bad, batch())
+    append(good, batch())
+    monkeypatch.setattr(OsDisk, "write_atomically", failing_for("/bad-0/", OsDisk.write_atomically))
+    directory.close()
+    assert (bad.was_closed_cleanly, good.was_closed_cleanly) == (False, True)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    opened_directory(tmp_path).close()
+
+
+def failing_for(part: str, work: Callable[..., None]) -> Callable[..., None]:
+    def fails(disk: OsDisk, path: str, data: bytes, *, sync: bool = True) -> None:
+        if part in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        work(disk, path, data, sync=sync)
+
+    return fails
 
 
 def test_checkpoints_are_kafkas_and_are_used_when_logs_open(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Opening a directory: after a clean stop, after a crash, and with whatever lies in it (STO-2, STO-9, STO-12)."""
 
 import logging
+from random import Random
 
 import pytest
 from tests.simulation.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
-from tests.unit.log.logs import DIRECTORY, append, config, content, open_log, read_all
+from tests.unit.log.logs import DIRECTORY, append, config, content, open_log, read_all, refusal
 
+from ottla.errors import ErrorCode
 from ottla.log.log import Log
 from ottla.log.names import file_name
 from ottla.log.open_files import OpenFiles
@@ -47,6 +49,33 @@ def test_a_clean_stop_brings_everything_back() -> None:
     assert log.unflushed_messages == 0
     append(log, batch())
     assert log.log_end_offset == end + 1
+
+
+def test_a_closed_log_takes_no_writes() -> None:
+    log = filled(SimulatedDisk())
+    log.close()
+    assert refusal(log, batch()).code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_closing_a_log_to_which_nothing_happened_writes_nothing() -> None:
+    disk = SimulatedDisk()
+    log = filled(disk)
+    log.close()
+    log = reopened(disk, log)
+    before = disk.operations
+    log.close()
+    assert disk.operations == before
+    assert log.was_closed_cleanly
+
+
+def test_a_power_loss_after_a_clean_stop_takes_nothing() -> None:
+    for seed in range(20):
+        disk = SimulatedDisk()
+        log = filled(disk)
+        before = content(log)
+        log.close()
+        assert content(reopened(disk.crash(Random(seed)), log)) == before
+        assert len(disk.crash(Random(seed)).paths(DIRECTORY)) == len(disk.paths(DIRECTORY))
 
 
 def test_opening_a_thousand_segments_after_a_clean_stop_reads_no_record_and_opens_few_files() -> None:

@@ -77,6 +77,18 @@ def test_a_disk_that_fails_for_good_loses_nothing_it_acknowledged_and_serves_it(
         assert content(open_log(disk.kill(), settings=SMALL, clean=False)) == acknowledged | later
 
 
+def test_a_full_disk_is_said_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=SMALL)
+    disk.failing["append"] = errno.ENOSPC
+    run_appends(log, 10)
+    disk.failing.clear()
+    run_appends(log, 10)
+    told = [record.message for record in caplog.records]
+    assert len([text for text in told if "No space left" in text]) == 1
+    assert len([text for text in told if "written to again" in text]) == 1
+
+
 def test_a_sequence_whose_write_failed_can_be_sent_again() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
