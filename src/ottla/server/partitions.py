@@ -9,6 +9,7 @@ from ottla.config import TopicConfig
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended
+from ottla.log.leader_epochs import EpochEnd
 from ottla.log.log import Log
 from ottla.log.reading import FileRange
 from ottla.replication.partition import READ_COMMITTED, Assigned, LogEndOffsetMoved, PartitionReplica
@@ -103,6 +104,18 @@ class HostedPartition:
         """Whole batches from `offset` on that this reader may see."""
         upper = self.replica.readable_up_to(isolation_level, self.log.first_unstable_offset)
         return self.log.read(offset, max_bytes, upper_offset=upper, at_least_one=at_least_one)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """The largest leader epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown.
+
+        The log hears of an epoch with its first record; that it has begun where the log ends is known before.
+        """
+        epochs, end = self.log.leader_epochs, self.log.log_end_offset
+        current = self.replica.leader_epoch
+        if epochs.latest < epoch <= current:
+            is_older = epoch < current and epochs.latest >= 0
+            return EpochEnd(epochs.latest if is_older else epoch, end)
+        return epochs.end_offset_for(epoch, end)
 
     def must_flush(self, acks_all: bool) -> bool:
         """Whether an append may be answered only after an fsync."""

@@ -169,9 +169,7 @@ def _read_partition(
 
 def _diverges(partition: HostedPartition, want: FetchPartitionData, result: PartitionResult) -> bool:
     """Whether the reader's log left ours before its fetch offset (KIP-595)."""
-    epoch, end_offset = partition.log.leader_epochs.end_offset_for(
-        want.last_fetched_epoch, partition.log.log_end_offset
-    )
+    epoch, end_offset = partition.end_of_epoch(want.last_fetched_epoch)
     if epoch < 0:
         # Nobody knows where that epoch ended: the reader has to begin anew.
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

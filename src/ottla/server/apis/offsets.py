@@ -4,6 +4,8 @@ KIP-79 timestamps, KIP-320 leader epochs, KIP-734 max timestamp, KIP-405 and KIP
 tiered storage here: the earliest local offset is the log start, the others answer -1 without an error).
 """
 
+from collections import Counter
+
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_epochs import (
     EpochEndOffset,
@@ -36,15 +38,33 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
+# Each special timestamp, and the version that brought it.
+_FIRST_VERSIONS = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
 _UP_TO_HIGH_WATERMARK = -1
 
 
 def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The offset at a time, or at one of the special times."""
+    asked = Counter(
+        (topic.name, want.partition_index) for topic in request.topics for want in topic.partitions
+    )
     topics = [
         ListOffsetsTopicResponse(
             name=topic.name,
-            partitions=[_list_partition(context, request, topic.name, want) for want in topic.partitions],
+            partitions=[
+                _list_partition(context, request, topic.name, want)
+                if asked[topic.name, want.partition_index] == 1
+                else _refused(want.partition_index, ErrorCode.INVALID_REQUEST)
+                for want in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
@@ -60,9 +80,10 @@ def _list_partition(
         error = partition.replica.fetch_error(want.current_leader_epoch)
         if error:
             raise KafkaError(error)
+        _check_timestamp(want.timestamp, context.version)
         timestamp, offset = _lookup(partition, want.timestamp, request.isolation_level)
     except KafkaError as refused:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=refused.code)
+        return _refused(index, refused.code)
     epoch = partition.log.leader_epochs.epoch_at(offset) if offset >= 0 else NO_EPOCH
     if offset >= 0 and epoch == NO_EPOCH:
         # A log that never held a record: its first one will be of this epoch.
@@ -70,6 +91,17 @@ def _list_partition(
     return ListOffsetsPartitionResponse(
         partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
+
+
+def _refused(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+
+
+def _check_timestamp(timestamp: int, version: int) -> None:
+    if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"version {version} has no special timestamp {timestamp}"
+        )
 
 
 def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) -> tuple[int, int]:
@@ -84,8 +116,6 @@ def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) ->
         return -1, log.log_start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1
-    if timestamp < MAX_TIMESTAMP:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no special timestamp {timestamp}")
     found = (
         log.max_timestamp()
         if timestamp == MAX_TIMESTAMP
@@ -116,8 +146,7 @@ def _epoch_end(context: RequestContext, topic: str, want: OffsetForLeaderPartiti
             raise KafkaError(error)
     except KafkaError as refused:
         return EpochEndOffset(error_code=refused.code, partition=want.partition)
-    log = partition.log
-    epoch, end_offset = log.leader_epochs.end_offset_for(want.leader_epoch, log.log_end_offset)
+    epoch, end_offset = partition.end_of_epoch(want.leader_epoch)
     return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
