@@ -176,12 +176,6 @@ APIS: Final = _by_key(
         _api(cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
         _api(configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
         _api(cluster.DescribeTopicPartitionsRequest, cluster.DescribeTopicPartitionsResponse),
-    ]
-)
-
-# The coordinator's part: declared, and not advertised before it is served.
-GROUP_APIS: Final = _by_key(
-    [
         _api(offsets.OffsetCommitRequest, offsets.OffsetCommitResponse),
         _api(offsets.OffsetFetchRequest, offsets.OffsetFetchResponse),
         _api(groups.JoinGroupRequest, groups.JoinGroupResponse),

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from ottla.config import BrokerConfig
 from ottla.controller.controller import Controller
+from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
 from ottla.log.disk import Disk, OsDisk
@@ -19,6 +20,7 @@ from ottla.protocol.messages.brokers import BrokerRegistrationRequest
 from ottla.protocol.messages.brokers import Listener as RegisteredListener
 from ottla.replication.fetch_session import FetchSessions
 from ottla.server.apis.table import HANDLERS
+from ottla.server.coordinators import Coordinators
 from ottla.server.descriptors import open_files_within, raise_descriptor_limit
 from ottla.server.dispatch import Dispatcher
 from ottla.server.flushing import Flusher
@@ -58,6 +60,7 @@ class Broker:
         self._housekeeping: Housekeeping | None = None
         self._hosting: Hosting | None = None
         self._partitions: Partitions | None = None
+        self._coordinators: Coordinators | None = None
 
     @property
     def port(self) -> int:
@@ -107,6 +110,8 @@ class Broker:
         if self._partitions is not None:
             for partition in self._partitions:
                 partition.wake_readers()
+        if self._coordinators is not None:
+            await self._coordinators.stop()
         if self._listener is not None:
             await self._listener.drain(_DRAIN_S)
         if self._quorum is not None:
@@ -119,13 +124,22 @@ class Broker:
         log = self._directory.open_metadata_log(METADATA_TOPIC, now_ms())
         partitions = Partitions(lambda: quorum.image)
         hosting = Hosting(self.config, self._directory, partitions, now_ms)
-        quorum = Quorum(controller, log, now_ms, hosting.apply)
+        quorum = Quorum(controller, log, now_ms, self._on_image)
         quorum.replay()
         self._quorum, self._partitions, self._hosting = quorum, partitions, hosting
         return quorum, partitions, hosting
 
+    def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:
+        """Carry a change of metadata out, in the order in which the parts depend on each other."""
+        assert self._hosting is not None
+        self._hosting.apply(before, after)
+        if self._coordinators is not None:
+            self._coordinators.apply(before, after)
+
     def _listen(self, quorum: Quorum, partitions: Partitions, hosting: Hosting) -> None:
         config = self.config
+        self._coordinators = Coordinators(config, quorum, partitions, now_ms)
+        self._coordinators.start()
         services = Services(
             config=config,
             quorum=quorum,
@@ -133,6 +147,7 @@ class Broker:
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _new_session_id),
             flusher=self._flusher,
             producer_ids=ProducerIds(quorum, config.node_id),
+            coordinators=self._coordinators,
             now_ms=now_ms,
         )
         listener = Listener(

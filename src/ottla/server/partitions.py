@@ -12,7 +12,13 @@ from ottla.log.append import Appended
 from ottla.log.leader_epochs import EpochEnd
 from ottla.log.log import Log
 from ottla.log.reading import FileRange
-from ottla.replication.partition import READ_COMMITTED, Assigned, LogEndOffsetMoved, PartitionReplica
+from ottla.replication.partition import (
+    ACKS_ALL,
+    READ_COMMITTED,
+    Assigned,
+    LogEndOffsetMoved,
+    PartitionReplica,
+)
 from ottla.server.watermark import Watermark
 
 logger = logging.getLogger(__name__)
@@ -99,6 +105,15 @@ class HostedPartition:
         if log.log_end_offset != end_before:
             self._log_end_offset_moved(sum(map(len, record_sets)), now_ms)
         return outcomes
+
+    def append_own(self, batch: memoryview, now_ms: int) -> Appended:
+        """Append a batch of the broker's own; KafkaError when it cannot be written."""
+        error = self.append_error(ACKS_ALL)
+        if error:
+            raise KafkaError(error)
+        appended = self.log.append_records(batch, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
+        self._log_end_offset_moved(len(batch), now_ms)
+        return appended
 
     def read(self, offset: int, max_bytes: int, isolation_level: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from `offset` on that this reader may see."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
+from ottla.server.coordinators import Coordinators
 from ottla.server.flushing import Flusher
 from ottla.server.partitions import Partitions
 from ottla.server.producer_ids import ProducerIds
@@ -21,4 +22,5 @@ class Services:
     fetch_sessions: FetchSessions
     flusher: Flusher
     producer_ids: ProducerIds
+    coordinators: Coordinators
     now_ms: Callable[[], int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.apis import APIS, GROUP_APIS, INTERNAL_APIS, ApiKey
+from ottla.protocol.apis import APIS, INTERNAL_APIS, ApiKey
 
 
 def test_only_produce_claims_more_than_is_served() -> None:
@@ -17,7 +17,7 @@ def test_only_produce_claims_more_than_is_served() -> None:
 
 def test_commands_to_the_controller_are_not_served() -> None:
     assert set(INTERNAL_APIS) == {ApiKey.BROKER_REGISTRATION, ApiKey.ALLOCATE_PRODUCER_IDS}
-    assert not set(INTERNAL_APIS) & (set(APIS) | set(GROUP_APIS))
+    assert not set(INTERNAL_APIS) & set(APIS)
 
 
 def test_the_served_versions_are_those_that_clients_look_for() -> None:

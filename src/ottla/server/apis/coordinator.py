@@ -1,31 +1,59 @@
 """FindCoordinator, versions 0 to 6 (KIP-699 batches from 4).
 
-It is served before there are coordinators because librdkafka up to 2.11 takes its absence for a broker that cannot
-read lz4. The answer is an error that clients wait on for groups, and one that they report for transactions.
+A group's coordinator leads the partition of `__consumer_offsets` that the group's name hashes to; the first question
+creates that topic. There are no transactions and share groups yet: their coordinators are refused in words.
 """
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ottla.server.coordinators import OFFSETS_TOPIC
 from ottla.server.dispatch import RequestContext
 
 _GROUP = 0
 _FIRST_BATCH_VERSION = 4
 
 
-def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """No coordinator, in words."""
-    if request.key_type == _GROUP:
-        error, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker has no consumer groups yet"
-    else:
-        error, message = ErrorCode.INVALID_REQUEST, "this broker has no transactions and share groups yet"
-    if context.version < _FIRST_BATCH_VERSION:
-        return FindCoordinatorResponse(error_code=error, error_message=message, node_id=-1, port=-1)
-    coordinators = [
-        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
-        for key in request.coordinator_keys
-    ]
-    return FindCoordinatorResponse(coordinators=coordinators)
+async def find_coordinator(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Where to go with a group."""
+    keys = request.coordinator_keys if context.version >= _FIRST_BATCH_VERSION else [request.key]
+    found = [await _find(context, request.key_type, key) for key in keys]
+    if context.version >= _FIRST_BATCH_VERSION:
+        return FindCoordinatorResponse(coordinators=found)
+    only = found[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+async def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type != _GROUP:
+        return _refused(
+            key, ErrorCode.INVALID_REQUEST, "this broker has no transactions and share groups yet"
+        )
+    try:
+        await context.services.coordinators.make_topic()
+    except KafkaError as error:
+        return _refused(key, error.code, error.message)
+    image = context.services.quorum.image
+    index = context.services.coordinators.partition_of(key)
+    leader = image.brokers.get(image.topics_by_name[OFFSETS_TOPIC].partitions[index].leader)
+    endpoint = None if leader is None else leader.endpoint(context.services.config.advertised_listener.name)
+    if leader is None or endpoint is None:
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.message)
+    return Coordinator(
+        key=key, node_id=leader.node_id, host=endpoint.host, port=endpoint.port, error_message=None
+    )
+
+
+def _refused(key: str, error: ErrorCode, message: str | None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

@@ -14,6 +14,8 @@ from ottla.server.apis.cluster import (
 )
 from ottla.server.apis.coordinator import find_coordinator
 from ottla.server.apis.fetch import fetch
+from ottla.server.apis.group_offsets import offset_commit, offset_fetch
+from ottla.server.apis.groups import ask_coordinator, delete_groups, describe_groups, list_groups
 from ottla.server.apis.log_dirs import describe_log_dirs
 from ottla.server.apis.offsets import delete_records, list_offsets, offset_for_leader_epoch
 from ottla.server.apis.producer_ids import init_producer_id
@@ -24,7 +26,15 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.FETCH: fetch,
     ApiKey.LIST_OFFSETS: list_offsets,
     ApiKey.METADATA: metadata,
+    ApiKey.OFFSET_COMMIT: offset_commit,
+    ApiKey.OFFSET_FETCH: offset_fetch,
     ApiKey.FIND_COORDINATOR: find_coordinator,
+    ApiKey.JOIN_GROUP: ask_coordinator,
+    ApiKey.HEARTBEAT: ask_coordinator,
+    ApiKey.LEAVE_GROUP: ask_coordinator,
+    ApiKey.SYNC_GROUP: ask_coordinator,
+    ApiKey.DESCRIBE_GROUPS: describe_groups,
+    ApiKey.LIST_GROUPS: list_groups,
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.CREATE_TOPICS: submit,
     ApiKey.DELETE_TOPICS: submit,
@@ -35,7 +45,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.ALTER_CONFIGS: submit,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: submit,
+    ApiKey.DELETE_GROUPS: delete_groups,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: submit,
+    ApiKey.OFFSET_DELETE: ask_coordinator,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
