@@ -30,6 +30,7 @@ from ottla.server.listener import Listener, ListenerLimits
 from ottla.server.partitions import HostedPartition, Partitions
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import METADATA_TOPIC, Quorum
+from ottla.server.removal import Remover
 from ottla.server.services import Services
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Broker:
         open_files = OpenFiles(files, files)
         self._directory = LogDirectory(disk, config.data_directory, open_files)
         self._flusher = Flusher()
+        self._remover = Remover()
         self._broker_epoch = NO_BROKER_EPOCH
         self._is_open = False
         self._quorum: Quorum | None = None
@@ -117,13 +119,14 @@ class Broker:
         if self._quorum is not None:
             await self._quorum.stop()
         await self._flusher.stop()
+        self._remover.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._close_logs)
 
     def _open_metadata(self) -> tuple[Quorum, Partitions, Hosting]:
         controller = Controller(self.config.node_id, self.cluster_id, self.config, _new_uuid)
         log = self._directory.open_metadata_log(METADATA_TOPIC, now_ms())
         partitions = Partitions(lambda: quorum.image)
-        hosting = Hosting(self.config, self._directory, partitions, now_ms)
+        hosting = Hosting(self.config, self._directory, partitions, self._remover, now_ms)
         quorum = Quorum(controller, log, now_ms, self._on_image)
         quorum.replay()
         self._quorum, self._partitions, self._hosting = quorum, partitions, hosting

@@ -16,6 +16,7 @@ from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, T
 from ottla.log.directory import LogDirectory
 from ottla.replication.partition import Assigned, PartitionReplica
 from ottla.server.partitions import HostedPartition, Partitions
+from ottla.server.removal import Removable, Remover
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +29,13 @@ class Hosting:
         config: BrokerConfig,
         directory: LogDirectory,
         partitions: Partitions,
+        remover: Remover,
         now_ms: Callable[[], int],
     ) -> None:
         self._config = config
         self._directory = directory
         self._partitions = partitions
+        self._remover = remover
         self._now_ms = now_ms
         self._image: ClusterImage | None = None
         self._unopened: set[str] = set()
@@ -65,6 +68,10 @@ class Hosting:
             topic = self._image.topics_by_name.get(name) if self._image is not None else None
             if topic is not None and self._image is not None:
                 self._try_to_host(self._image, topic)
+
+    def remove(self, name: str, doomed: Removable) -> None:
+        """Have files removed that left a log."""
+        self._remover.remove(name, doomed)
 
     def checkpoint(self) -> None:
         """Write down how far each log is flushed, where it starts and what is committed."""
@@ -117,7 +124,7 @@ class Hosting:
             if hosted is not None and hosted.topic_id == topic.topic_id:
                 self._partitions.remove(hosted)
                 try:
-                    hosted.log.delete()
+                    self._remover.remove(hosted.name, hosted.log.begin_delete())
                 except OSError as problem:
                     logger.error("the files of %s could not all be removed: %s", hosted.name, problem)
 

@@ -129,7 +129,8 @@ class Housekeeping:
                     deletion.reason.value,
                 )
             log.delete_segments(plan, now_ms)
-        log.remove_deleted(now_ms)
+        for deleted in log.take_deleted(now_ms):
+            self._hosting.remove(partition.name, deleted)
 
     def _flush_by_time(self, partition: HostedPartition) -> None:
         if partition.log.unflushed_messages and partition.is_flush_overdue(self._now_ms()):

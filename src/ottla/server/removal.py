@@ -1,0 +1,36 @@
+"""Removes files that are already out of sight, in a thread: unlinking a gigabyte can take a tenth of a second."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+
+class Removable(Protocol):
+    """Files that nobody can find any more."""
+
+    def run(self) -> None:
+        """Unlink them; may be called in any thread, once."""
+
+
+class Remover:
+    """One thread that unlinks, so that the event loop never does."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ottla-remove")
+
+    def remove(self, name: str, doomed: Removable) -> None:
+        """Remove soon. What fails is logged; the next start removes what is left."""
+        future = asyncio.get_running_loop().run_in_executor(self._thread, doomed.run)
+        future.add_done_callback(lambda done: _report(name, done))
+
+    def stop(self) -> None:
+        """Finish what was begun."""
+        self._thread.shutdown(wait=True)
+
+
+def _report(name: str, done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        logger.error("files of %s could not be removed: %s", name, done.exception())
