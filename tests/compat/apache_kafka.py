@@ -133,10 +133,7 @@ def start_apache_kafka(
 ) -> BrokerProcess:
     """A single KRaft node, broker and controller in one, on loopback; formats the directory on first use."""
     port = port or free_port()
-    properties = _properties(data, port, settings or {})
-    file = data.with_name(data.name + ".properties")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    file = write_properties(data, port, settings or {})
     if not (data / "meta.properties").exists():
         formatted = run_tool("storage", "format", "-t", CLUSTER_ID, "-c", str(file))
         if formatted.status != 0:
@@ -144,6 +141,15 @@ def start_apache_kafka(
     command = java("kafka.Kafka", [str(file)], options=options)
     broker = spawn("apache", command, data, data.with_name(data.name + ".output"), port)
     return await_ready(broker, lambda: accepts_connections(port))
+
+
+def write_properties(data: Path, port: int, settings: Mapping[str, str]) -> Path:
+    """The broker's settings file, beside its data."""
+    file = data.with_name(data.name + ".properties")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name}={value}\n" for name, value in _properties(data, port, settings).items()]
+    file.write_text("".join(lines))
+    return file
 
 
 def _properties(data: Path, port: int, settings: Mapping[str, str]) -> dict[str, str]:
