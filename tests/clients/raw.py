@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
@@ -49,8 +49,16 @@ def ask(bootstrap: str, api_key: int, version: int, body: bytes) -> bytes:
 def ask_on(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
     """One request on this connection."""
     correlation_id = next(CORRELATION_IDS)
+    connection.sendall(request(api_key, version, correlation_id, body))
+    return response(connection, correlation_id)
+
+
+def request(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
     frame = struct.pack(">hhi", api_key, version, correlation_id) + string("raw") + body
-    connection.sendall(struct.pack(">i", len(frame)) + frame)
+    return struct.pack(">i", len(frame)) + frame
+
+
+def response(connection: socket.socket, correlation_id: int) -> bytes:
     size, answered_id = struct.unpack(">ii", receive(connection, 8))
     if answered_id != correlation_id:
         raise AssertionError(f"asked {correlation_id}, was answered {answered_id}")
@@ -84,13 +92,31 @@ def fetch(bootstrap: str, topic: str, partition: int = 0, offset: int = 0) -> tu
     return error_code, answer[position + 4 : position + 4 + max(size, 0)]
 
 
-def produce(bootstrap: str, topic: str, partition: int, records: bytes, *, acks: int = -1) -> tuple[int, int]:
+def produce(bootstrap: str, topic: str, partition: int, records: bytes) -> tuple[int, int]:
     """The error code and the base offset of a Produce v7."""
-    head = string(None) + struct.pack(">hi", acks, 10_000)
-    data = struct.pack(">ii", partition, len(records)) + records
-    answer = ask(bootstrap, PRODUCE, 7, head + one_partition(topic, data))
-    position = 4 + 2 + len(topic) + 4
-    _, error_code, base_offset = struct.unpack_from(">ihq", answer, position)
+    answer = ask(bootstrap, PRODUCE, 7, _produce_body(topic, partition, records))
+    return _produced(answer, topic)
+
+
+def produce_pipelined(bootstrap: str, topic: str, batches: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Many requests in one piece, then all their answers, which must come in order."""
+    host, port = bootstrap.rsplit(":", 1)
+    first = next(CORRELATION_IDS)
+    frames = [
+        request(PRODUCE, 7, first + n, _produce_body(topic, 0, records)) for n, records in enumerate(batches)
+    ]
+    with socket.create_connection((host, int(port)), timeout=DEADLINE_SECONDS) as connection:
+        connection.sendall(b"".join(frames))
+        return [_produced(response(connection, first + n), topic) for n in range(len(frames))]
+
+
+def _produce_body(topic: str, partition: int, records: bytes) -> bytes:
+    head = string(None) + struct.pack(">hi", -1, 10_000)
+    return head + one_partition(topic, struct.pack(">ii", partition, len(records)) + records)
+
+
+def _produced(answer: bytes, topic: str) -> tuple[int, int]:
+    _, error_code, base_offset = struct.unpack_from(">ihq", answer, 4 + 2 + len(topic) + 4)
     return error_code, base_offset
 
 

@@ -156,6 +156,20 @@ def test_a_damaged_batch_is_refused_and_not_stored(
     assert reference.list_offset(topic, 0, "latest") == 1
 
 
+def test_of_many_pipelined_requests_only_the_damaged_one_is_refused(
+    broker: BrokerProcess, reference: Client, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    reference.produce(topic, [Message(b"whole")])
+    _, whole = raw.fetch(broker.bootstrap, topic)
+    damaged = whole[:-1] + bytes([whole[-1] ^ 0xFF])
+    sent = [damaged if n in (7, 23) else whole for n in range(50)]
+    answers = raw.produce_pipelined(broker.bootstrap, topic, sent)
+    assert [error for error, _ in answers] == [CORRUPT_MESSAGE if n in (7, 23) else 0 for n in range(50)]
+    assert [offset for error, offset in answers if error == 0] == list(range(1, 49))
+    assert reference.list_offset(topic, 0, "latest") == 49
+
+
 def test_an_api_versions_request_from_the_future_is_answered_in_version_0(broker: BrokerProcess) -> None:
     answer = raw.ask(broker.bootstrap, raw.API_VERSIONS, 99, b"\x00\x04abc\x041.0\x00")
     error_code, count = struct.unpack_from(">hi", answer)
