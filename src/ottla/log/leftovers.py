@@ -55,23 +55,28 @@ def _clear_cleaned(disk: Disk, directory: str, names: set[str]) -> None:
 
 
 def _complete_swap(disk: Disk, directory: str, names: set[str], base: int) -> None:
+    """Put the new segment in the place of the old ones; after another crash in here it is done again."""
     swap = f"{directory}/{file_name(base, LOG + SWAP)}"
     end = scan(disk.open(swap), base, None, may_have_holes=True).next_offset
-    covered = [
-        offset
-        for name in names
-        if (offset := offset_of(name, LOG)) is not None and base <= offset < max(end, base + 1)
-    ]
     logger.warning("%s: completing an interrupted swap of offsets %d to %d", directory, base, end)
-    for offset in covered:
-        if offset != base:
-            kinds = [file_name(offset, kind) for kind in SEGMENT_KINDS]
-            _remove(disk, directory, names, [name for name in kinds if name in names])
-    for kind in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
+    for name in list(names):
+        offset = offset_of(name, LOG)
+        if offset is not None and base < offset < end:
+            _remove_segment(disk, directory, names, offset, SEGMENT_KINDS)
+    if file_name(base, LOG) in names:
+        # All files of this name are old ones, a .txnindex too, which the new segment may not have. The .log goes last:
+        # while it is there it says so.
+        _remove_segment(disk, directory, names, base, (TXN_INDEX, INDEX, TIME_INDEX, LOG))
+    for kind in (TXN_INDEX, INDEX, TIME_INDEX, LOG):
         if file_name(base, kind + SWAP) in names:
             disk.rename(f"{directory}/{file_name(base, kind + SWAP)}", f"{directory}/{file_name(base, kind)}")
             names.discard(file_name(base, kind + SWAP))
             names.add(file_name(base, kind))
+
+
+def _remove_segment(disk: Disk, directory: str, names: set[str], base: int, kinds: tuple[str, ...]) -> None:
+    files = [file_name(base, kind) for kind in kinds]
+    _remove(disk, directory, names, [name for name in files if name in names])
 
 
 def _orphans(names: set[str]) -> list[str]:

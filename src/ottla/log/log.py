@@ -10,11 +10,13 @@ from typing import Self
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended, Appender
+from ottla.log.cleaned_segment import CleanedSegment
 from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
 from ottla.log.index import NO_TIMESTAMP
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.loading import Opening, load
+from ottla.log.log_cleaning import LogCleaning, SegmentGroup
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import Producers
 from ottla.log.reading import FileRange, Reader
@@ -25,6 +27,7 @@ from ottla.log.rolling import is_roll_due, roll, snapshot_path, write_snapshot
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.state import LogState
+from ottla.log.swap import remove_cleaned, swap_cleaned
 from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
 from ottla.log.truncation import truncate_fully, truncate_to
 from ottla.log.writing import Writer
@@ -41,6 +44,7 @@ class Log:
         "_reader",
         "_state",
         "_writer",
+        "cleaning",
         "is_closed",
         "is_deleted",
         "was_closed_cleanly",
@@ -52,6 +56,7 @@ class Log:
         self._appender = Appender(state, self._writer)
         self._reader = Reader(state)
         self._flushes = Flushes(state)
+        self.cleaning = LogCleaning(state)
         self._deleted: list[tuple[int, DeletedSegments]] = []
         self.is_closed = False
         self.is_deleted = False
@@ -258,6 +263,24 @@ class Log:
         deleted = delete_segments(self._state, plan.segments, plan.log_start_offset)
         self._deleted.append((now_ms + self.config.file_delete_delay_ms, deleted))
 
+    def swap_cleaned(self, group: SegmentGroup, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """Put the cleaned segment in the place of its group. False, and its files are gone, if that is not there any more.
+
+        The old files are renamed now and removed by `remove_deleted` later. OSError if the disk failed.
+        """
+        if self.is_closed or not self.cleaning.is_intact(group):
+            self.drop_cleaned()
+            return False
+        self._reader.forget_places()
+        deleted = swap_cleaned(self._state, group.segments, cleaned)
+        self._deleted.append((now_ms + self.config.file_delete_delay_ms, deleted))
+        return True
+
+    def drop_cleaned(self) -> None:
+        """Remove what an unfinished pass left; nothing if the log itself is gone."""
+        if not self.is_deleted:
+            remove_cleaned(self._state.disk, self.directory)
+
     def take_deleted(self, now_ms: int) -> list[DeletedSegments]:
         """What left the log file.delete.delay.ms ago; `DeletedSegments.run` removes the files, in any thread."""
         due = [deleted for due_ms, deleted in self._deleted if due_ms <= now_ms]
@@ -282,12 +305,14 @@ class Log:
         self._reader.forget_places()
         truncate_to(self._state, offset)
         self._flushes.cut(self.log_end_offset)
+        self.cleaning.cut(self.log_end_offset)
 
     def truncate_fully(self, new_start: int) -> None:
         """Throw everything away and begin at `new_start`."""
         self._reader.forget_places()
         truncate_fully(self._state, new_start)
         self._flushes.cut(new_start)
+        self.cleaning.cut(new_start)
 
     # -- the end
 

@@ -33,11 +33,14 @@ class DeletedSegments:
     def add(self, segment: Segment) -> None:
         """Rename the segment's files; its .log goes first, because without it the others mean nothing."""
         for kind in (*SEGMENT_KINDS, SNAPSHOT):
-            path = segment.path(kind)
-            if self._disk.exists(path):
-                self._disk.rename(path, path + DELETED)
-                self._paths.append(path + DELETED)
+            self.add_file(segment.path(kind))
         self.size_bytes += segment.size_bytes
+
+    def add_file(self, path: str) -> None:
+        """Rename one file, if it is there."""
+        if self._disk.exists(path):
+            self._disk.rename(path, path + DELETED)
+            self._paths.append(path + DELETED)
 
     def run(self) -> None:
         """Remove the files from the disk."""
