@@ -1,4 +1,4 @@
-"""The administrator's client: topics, partitions, settings, offsets, brokers.
+"""The administrator's client: topics, partitions, settings, offsets, groups, brokers.
 
     async with Admin("localhost:9092") as admin:
         succeeded(await admin.create_topics([NewTopic("orders", partitions=3)]))
@@ -24,6 +24,22 @@ from ottla.client.configs import (
     described_configs,
 )
 from ottla.client.connections import Connections
+from ottla.client.group_offsets import (
+    CommittedOffset,
+    CommittedOffsets,
+    commit_offsets,
+    delete_offsets_request,
+    deleted_offsets,
+    fetch_offsets,
+)
+from ottla.client.groups import (
+    GroupDescription,
+    GroupListing,
+    deleted_groups,
+    described_groups,
+    list_groups_request,
+    listed_groups,
+)
 from ottla.client.metadata import ClusterMetadata, TopicInfo, TopicPartition
 from ottla.client.offsets import (
     ListedOffset,
@@ -34,7 +50,7 @@ from ottla.client.offsets import (
 )
 from ottla.client.outcomes import succeeded
 from ottla.client.retries import settle
-from ottla.client.routing import by_leader, by_resource
+from ottla.client.routing import by_coordinator, by_leader, by_node, by_resource
 from ottla.client.topics import (
     CreatedTopic,
     NewTopic,
@@ -47,6 +63,7 @@ from ottla.client.topics import (
 )
 from ottla.errors import KafkaError
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
+from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
 from ottla.wire.address import parse_addresses
 from ottla.wire.connection import Connection
 
@@ -197,16 +214,88 @@ class Admin:
         if node_ids is None:
             node_ids = [broker.node_id for broker in (await self.describe_cluster()).brokers]
 
-        async def attempt(
-            pending: Mapping[int, None], left_ms: int
-        ) -> Mapping[int, tuple[LogDir, ...] | KafkaError]:
-            request, connections = DescribeLogDirsRequest(topics=None), self._connections
-            return {
-                each: described_log_dirs(await (await connections.to(each)).ask(request, timeout_ms=left_ms))
-                for each in pending
-            }
+        async def ask(broker: Connection, left_ms: int) -> tuple[LogDir, ...] | KafkaError:
+            return described_log_dirs(
+                await broker.ask(DescribeLogDirsRequest(topics=None), timeout_ms=left_ms)
+            )
 
-        return await self._settle(dict.fromkeys(node_ids), attempt)
+        return await self._settle(dict.fromkeys(node_ids), by_node(self._connections, ask))
+
+    async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups, or those in one of these states, by name; every broker is asked for those it coordinates."""
+        wanted = list(states)
+        nodes = [broker.node_id for broker in (await self.describe_cluster()).brokers]
+
+        async def ask(broker: Connection, left_ms: int) -> list[GroupListing] | KafkaError:
+            return listed_groups(await broker.ask(list_groups_request(wanted), timeout_ms=left_ms))
+
+        listed = succeeded(await self._settle(dict.fromkeys(nodes), by_node(self._connections, ask)))
+        # Brokers before Kafka 2.6 know no states: they list everything, and so it is taken.
+        return sorted((group for groups in listed.values() for group in groups), key=lambda g: g.group_id)
+
+    async def describe_groups(self, names: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        """Groups with their members, and with the partitions that each member was given."""
+
+        async def ask(
+            coordinator: Connection, part: Mapping[str, None], left_ms: int
+        ) -> Mapping[str, GroupDescription | KafkaError]:
+            request = DescribeGroupsRequest(groups=list(part))
+            node_id = self._connections.node_of(coordinator)
+            return described_groups(await coordinator.ask(request, timeout_ms=left_ms), node_id)
+
+        return await self._settle(dict.fromkeys(names), by_coordinator(self._connections, _itself, ask))
+
+    async def delete_groups(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete groups that have no members, with their committed offsets."""
+
+        async def ask(
+            coordinator: Connection, part: Mapping[str, None], left_ms: int
+        ) -> Mapping[str, KafkaError | None]:
+            request = DeleteGroupsRequest(groups_names=list(part))
+            return deleted_groups(await coordinator.ask(request, timeout_ms=left_ms))
+
+        attempt = by_coordinator(self._connections, _itself, ask)
+        return await self._settle(dict.fromkeys(names), attempt, repeatable=False)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> CommittedOffsets:
+        """The committed offsets of a group: of these partitions, or of all. What has none is not in the answer."""
+        wanted = None if partitions is None else list(partitions)
+
+        async def ask(
+            coordinator: Connection, part: Mapping[str, None], left_ms: int
+        ) -> Mapping[str, CommittedOffsets | KafkaError]:
+            return {group_id: await fetch_offsets(coordinator, group_id, wanted, timeout_ms=left_ms)}
+
+        attempt = by_coordinator(self._connections, _itself, ask)
+        return succeeded(await self._settle({group_id: None}, attempt))[group_id]
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Commit offsets for a group that has no members; the group comes into being if it is not there."""
+
+        async def ask(
+            coordinator: Connection, part: Mapping[TopicPartition, CommittedOffset], left_ms: int
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            return await commit_offsets(coordinator, group_id, part, timeout_ms=left_ms)
+
+        return await self._settle(offsets, by_coordinator(self._connections, lambda _: group_id, ask))
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Forget where a group was in these partitions; refused for topics that its members read."""
+
+        async def ask(
+            coordinator: Connection, part: Mapping[TopicPartition, None], left_ms: int
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            request = delete_offsets_request(group_id, part)
+            return deleted_offsets(await coordinator.ask(request, timeout_ms=left_ms), part)
+
+        attempt = by_coordinator(self._connections, lambda _: group_id, ask)
+        return await self._settle(dict.fromkeys(partitions), attempt)
 
     async def _settle(
         self,
@@ -219,3 +308,7 @@ class Admin:
 
     async def _ask_any(self, request: Any, timeout_ms: int) -> Any:
         return await (await self._connections.any()).ask(request, timeout_ms=timeout_ms)
+
+
+def _itself(group_id: str) -> str:
+    return group_id

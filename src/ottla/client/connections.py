@@ -2,11 +2,15 @@
 
 The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of brokers
 counts, and the bootstrap addresses are the way back in when all of those are gone.
+
+A broker answers the requests of a connection one after the other, so whoever must not wait behind a long poll or a parked
+join needs connections of its own: `sibling` has those, and shares what is known of the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,13 +26,27 @@ CONNECT_TIMEOUT_MS = 10_000
 class Connections:
     """Connections to the brokers of one cluster."""
 
-    def __init__(self, bootstrap: Sequence[Address], *, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        client_id: str,
+        timeout_ms: int,
+        brokers: dict[int, BrokerInfo] | None = None,
+    ) -> None:
         self._bootstrap = tuple(bootstrap)
         self._client_id = client_id
         self._timeout_ms = timeout_ms
-        self._brokers: dict[int, BrokerInfo] = {}
+        self._brokers = {} if brokers is None else brokers
         self._open: dict[Address, Connection] = {}
-        self._opening = asyncio.Lock()
+        # One for each address: a broker that does not answer must not keep us from the others.
+        self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def sibling(self) -> Connections:
+        """Other connections to the same cluster; both learn when one of them hears of a broker."""
+        return Connections(
+            self._bootstrap, client_id=self._client_id, timeout_ms=self._timeout_ms, brokers=self._brokers
+        )
 
     async def any(self) -> Connection:
         """A connection to some broker: one that is open, else the first that can be opened."""
@@ -52,8 +70,15 @@ class Connections:
         connection = await self.any()
         response: Any = await connection.ask(metadata_request(topics), timeout_ms=timeout_ms)
         metadata = cluster_metadata(response)
-        self._brokers = {broker.node_id: broker for broker in metadata.brokers}
+        self._brokers.clear()
+        self._brokers.update((broker.node_id, broker) for broker in metadata.brokers)
         return metadata
+
+    def node_of(self, connection: Connection) -> int:
+        """The number of the broker that a connection leads to; -1 if it is no longer in the cluster."""
+        address = connection.address
+        found = (broker.node_id for broker in self._brokers.values() if broker.address == address)
+        return next(found, -1)
 
     async def close(self) -> None:
         """Close all of them; none is opened again by itself."""
@@ -62,7 +87,7 @@ class Connections:
             await connection.close()
 
     async def _connection(self, address: Address) -> Connection:
-        async with self._opening:
+        async with self._opening[address]:
             connection = self._open.get(address)
             if connection is None or not connection.is_open:
                 if connection is not None:

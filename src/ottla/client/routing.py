@@ -1,22 +1,27 @@
-"""Which broker answers for what: a partition's leader, a broker for its own settings, anybody for the rest.
+"""Which broker answers for what: a partition's leader, a group's coordinator, a broker for itself, anybody for the rest.
 
-`by_leader` and `by_resource` turn a question to one broker into an attempt over all of them, as `retries.settle` wants it.
+`by_leader`, `by_coordinator`, `by_resource` and `by_node` turn a question to one broker into an attempt over all of them, as
+`retries.settle` wants it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from ottla.client.configs import ConfigResource, ResourceType
 from ottla.client.connections import Connections
+from ottla.client.groups import find_coordinators_request, found_coordinators
 from ottla.client.metadata import TopicInfo, TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import ApiKey
 from ottla.wire.connection import Connection
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+
+_FIRST_VERSION_OF_SEVERAL_COORDINATORS = 4
 
 Ask: TypeAlias = Callable[[Connection, Mapping[K, V], int], Awaitable[Mapping[K, T | KafkaError]]]
 Attempt: TypeAlias = Callable[[Mapping[K, V], int], Awaitable[Mapping[K, T | KafkaError]]]
@@ -37,6 +42,50 @@ def by_leader(connections: Connections, ask: Ask[TopicPartition, V, T]) -> Attem
             part = {each: pending[each] for each in pending if leaders[each] == node_id}
             outcomes.update(await ask(await connections.to(node_id), part, left_ms))
         return outcomes
+
+    return attempt
+
+
+def by_coordinator(
+    connections: Connections, group_of: Callable[[K], str], ask: Ask[K, V, T]
+) -> Attempt[K, V, T]:
+    """Ask the coordinator of the group that each item belongs to."""
+
+    async def attempt(pending: Mapping[K, V], left_ms: int) -> Mapping[K, T | KafkaError]:
+        found = await find_coordinators(connections, list(_distinct(map(group_of, pending))), left_ms)
+        coordinators = {each: found[group_of(each)] for each in pending}
+        outcomes: dict[K, T | KafkaError] = {
+            each: node for each, node in coordinators.items() if isinstance(node, KafkaError)
+        }
+        for node_id in _distinct(node for node in coordinators.values() if isinstance(node, int)):
+            part = {each: pending[each] for each in pending if coordinators[each] == node_id}
+            outcomes.update(await ask(await connections.to(node_id), part, left_ms))
+        return outcomes
+
+    return attempt
+
+
+async def find_coordinators(
+    connections: Connections, groups: Sequence[str], timeout_ms: int
+) -> dict[str, int | KafkaError]:
+    """The number of the broker that coordinates each group, as any broker names it."""
+    broker = await connections.any()
+    several = broker.common_version(ApiKey.FIND_COORDINATOR) >= _FIRST_VERSION_OF_SEVERAL_COORDINATORS
+    found: dict[str, int | KafkaError] = {}
+    for part in [groups] if several else [[group] for group in groups]:
+        response = await broker.ask(find_coordinators_request(part), timeout_ms=timeout_ms)
+        found |= found_coordinators(response, part)
+    missing = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker's answer left out a coordinator")
+    return {group: found.get(group, missing) for group in groups}
+
+
+def by_node(
+    connections: Connections, ask: Callable[[Connection, int], Awaitable[T | KafkaError]]
+) -> Attempt[int, None, T]:
+    """Ask each of several brokers the same."""
+
+    async def attempt(pending: Mapping[int, None], left_ms: int) -> Mapping[int, T | KafkaError]:
+        return {node_id: await ask(await connections.to(node_id), left_ms) for node_id in pending}
 
     return attempt
 

@@ -87,6 +87,23 @@ class Connection:
         """The versions of an API that the other side serves, or None if it does not know the API."""
         return self._offered.get(api_key)
 
+    def common_version(self, api_key: int, *, at_most: int | None = None) -> int:
+        """The highest version that both sides speak, and that is not above `at_most`; raises KafkaError(UNSUPPORTED_VERSION)."""
+        ours, theirs = APIS[api_key], self._offered.get(api_key)
+        if theirs is None:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{self.address} does not serve {ApiKey(api_key).name}"
+            )
+        our_last = ours.max_version if at_most is None else min(ours.max_version, at_most)
+        highest = min(our_last, theirs.last)
+        if highest < max(ours.min_version, theirs.first):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.address} serves {ApiKey(api_key).name} v{theirs.first} to v{theirs.last}, "
+                f"this client speaks v{ours.min_version} to v{our_last}",
+            )
+        return highest
+
     async def ask(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
         """Send a request and answer the response to it.
 
@@ -94,7 +111,7 @@ class Connection:
         code inside the response is the caller's to judge.
         """
         api_key = declaration_of(type(request)).key
-        chosen = self._highest_common_version(api_key) if version is None else version
+        chosen = self.common_version(api_key) if version is None else version
         frame = await self._exchange(request, api_key, chosen, timeout_ms or self._timeout_ms)
         return self._decoded(api_key, chosen, frame)
 
@@ -122,22 +139,6 @@ class Connection:
             )
             self._stream.abort(lost)
             raise lost from error
-
-    def _highest_common_version(self, api_key: int) -> int:
-        ours = APIS[api_key]
-        theirs = self._offered.get(api_key)
-        if theirs is None:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"{self.address} does not serve {ApiKey(api_key).name}"
-            )
-        highest = min(ours.max_version, theirs.last)
-        if highest < max(ours.min_version, theirs.first):
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.address} serves {ApiKey(api_key).name} v{theirs.first} to v{theirs.last}, "
-                f"this client speaks v{ours.min_version} to v{ours.max_version}",
-            )
-        return highest
 
     async def _negotiate(self) -> None:
         response = await self._ask_api_versions(APIS[ApiKey.API_VERSIONS].max_version)
