@@ -1,6 +1,8 @@
 """Topics from their creation to their end, and what a restart keeps of them (CTL-4, CTL-6, CTL-7, RET-1)."""
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from tests.integration.peer import (
     produce,
     produce_request,
     read_all,
+    took_s,
     values_of,
 )
 
@@ -132,6 +135,31 @@ class TestGrowth:
         assert answer.results[0].error_code == 0
         assert produce(peer, topic, batch(b"v"), partition=2).base_offset == 0
         assert [found.partition_index for found in describe_topic(peer, topic).partitions] == [0, 1, 2]
+
+    def test_a_topic_of_many_partitions_comes_and_goes_without_keeping_others_waiting(
+        self, served: BrokerThread, peer: Peer, topic: str
+    ) -> None:
+        partitions = 150
+
+        def create_and_delete() -> None:
+            with Peer(served.port) as creating:
+                create_topic(creating, topic, partitions=partitions)
+                delete_topic(creating, topic)
+
+        with Peer(served.port) as other:
+            create_topic(other, f"{topic}-other")
+            work = threading.Thread(target=create_and_delete)
+            started = time.perf_counter()
+            work.start()
+            worst_s, codes = 0.0, set()
+            while work.is_alive():
+                worst_s = max(worst_s, took_s(lambda: produce(other, f"{topic}-other", batch(b"v"))))
+                codes.add(produce(other, topic, batch(b"v"), partition=partitions - 1).error_code)
+            elapsed_s = time.perf_counter() - started
+            work.join()
+        assert worst_s < elapsed_s / 3
+        # Whoever comes too early or too late is told to look again.
+        assert codes <= {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
     def test_a_topic_that_is_asked_for_is_created_in_the_background(self, peer: Peer, topic: str) -> None:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)

@@ -132,10 +132,10 @@ class Broker:
         self._quorum, self._partitions, self._hosting = quorum, partitions, hosting
         return quorum, partitions, hosting
 
-    def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:
+    async def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:
         """Carry a change of metadata out, in the order in which the parts depend on each other."""
         assert self._hosting is not None
-        self._hosting.apply(before, after)
+        await self._hosting.apply(before, after)
         if self._coordinators is not None:
             self._coordinators.apply(before, after)
 

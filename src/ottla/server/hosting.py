@@ -5,10 +5,13 @@ back. Readers under way hold their files open and finish.
 
 The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is tried again
 until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
+
+A log takes milliseconds to begin or to end, and a topic may have a thousand: after each, requests have their turn.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ottla.config import BrokerConfig, TopicConfig
 from ottla.controller.config_sources import BrokerSettings
@@ -38,36 +41,41 @@ class Hosting:
         self._remover = remover
         self._now_ms = now_ms
         self._image: ClusterImage | None = None
-        self._unopened: set[str] = set()
 
     def open_all(self, image: ClusterImage) -> None:
         """Open the logs of everything the image places on this node; name what lies there without a topic."""
         self._image = image
         for topic in image.topics_by_name.values():
-            self._host(image, topic)
+            for _ in self._host(image, topic):
+                pass
         known = {partition.name for partition in self._partitions}
         for name in self._directory.partition_names():
             if name not in known and not name.startswith("__cluster_metadata-"):
                 logger.warning("%s is in the data directory but belongs to no topic; it is left alone", name)
 
-    def apply(self, before: ClusterImage, after: ClusterImage) -> None:
+    async def apply(self, before: ClusterImage, after: ClusterImage) -> None:
         """Carry a change of metadata out. It is decided: what the disk refuses is logged, and done later."""
         self._image = after
         changes = topic_changes(before, after)
         for topic in changes.removed:
-            self._delete(topic)
+            for _ in self._delete(topic):
+                await asyncio.sleep(0)
         for topic in changes.changed:
-            self._try_to_host(after, topic)
+            for _ in self._try_to_host(after, topic):
+                await asyncio.sleep(0)
         if before.configs is not after.configs:
             self._configure(after)
 
     def retry(self) -> None:
         """Try again to open what could not be opened."""
-        unopened, self._unopened = self._unopened, set()
-        for name in unopened:
-            topic = self._image.topics_by_name.get(name) if self._image is not None else None
-            if topic is not None and self._image is not None:
-                self._try_to_host(self._image, topic)
+        image = self._image
+        if image is None:
+            return
+        for name in tuple(self._partitions.unopened):
+            topic = image.topics_by_name.get(name)
+            self._partitions.unopened.discard(name)
+            for _ in self._try_to_host(image, topic) if topic is not None else ():
+                pass
 
     def remove(self, name: str, doomed: Removable) -> None:
         """Have files removed that left a log."""
@@ -82,23 +90,26 @@ class Hosting:
             high_watermarks={(p.topic, p.index): p.high_watermark.value for p in partitions},
         )
 
-    def _try_to_host(self, image: ClusterImage, topic: TopicImage) -> None:
+    def _try_to_host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
         try:
-            self._host(image, topic)
+            yield from self._host(image, topic)
         except OSError as problem:
-            self._unopened.add(topic.name)
+            self._partitions.unopened.add(topic.name)
             logger.error("a log of %s cannot be opened now: %s. It will be tried again.", topic.name, problem)
 
-    def _host(self, image: ClusterImage, topic: TopicImage) -> None:
+    def _host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
+        """Bring the partitions of a topic in step, one log after the other; OSError when one cannot be opened."""
         config = self._topic_config(image, topic.name)
         for placed in topic.partitions:
             if self._config.node_id not in placed.replicas:
                 continue
             hosted = self._partitions.find(topic.name, placed.index)
-            if hosted is None:
-                hosted = self._open(topic, placed, config)
-                self._partitions.add(hosted)
+            is_new = hosted is None
+            hosted = hosted or self._open(topic, placed, config)
             hosted.assign(_assigned(placed), self._now_ms())
+            if is_new:
+                self._partitions.add(hosted)
+                yield
 
     def _configure(self, image: ClusterImage) -> None:
         configs: dict[str, TopicConfig] = {}
@@ -118,7 +129,7 @@ class Hosting:
         replica = PartitionReplica(self._config.node_id, log.log_start_offset)
         return HostedPartition(topic.name, topic.topic_id, placed.index, log, replica)
 
-    def _delete(self, topic: TopicImage) -> None:
+    def _delete(self, topic: TopicImage) -> Iterator[None]:
         for placed in topic.partitions:
             hosted = self._partitions.find(topic.name, placed.index)
             if hosted is not None and hosted.topic_id == topic.topic_id:
@@ -127,6 +138,7 @@ class Hosting:
                     self._remover.remove(hosted.name, hosted.log.begin_delete())
                 except OSError as problem:
                     logger.error("the files of %s could not all be removed: %s", hosted.name, problem)
+                yield
 
 
 def _assigned(placed: PartitionImage) -> Assigned:

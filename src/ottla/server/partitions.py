@@ -186,6 +186,8 @@ class Partitions:
         self._image = image
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._by_id: dict[tuple[UUID, int], HostedPartition] = {}
+        # The topics that have a log which could not be opened.
+        self.unopened: set[str] = set()
 
     def __iter__(self) -> Iterator[HostedPartition]:
         return iter(tuple(self._by_name.values()))
@@ -194,14 +196,14 @@ class Partitions:
         return len(self._by_name)
 
     def by_name(self, topic: str, index: int) -> HostedPartition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one whose log could not be opened."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or another error for a partition that exists and is not open."""
         partition = self._by_name.get((topic, index))
         if partition is not None:
             return partition
         known = self._image().topics_by_name.get(topic)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
-        raise _absence(known, index)
+        raise self._absence(known, index)
 
     def by_id(self, topic_id: UUID, index: int) -> HostedPartition:
         """Raises UNKNOWN_TOPIC_ID; where only the partition is unknown, as `by_name` does."""
@@ -211,7 +213,7 @@ class Partitions:
         topic = self._image().topics_by_id.get(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        raise _absence(topic, index)
+        raise self._absence(topic, index)
 
     def find(self, topic: str, index: int) -> HostedPartition | None:
         """The partition if it is hosted here."""
@@ -228,11 +230,13 @@ class Partitions:
         del self._by_id[partition.topic_id, partition.index]
         partition.close()
 
-
-def _absence(topic: TopicImage, index: int) -> KafkaError:
-    """Why a partition of a known topic is not here."""
-    if topic.partition(index) is None:
-        return KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} has no partition {index}"
-        )
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic.name}-{index} cannot be opened now")
+    def _absence(self, topic: TopicImage, index: int) -> KafkaError:
+        """Why a partition of a known topic is not here."""
+        if topic.partition(index) is None:
+            return KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} has no partition {index}"
+            )
+        name = f"{topic.name}-{index}"
+        if topic.name in self.unopened:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {name} cannot be opened now")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log of {name} is about to be opened")

@@ -6,7 +6,7 @@ other by one task, so a client that goes away in the middle cannot leave a decis
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,7 +26,7 @@ METADATA_TOPIC = "__cluster_metadata"
 LEADER_EPOCH = 1
 _READ_BYTES = 1 << 20
 
-OnImage = Callable[[ClusterImage, ClusterImage], None]
+OnImage = Callable[[ClusterImage, ClusterImage], Awaitable[None]]
 
 
 class Quorum:
@@ -113,7 +113,7 @@ class Quorum:
         if decision.records:
             before = self.image
             await self._commit(decision.records)
-            self._on_image(before, self.image)
+            await self._on_image(before, self.image)
         return decision.response
 
     async def _commit(self, records: list[Any]) -> None:
