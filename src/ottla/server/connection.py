@@ -120,6 +120,10 @@ class Connection:
         """Give back a large buffer; called when the connection has been silent for a while."""
         self._buffer.shrink()
 
+    def trim_memory(self) -> None:
+        """Give back what a busy connection has not needed lately; called every few seconds."""
+        self._buffer.trim()
+
     def _on_readable(self) -> None:
         buffer = self._buffer
         try:

@@ -110,6 +110,8 @@ class Listener:
                 connection.close()
             elif silent_s > self._limits.idle_buffer_release_ms / 1000:
                 connection.release_memory()
+            else:
+                connection.trim_memory()
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_TURN):

@@ -27,7 +27,7 @@ _LEAST_FRAME_BYTES = 8
 class ReceiveBuffer:
     """Room for the socket at one end, whole frames at the other."""
 
-    __slots__ = ("data", "end", "max_frame_bytes", "start", "view")
+    __slots__ = ("_peak", "data", "end", "max_frame_bytes", "start", "view")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -35,6 +35,8 @@ class ReceiveBuffer:
         self.view = memoryview(self.data)
         self.start = 0
         self.end = 0
+        # How far it was filled since the last `trim`.
+        self._peak = 0
 
     def writable(self) -> memoryview:
         """A view to receive into. Moves or grows the buffer when there is too little room at its end."""
@@ -49,6 +51,8 @@ class ReceiveBuffer:
     def received(self, size_bytes: int) -> None:
         """Count what the socket put into `writable()`."""
         self.end += size_bytes
+        if self.end > self._peak:
+            self._peak = self.end
         if self.end == len(self.data) and len(self.data) < BUSY_BYTES:
             # The kernel had more than fitted. Take more at a time from now on.
             self._resize(min(len(self.data) * 4, BUSY_BYTES))
@@ -79,6 +83,13 @@ class ReceiveBuffer:
         if self.start == self.end and len(self.data) > INITIAL_BYTES:
             self.start = self.end = 0
             self._resize(INITIAL_BYTES)
+
+    def trim(self) -> None:
+        """Give back what was not needed since the last call: one huge request is not paid for by all later ones."""
+        needed_bytes = max(self._peak, BUSY_BYTES)
+        self._peak = self.end - self.start
+        if len(self.data) > 2 * needed_bytes:
+            self._resize(needed_bytes)
 
     def _frame_overhangs(self) -> bool:
         """Whether the unfinished frame at `start` reaches beyond the end of the buffer."""

@@ -71,3 +71,28 @@ def test_a_busy_connection_gets_a_large_buffer_and_gives_it_back_when_silent() -
     take_frames(buffer)
     buffer.shrink()
     assert len(buffer.data) == INITIAL_BYTES
+
+
+def test_one_huge_frame_is_not_paid_for_by_all_later_ones() -> None:
+    buffer = ReceiveBuffer(100 << 20)
+    receive(buffer, pack(">i", 20 << 20) + bytes(20 << 20))
+    take_frames(buffer)
+    buffer.trim()
+    assert len(buffer.data) >= 20 << 20, "it was needed a moment ago"
+    small = pack(">i", 100) + bytes(100)
+    receive(buffer, small + small[:7])
+    buffer.trim()
+    assert len(buffer.data) == BUSY_BYTES
+    assert take_frames(buffer) == [bytes(100)], "what was in it is still there"
+    receive(buffer, small[7:])
+    assert take_frames(buffer) == [bytes(100)]
+
+
+def test_a_connection_that_needs_its_large_buffer_keeps_it() -> None:
+    buffer = ReceiveBuffer(100 << 20)
+    for _ in range(3):
+        receive(buffer, pack(">i", 20 << 20) + bytes(20 << 20))
+        take_frames(buffer)
+        capacity = len(buffer.data)
+        buffer.trim()
+        assert len(buffer.data) == capacity
