@@ -184,6 +184,11 @@ class TestDeleteRecords:
         produce(peer, topic, batch(b"a"))
         assert delete_records(peer, topic, -1).error_code == ErrorCode.POLICY_VIOLATION
 
+    def test_an_internal_topic_keeps_its_records(self, peer: Peer) -> None:
+        create_topic(peer, "__share_group_state")
+        refused = delete_records(peer, "__share_group_state", -1)
+        assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
     def test_an_unknown_partition_is_said_to_be_unknown(self, peer: Peer) -> None:
         assert delete_records(peer, "nowhere", 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

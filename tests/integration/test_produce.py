@@ -175,6 +175,16 @@ def test_each_partition_of_a_request_gets_its_own_answer(asking: Peer, topic: st
     assert [answered.name for answered in answer.responses] == [topic, "nowhere"]
 
 
+def test_internal_topics_take_records_only_from_who_says_that_it_means_them(asking: Peer) -> None:
+    create_topic(asking, "__share_group_state")
+    request = produce_request("__share_group_state", batch(b"v"), acks=1)
+    for client_id, error in (("peer", ErrorCode.INVALID_TOPIC_EXCEPTION), ("__admin_client", ErrorCode.NONE)):
+        asking.socket.sendall(asking.frame(ApiKey.PRODUCE, 9, request, client_id) * 2)
+        for _ in range(2):
+            answer = asking.receive(ApiKey.PRODUCE, 9)[1].responses[0].partition_responses[0]
+            assert answer.error_code == error
+
+
 def test_a_request_without_topics_is_answered_without_topics(asking: Peer) -> None:
     assert asking.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1)).responses == []
 

@@ -6,6 +6,7 @@ tiered storage here: the earliest local offset is the log start, the others answ
 
 from collections import Counter
 
+from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_epochs import (
     EpochEndOffset,
@@ -169,6 +170,8 @@ def _delete_partition(
     context: RequestContext, topic: str, index: int, offset: int
 ) -> DeleteRecordsPartitionResult:
     try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = context.services.partitions.by_name(topic, index)
         error = partition.replica.fetch_error(-1)
         if error:

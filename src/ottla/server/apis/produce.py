@@ -9,11 +9,12 @@ send the same words again and again around different records; `shape.py` recogni
 import asyncio
 from collections.abc import Awaitable, Iterable
 
+from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import codec
-from ottla.protocol.frame import read_request_header, response_frame
+from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -35,6 +36,8 @@ _MAX_VERSION = 13
 _FIRST_ZSTD_VERSION = 7
 _FIRST_TOPIC_ID_VERSION = 13
 _VALID_ACKS = (-1, 0, 1)
+# As in Kafka: who calls itself so means it, and may repair an internal topic.
+_ADMIN_CLIENT_ID = "__admin_client"
 
 Outcome = Appended | KafkaError
 Outcomes = dict[HostedPartition, list[Outcome]]
@@ -134,12 +137,12 @@ class ProduceLane:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"PRODUCE version {version} is not served (served: {_MIN_VERSION} to {_MAX_VERSION})",
             )
-        _, position = read_request_header(frame, 0)
+        header, position = read_request_header(frame, 0)
         request, _ = codec(ProduceRequest, version).read(frame, position)
         decoded = _Decoded(version, request)
         self._acks_all |= request.acks == ACKS_ALL
         for topic in request.topic_data:
-            placements = [self._place(request, version, topic, data) for data in topic.partition_data]
+            placements = [self._place(header, request.acks, topic, data) for data in topic.partition_data]
             decoded.topics.append((topic, placements))
         self._entries.append((correlation_id, decoded, 0))
         self._learn(frame, version, request, decoded)
@@ -153,10 +156,11 @@ class ProduceLane:
             self._shape = learn_shape(frame, version, request, placement.partition)
 
     def _place(
-        self, request: ProduceRequest, version: int, topic: TopicProduceData, data: PartitionProduceData
+        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
     ) -> _Placement:
         try:
-            partition = self._partition(request.acks, version, topic, data)
+            partition = self._partition(header, acks, topic, data)
+            _check_records(header.api_version, data.records)
         except KafkaError as error:
             return _Placement(data.index, None, 0, error)
         staged = self._staged.setdefault(partition, [])
@@ -164,30 +168,23 @@ class ProduceLane:
         return _Placement(data.index, partition, len(staged) - 1, None)
 
     def _partition(
-        self, acks: int, version: int, topic: TopicProduceData, data: PartitionProduceData
+        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
     ) -> HostedPartition:
         """The partition that will take these records; raises when it must not."""
         if acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
         partitions = self._services.partitions
-        if version >= _FIRST_TOPIC_ID_VERSION:
+        if header.api_version >= _FIRST_TOPIC_ID_VERSION:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
         error = partition.append_error(acks)
         if error:
             raise KafkaError(error)
-        records = data.records
-        if records is None or not len(records):
+        if partition.topic in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:
             raise KafkaError(
-                ErrorCode.INVALID_RECORD, "a produce request carries one record batch per partition"
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {partition.topic}"
             )
-        attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
-        if version < _FIRST_ZSTD_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
-        if attributes & TRANSACTIONAL:
-            # Nobody could ever end it: readers of committed records would wait behind it for good.
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
         return partition
 
     def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[_Wait]:
@@ -246,6 +243,17 @@ class ProduceLane:
             else:
                 _refuse_failure(known, outcomes, answers)
         return answers
+
+
+def _check_records(version: int, records: memoryview | None) -> None:
+    if records is None or not len(records):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request carries one record batch per partition")
+    attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
+    if version < _FIRST_ZSTD_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
+    if attributes & TRANSACTIONAL:
+        # Nobody could ever end it: readers of committed records would wait behind it for good.
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
 
 
 def _refuse_failure(decoded: _Decoded, outcomes: Outcomes, answers: list[Part]) -> None:
