@@ -141,7 +141,7 @@ class Broker:
 
     def _listen(self, quorum: Quorum, partitions: Partitions, hosting: Hosting) -> None:
         config = self.config
-        self._coordinators = Coordinators(config, quorum, partitions, now_ms)
+        self._coordinators = Coordinators(config, quorum, partitions, self._flusher, now_ms)
         self._coordinators.start()
         services = Services(
             config=config,

@@ -1,21 +1,25 @@
 """The group coordinators of this broker: one shard per partition of `__consumer_offsets` that it leads.
 
 The topic is made when the first client asks for a coordinator. A group's shard follows from its name, so every broker
-finds it without asking (GRP-1).
+finds it without asking (GRP-1). Shards are loaded one after the other: the first ones serve while the last ones load,
+and all other requests have their turn.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 from uuid import uuid4
 
 from ottla.config import BrokerConfig
-from ottla.controller.image import ClusterImage, topic_changes
+from ottla.controller.image import ClusterImage, TopicImage, topic_changes
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.settings import GroupSettings
 from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.server.flushing import Flusher
 from ottla.server.group_shard import GroupShard
 from ottla.server.java_hash import partition_for
 from ottla.server.partitions import Partitions
@@ -26,19 +30,30 @@ logger = logging.getLogger(__name__)
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CREATE_TIMEOUT_MS: Final = 10_000
 
+# Hashing a name takes longer than answering a heartbeat; groups are asked about again and again.
+_partition_for = lru_cache(maxsize=1 << 16)(partition_for)
+
 
 class Coordinators:
     """Finds the shard of a group; loads shards as their partitions come, lets them go as they leave."""
 
     def __init__(
-        self, config: BrokerConfig, quorum: Quorum, partitions: Partitions, now_ms: Callable[[], int]
+        self,
+        config: BrokerConfig,
+        quorum: Quorum,
+        partitions: Partitions,
+        flusher: Flusher,
+        now_ms: Callable[[], int],
     ) -> None:
         self._config = config
         self._quorum = quorum
         self._partitions = partitions
+        self._flusher = flusher
         self._now_ms = now_ms
         self._shards: dict[int, GroupShard] = {}
-        self._loading: set[asyncio.Task[None]] = set()
+        self._unloaded: deque[GroupShard] = deque()
+        self._loading: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     def start(self) -> None:
         """Load the shards of what this broker leads already."""
@@ -46,33 +61,44 @@ class Coordinators:
 
     async def stop(self) -> None:
         """Send everybody away who waits."""
-        for task in self._loading:
-            task.cancel()
-        await asyncio.gather(*self._loading, return_exceptions=True)
+        self._is_stopped = True
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.gather(self._loading, return_exceptions=True)
         for shard in self._shards.values():
             shard.unload()
 
     def apply(self, before: ClusterImage, after: ClusterImage) -> None:
         """Follow a change of metadata: new partitions to coordinate, topics whose offsets nobody needs any more."""
-        changes = topic_changes(before, after)
         self._take_partitions(after)
-        removed = [topic.name for topic in changes.removed if topic.name not in after.topics_by_name]
+        removed = {topic.name for topic in topic_changes(before, after).removed} - after.topics_by_name.keys()
         if removed:
             for shard in self._shards.values():
                 shard.tell(TopicsDeleted(frozenset(removed)))
 
-    def partition_of(self, group_id: str) -> int:
-        """The partition of the offsets topic that holds a group. The topic must be there."""
-        return partition_for(group_id, len(self._quorum.image.topics_by_name[OFFSETS_TOPIC].partitions))
+    def leader_of(self, group_id: str) -> int:
+        """The broker that coordinates a group. Raises KafkaError while there is no offsets topic."""
+        topic = self._offsets_topic(self._quorum.image)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return topic.partitions[_partition_for(group_id, len(topic.partitions))].leader
 
     def shard_of(self, group_id: str) -> GroupShard:
         """The shard that answers for a group; KafkaError when it is not here."""
-        if OFFSETS_TOPIC not in self._quorum.image.topics_by_name:
+        topic = self._offsets_topic(self._quorum.image)
+        if topic is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        shard = self._shards.get(self.partition_of(group_id))
-        if shard is None:
+        index = _partition_for(group_id, len(topic.partitions))
+        shard = self._shards.get(index)
+        if shard is not None:
+            return shard
+        if topic.partitions[index].leader != self._config.node_id or self._is_stopped:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return shard
+        # The log may have been opened since: a full disk has room again, or the topic is just being created.
+        self._take(index)
+        if index not in self._shards:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._shards[index]
 
     @property
     def shards(self) -> list[GroupShard]:
@@ -80,8 +106,8 @@ class Coordinators:
         return list(self._shards.values())
 
     async def make_topic(self) -> None:
-        """See that the offsets topic exists."""
-        if OFFSETS_TOPIC in self._quorum.image.topics_by_name:
+        """See that the offsets topic exists; KafkaError if it cannot be made now."""
+        if self._offsets_topic(self._quorum.image) is not None:
             return
         configs = {
             "cleanup.policy": "compact",
@@ -96,35 +122,67 @@ class Coordinators:
             ),
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
         )
-        response = await self._quorum.submit(CreateTopicsRequest([topic], _CREATE_TIMEOUT_MS))
-        error = response.topics[0].error_code
-        if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            logger.error("%s could not be created: %s", OFFSETS_TOPIC, response.topics[0].error_message)
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, response.topics[0].error_message)
+        try:
+            response = await self._quorum.submit(CreateTopicsRequest([topic], _CREATE_TIMEOUT_MS))
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
+        result = response.topics[0]
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            logger.error("%s could not be created: %s", OFFSETS_TOPIC, result.error_message)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
+
+    def _offsets_topic(self, image: ClusterImage) -> TopicImage | None:
+        return image.topics_by_name.get(OFFSETS_TOPIC)
 
     def _take_partitions(self, image: ClusterImage) -> None:
-        topic = image.topics_by_name.get(OFFSETS_TOPIC)
-        led = {
-            placed.index
-            for placed in (topic.partitions if topic is not None else ())
-            if placed.leader == self._config.node_id
-        }
-        for index in self._shards.keys() - led:
-            self._shards.pop(index).unload()
+        """Coordinate what this broker leads, and nothing else."""
+        topic = self._offsets_topic(image)
+        placed = topic.partitions if topic is not None else ()
+        led = {one.index for one in placed if one.leader == self._config.node_id}
+        for index, shard in list(self._shards.items()):
+            if index not in led or shard.partition.is_closed:
+                self._shards.pop(index).unload()
         for index in sorted(led - self._shards.keys()):
-            self._load(index)
+            self._take(index)
 
-    def _load(self, index: int) -> None:
+    def _take(self, index: int) -> None:
+        partition = self._partitions.find(OFFSETS_TOPIC, index)
+        if partition is None or self._is_stopped:
+            return
         machine = GroupCoordinator(GroupSettings.of(self._config), _new_member_id)
-        shard = GroupShard(self._partitions.by_name(OFFSETS_TOPIC, index), machine, self._now_ms)
-        self._shards[index] = shard
-        if not shard.partition.log.log_end_offset:
+        shard = self._shards[index] = GroupShard(partition, machine, self._flusher, self._now_ms)
+        if not partition.log.log_end_offset:
             # Nothing to replay: the first member need not be told to come back.
             shard.begin()
             return
-        task = asyncio.get_running_loop().create_task(shard.load())
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
+        self._unloaded.append(shard)
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+            self._loading.add_done_callback(self._loaded)
+
+    async def _load(self) -> None:
+        while self._unloaded:
+            shard = self._unloaded.popleft()
+            try:
+                await shard.load()
+            except Exception:
+                # Its groups stay without a coordinator; the others need not.
+                logger.exception("%s could not be loaded", shard.partition.name)
+                continue
+            self._forget_topics_that_went(shard)
+
+    def _loaded(self, _: asyncio.Task[None]) -> None:
+        self._loading = None
+
+    def _forget_topics_that_went(self, shard: GroupShard) -> None:
+        """Forget offsets in topics that were deleted while nobody coordinated these groups.
+
+        None of them can be a topic that we only do not know yet: whoever accepted the offset knew the topic, and led this
+        partition then, so it knew less of the metadata than we, who lead it now.
+        """
+        gone = shard.committed_topics - self._quorum.image.topics_by_name.keys()
+        if gone:
+            shard.tell(TopicsDeleted(frozenset(gone)))
 
 
 def _new_member_id(prefix: str) -> str:

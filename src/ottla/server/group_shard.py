@@ -1,13 +1,14 @@
 """One group coordinator: a machine, the partition of `__consumer_offsets` that is its log, and those who wait for it.
 
 A decision's records are appended and, once they are in the log, replayed; the answers leave when the records are
-committed (the high watermark has passed them). Loading replays the log and nothing else; until it is done every
-question is answered with COORDINATOR_LOAD_IN_PROGRESS.
+committed (the high watermark has passed them) and as durable as the topic's flush policy asks for. What cannot be
+written did not happen: whoever waits for it hears COORDINATOR_NOT_AVAILABLE and asks again.
+Loading replays the log and nothing else; until it is done every question is answered with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -15,25 +16,36 @@ from typing import Any
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator
 from ottla.group.decision import Decision, GroupRequestContext
-from ottla.records.batch import iter_batches
+from ottla.group.records import GroupRecord
 from ottla.records.builder import build_batch
+from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Record
+from ottla.server.flushing import Flusher
+from ottla.server.group_replay import replay_log
 from ottla.server.partitions import HostedPartition
 
 logger = logging.getLogger(__name__)
 
-_LOAD_BYTES = 1 << 20
+# A record's own words (length, attributes, timestamp, offset, lengths of key and value, headers) take no more.
+_RECORD_OVERHEAD_BYTES = 32
+_COMMAND_CONTEXT = GroupRequestContext(0, "", "", None)
 
 
 class GroupShard:
     """Answers for the groups of one partition."""
 
     def __init__(
-        self, partition: HostedPartition, machine: GroupCoordinator, now_ms: Callable[[], int]
+        self,
+        partition: HostedPartition,
+        machine: GroupCoordinator,
+        flusher: Flusher,
+        now_ms: Callable[[], int],
     ) -> None:
         self.partition = partition
         self.is_loaded = False
+        self._is_gone = False
         self._machine = machine
+        self._flusher = flusher
         self._now_ms = now_ms
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tickets = count(1)
@@ -41,21 +53,16 @@ class GroupShard:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
 
+    @property
+    def committed_topics(self) -> set[str]:
+        """The topics that groups of this shard have offsets in."""
+        return {topic for group in self._machine.groups.values() for topic in group.offsets.topics()}
+
     async def load(self) -> None:
-        """Replay the partition; requests of other groups have their turn in between."""
-        log = self.partition.log
-        offset = log.log_start_offset
-        while offset < log.log_end_offset:
-            found = log.read(offset, _LOAD_BYTES, upper_offset=log.log_end_offset, at_least_one=True)
-            if found is None:
-                break
-            for batch in iter_batches(found.file.read(found.position, found.size)):
-                if not batch.is_control:
-                    for record in batch.records():
-                        self._machine.replay(record.key, record.value)
-            offset = found.next_offset
-            await asyncio.sleep(0)
-        self.begin()
+        """Replay the log, then answer; unless the shard is unloaded meanwhile."""
+        await replay_log(self.partition, self._machine, lambda: not self._is_gone)
+        if not self._is_gone:
+            self.begin()
 
     def begin(self) -> None:
         """Answer from now on: the log is replayed, or there is nothing in it."""
@@ -66,74 +73,121 @@ class GroupShard:
     def unload(self) -> None:
         """This broker no longer coordinates these groups: everybody who waits is sent away."""
         self.is_loaded = False
+        self._is_gone = True
         if self._timer is not None:
             self._timer.cancel()
         for decision in self._machine.unload():
             self._release(decision)
+        for task in self._releases:
+            task.cancel()
+        self._fail(list(self._waiting), ErrorCode.NOT_COORDINATOR)
 
     def tell(self, command: Any) -> None:
         """Give the machine a command that nobody waits for."""
         if self.is_loaded:
-            context = GroupRequestContext(0, "", "", None)
+            # What fails is logged there.
             with suppress(KafkaError):
-                self._carry_out(self._machine.command(command, context, self._now_ms()))
+                self._carry_out(self._machine.command(command, _COMMAND_CONTEXT, self._now_ms()))
 
-    def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any | Awaitable[Any]:
-        """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator."""
+    def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
+        """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator.
+
+        Questions that change nothing are always answered at once.
+        """
         if not self.is_loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
         ticket = next(self._tickets)
         context = GroupRequestContext(version, client_id, client_host, ticket)
         decision = self._machine.command(request, context, self._now_ms())
-        if decision.response is None:
-            answer = self._waiting[ticket] = asyncio.get_running_loop().create_future()
-            self._carry_out(decision)
-            return answer
+        response = decision.response
+        if response is None:
+            return self._wait(ticket, decision)
         end = self._carry_out(decision)
-        if end > self.partition.high_watermark.value:
-            return self._answer_when_committed(end, decision.response)
-        return decision.response
-
-    async def _answer_when_committed(self, end: int, response: Any) -> Any:
-        await self.partition.high_watermark.reached(end)
+        if end and not self._is_settled(end):
+            return self._answer_when_settled(end, response)
         return response
 
+    def _wait(self, ticket: int, decision: Decision) -> asyncio.Future[Any]:
+        answer = self._waiting[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            self._carry_out(decision)
+        except KafkaError:
+            self._waiting.pop(ticket, None)
+            raise
+        return answer
+
     def _carry_out(self, decision: Decision) -> int:
-        """Write and replay; release those who were waiting. Answers the offset behind what was written."""
-        end = 0
+        """Write and replay; release those who were waiting. Answers the offset behind what was written, or 0."""
+        end = self._write(decision) if decision.records else 0
         for note in decision.notes:
             logger.info("%s", note)
-        try:
-            if decision.records:
-                end = self._append(decision)
-        except KafkaError as error:
-            logger.error("%s could not be written: %s", self.partition.name, error)
-            self._fail(decision)
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        if end <= self.partition.high_watermark.value:
-            self._release(decision)
-        elif decision.completions:
-            task = asyncio.get_running_loop().create_task(self._release_when_committed(end, decision))
-            self._releases.add(task)
-            task.add_done_callback(self._releases.discard)
+        if decision.completions:
+            if not end or self._is_settled(end):
+                self._release(decision)
+            else:
+                task = asyncio.get_running_loop().create_task(self._release_when_settled(end, decision))
+                self._releases.add(task)
+                task.add_done_callback(self._releases.discard)
         self._set_timer()
         return end
 
-    async def _release_when_committed(self, end: int, decision: Decision) -> None:
+    # Writing
+
+    def _write(self, decision: Decision) -> int:
         try:
-            await self.partition.high_watermark.reached(end)
-        except KafkaError:
-            self._fail(decision)
+            return self._append(decision.records)
+        except KafkaError as error:
+            logger.error("%s could not be written: %s", self.partition.name, error)
+            self._fail([ticket for ticket, _ in decision.completions], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            # The machine may have set deadlines all the same.
+            self._set_timer()
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+
+    def _append(self, records: Sequence[GroupRecord]) -> int:
+        """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
+        now_ms, end, config = self._now_ms(), 0, self.partition.config
+        for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):
+            batch = build_batch([Record(n, now_ms, key, value) for n, (key, value) in enumerate(some)])
+            end = self.partition.append_own(memoryview(batch), now_ms).last_offset + 1
+            for key, value in some:
+                self._machine.replay(key, value)
+        if self.partition.is_flush_due:
+            self._flusher.flush(self.partition)
+        return end
+
+    # Answering
+
+    def _is_settled(self, end: int) -> bool:
+        """Whether what was written before `end` may be answered."""
+        partition = self.partition
+        if partition.high_watermark.value < end:
+            return False
+        return partition.flushed.value >= end or not partition.must_flush(acks_all=True)
+
+    async def _settled(self, end: int) -> None:
+        partition = self.partition
+        try:
+            if partition.must_flush(acks_all=True):
+                await self._flusher.flushed(partition, end)
+            await partition.high_watermark.reached(end)
+        except KafkaError as error:
+            # Nobody knows what became of it. Whoever asks again finds out, here or at the next coordinator.
+            code = ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            raise KafkaError(code) from error
+
+    async def _answer_when_settled(self, end: int, response: Any) -> Any:
+        await self._settled(end)
+        return response
+
+    async def _release_when_settled(self, end: int, decision: Decision) -> None:
+        try:
+            await self._settled(end)
+        except KafkaError as error:
+            self._fail([ticket for ticket, _ in decision.completions], error.code)
         else:
             self._release(decision)
-
-    def _append(self, decision: Decision) -> int:
-        now_ms = self._now_ms()
-        records = [Record(n, now_ms, key, value) for n, (key, value) in enumerate(decision.records)]
-        appended = self.partition.append_own(memoryview(build_batch(records)), now_ms)
-        for key, value in decision.records:
-            self._machine.replay(key, value)
-        return appended.last_offset + 1
 
     def _release(self, decision: Decision) -> None:
         for ticket, response in decision.completions:
@@ -141,11 +195,13 @@ class GroupShard:
             if future is not None and not future.done():
                 future.set_result(response)
 
-    def _fail(self, decision: Decision) -> None:
-        for ticket, _ in decision.completions:
+    def _fail(self, tickets: Sequence[int], error: ErrorCode) -> None:
+        for ticket in tickets:
             future = self._waiting.pop(ticket, None)
             if future is not None and not future.done():
-                future.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                future.set_exception(KafkaError(error))
+
+    # Time
 
     def _set_timer(self) -> None:
         """Be called again when the machine's next deadline is due."""
@@ -166,3 +222,15 @@ class GroupShard:
             with suppress(KafkaError):
                 self._carry_out(decision)
         self._set_timer()
+
+
+def _batches(records: Sequence[GroupRecord], limit_bytes: int) -> Iterator[Sequence[GroupRecord]]:
+    """The records in their order, in pieces that each fit a batch; a record that is larger has one for itself."""
+    start, size_bytes = 0, HEADER_BYTES
+    for number, (key, value) in enumerate(records):
+        record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES
+        if size_bytes + record_bytes > limit_bytes and number > start:
+            yield records[start:number]
+            start, size_bytes = number, HEADER_BYTES
+        size_bytes += record_bytes
+    yield records[start:]

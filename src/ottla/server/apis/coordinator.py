@@ -10,7 +10,6 @@ from ottla.protocol.messages.coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.coordinators import OFFSETS_TOPIC
 from ottla.server.dispatch import RequestContext
 
 _GROUP = 0
@@ -40,13 +39,12 @@ async def _find(context: RequestContext, key_type: int, key: str) -> Coordinator
         return _refused(
             key, ErrorCode.INVALID_REQUEST, "this broker has no transactions and share groups yet"
         )
+    coordinators = context.services.coordinators
     try:
-        await context.services.coordinators.make_topic()
+        await coordinators.make_topic()
+        leader = context.services.quorum.image.brokers.get(coordinators.leader_of(key))
     except KafkaError as error:
         return _refused(key, error.code, error.message)
-    image = context.services.quorum.image
-    index = context.services.coordinators.partition_of(key)
-    leader = image.brokers.get(image.topics_by_name[OFFSETS_TOPIC].partitions[index].leader)
     endpoint = None if leader is None else leader.endpoint(context.services.config.advertised_listener.name)
     if leader is None or endpoint is None:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.message)

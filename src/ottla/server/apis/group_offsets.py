@@ -4,10 +4,13 @@ From version 10 on topics come by id (KIP-848). The coordinator knows names only
 names become ids on the way out.
 """
 
+from collections.abc import Awaitable
+from inspect import isawaitable
 from uuid import UUID
 
-from ottla.controller.image import ClusterImage
+from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode
+from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -22,7 +25,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from ottla.server.apis.groups import ask_shard_now
+from ottla.server.apis.groups import ask_shard
 from ottla.server.dispatch import RequestContext
 
 _FIRST_TOPIC_ID_VERSION = 10
@@ -30,72 +33,105 @@ _FIRST_BATCH_VERSION = 8
 _NO_OFFSET = -1
 
 
-async def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Keep how far a group has come. Topics that do not exist are refused here, the rest is the coordinator's."""
-    image = context.services.quorum.image
-    known: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        error = _name_topic(image, context.version, topic)
-        if error:
-            refused.append(_refused_commit(topic, error))
+def offset_commit(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Keep how far a group has come. What does not exist is refused here, the rest is the coordinator's."""
+    refused = _take_out_unknown(context.services.quorum.image, context.version, request)
+    answer = ask_shard(context, request.group_id, request)
+    if isawaitable(answer):
+        return _with_refused_later(answer, refused)
+    return _with_refused(answer, refused)
+
+
+def _with_refused(
+    response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    """One answer for each topic, also where some of its partitions were refused here and some accepted there."""
+    answered = {(topic.name, topic.topic_id): topic for topic in response.topics} if refused else {}
+    for topic in refused:
+        other = answered.get((topic.name, topic.topic_id))
+        if other is None:
+            response.topics.append(topic)
         else:
-            known.append(topic)
-    request.topics = known
-    response: OffsetCommitResponse = await ask_shard_now(context, request.group_id, request)
-    for answered in response.topics:
-        answered.topic_id = _id_of(image, answered.name)
-    response.topics += refused
+            other.partitions += topic.partitions
     return response
 
 
-def _name_topic(image: ClusterImage, version: int, topic: OffsetCommitRequestTopic) -> ErrorCode:
-    if version < _FIRST_TOPIC_ID_VERSION:
-        known = topic.name in image.topics_by_name
-        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    found = image.topics_by_id.get(topic.topic_id)
-    if found is None:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    topic.name = found.name
-    return ErrorCode.NONE
+async def _with_refused_later(
+    answer: Awaitable[OffsetCommitResponse], refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    return _with_refused(await answer, refused)
 
 
-def _refused_commit(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
-    partitions = [OffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
-    return OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)
+def _take_out_unknown(
+    image: ClusterImage, version: int, request: OffsetCommitRequest
+) -> list[OffsetCommitResponseTopic]:
+    """Give topics their names; take those topics and partitions out of the request that do not exist."""
+    refused: list[OffsetCommitResponseTopic] = []
+    known: list[OffsetCommitRequestTopic] = []
+    by_id = version >= _FIRST_TOPIC_ID_VERSION
+    for topic in request.topics:
+        found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
+        if found is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(_refused_commit(topic, [p.partition_index for p in topic.partitions], error))
+            continue
+        topic.name = found.name
+        missing = _take_out_missing_partitions(found, topic)
+        if missing:
+            refused.append(_refused_commit(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if topic.partitions:
+            known.append(topic)
+    if refused:
+        request.topics = known
+    return refused
 
 
-def _id_of(image: ClusterImage, name: str) -> UUID:
-    topic = image.topics_by_name.get(name)
-    return UUID(int=0) if topic is None else topic.topic_id
+def _take_out_missing_partitions(found: TopicImage, topic: OffsetCommitRequestTopic) -> list[int]:
+    count = len(found.partitions)
+    missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+    if missing:
+        topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
+    return missing
 
 
-async def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def _refused_commit(
+    topic: OffsetCommitRequestTopic, partitions: list[int], error: ErrorCode
+) -> OffsetCommitResponseTopic:
+    answers = [OffsetCommitResponsePartition(index, error) for index in partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)
+
+
+def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """How far groups have come."""
     if context.version < _FIRST_BATCH_VERSION:
-        answer: OffsetFetchResponse = await ask_shard_now(context, request.group_id, request)
+        answer: OffsetFetchResponse = ask_shard(context, request.group_id, request)
         return answer
-    response = OffsetFetchResponse()
-    for group in request.groups:
-        response.groups.append(await _fetch_group(context, request, group))
-    return response
+    return OffsetFetchResponse(groups=[_fetch_group(context, request, group) for group in request.groups])
 
 
-async def _fetch_group(
+def _fetch_group(
     context: RequestContext, request: OffsetFetchRequest, group: OffsetFetchRequestGroup
 ) -> OffsetFetchResponseGroup:
     image = context.services.quorum.image
     unknown = _name_topics(image, context.version, group)
     one = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
-    answer: OffsetFetchResponse = await ask_shard_now(context, group.group_id, one)
+    answer: OffsetFetchResponse = ask_shard(context, group.group_id, one)
     fetched = answer.groups[0]
     if context.version >= _FIRST_TOPIC_ID_VERSION:
         # Offsets of a topic that was deleted have no id that a client could know them by.
         fetched.topics = [topic for topic in fetched.topics if topic.name in image.topics_by_name]
         for topic in fetched.topics:
             topic.topic_id = _id_of(image, topic.name)
-        fetched.topics += [_unknown_topic(topic) for topic in unknown]
+        if not fetched.error_code:
+            fetched.topics += [_unknown_topic(topic) for topic in unknown]
     return fetched
+
+
+def _id_of(image: ClusterImage, name: str) -> UUID:
+    topic = image.topics_by_name.get(name)
+    return ZERO_UUID if topic is None else topic.topic_id
 
 
 def _name_topics(
