@@ -235,6 +235,21 @@ def test_a_start_that_fails_half_way_does_not_call_the_unopened_logs_clean(tmp_p
         assert read_all(peer, "a") == [b"kept"]
 
 
+def test_only_a_start_after_a_crash_reads_records(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with broker_thread(data) as broker, Peer(broker.port) as peer:
+        create_topic(peer, "t", segment_bytes=5000)
+        for _ in range(50):
+            produce(peer, "t", batch(bytes(2000)))
+    disk = TroubledDisk()
+    with broker_thread(data, disk=disk):
+        assert disk.read_of("t") < 10_000, "no more than behind the last entry of the last index"
+    (data / CLEAN_MARK).unlink()
+    (data / "recovery-point-offset-checkpoint").unlink()
+    with broker_thread(data, disk=disk):
+        assert disk.read_of("t") > 100_000
+
+
 def test_it_is_ready_soon(tmp_path: Path) -> None:
     started = time.perf_counter()
     with running(start_ottla(tmp_path / "data")):

@@ -1,4 +1,4 @@
-"""A real disk that can be told to be full, to fail a sync, or to be slow with one. Counts what was synced."""
+"""A real disk that can be told to be full, to fail a sync, or to be slow with one. Counts what was synced and read."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class TroubledDisk:
         self.may_sync = threading.Event()
         self.may_sync.set()
         self.syncs: Counter[str] = Counter()
+        self.read_bytes: Counter[str] = Counter()
 
     def require_room(self, path: str) -> None:
         if self.is_full(path):
@@ -33,6 +34,12 @@ class TroubledDisk:
         """How often a segment of this topic was synced."""
         return sum(
             count for path, count in self.syncs.items() if f"/{topic}-" in path and path.endswith(".log")
+        )
+
+    def read_of(self, topic: str) -> int:
+        """How many bytes of this topic's records were read."""
+        return sum(
+            size for path, size in self.read_bytes.items() if f"/{topic}-" in path and path.endswith(".log")
         )
 
     def open(self, path: str, *, create: bool = False) -> TroubledFile:
@@ -98,6 +105,7 @@ class TroubledFile:
         return self._file.append(buffers)
 
     def read(self, position: int, size: int) -> bytes:
+        self._disk.read_bytes[self._path] += size
         return self._file.read(position, size)
 
     def sync(self) -> None:
