@@ -1,0 +1,287 @@
+"""`python -m bench.groups`: what groups cost, and the promises about them (issue 3).
+
+python -m bench.groups            everything at full size, writes bench/RESULTS_GROUPS.md
+python -m bench.groups --quick    a tenth of everything: is it still alive?
+
+Four measurements, each on a broker of its own, with one load process beside it (this one):
+heartbeats    1,000 groups of 10 members: the broker's share of one core while each heartbeats every 3 s
+rebalance     a group of 100: from the departure of the last JoinGroup to the last SyncGroup's answer
+restart       100,000 committed offsets in 2,000 groups: from the start of the process until the last shard answers, and
+              that until then every answer is COORDINATOR_LOAD_IN_PROGRESS or right
+commits       OffsetCommit of 1 and of 10 partitions, 32 in flight on one connection, and one after the other
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import report
+from bench.group_load import Heart, Member, connections, form_groups, frame, pipelined, rebalance
+from bench.processes import Stopwatch, memory_mebibytes
+from tests.brokers import BrokerProcess, running, start_ottla
+from tests.integration.peer import Peer, create_topic
+
+from ottla.errors import ErrorCode
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.frame import RequestHeader
+from ottla.protocol.messages.coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ottla.server.java_hash import partition_for
+
+RESULTS = Path(__file__).with_name("RESULTS_GROUPS.md")
+TOPIC = "measured"
+PARTITIONS = 50
+SHARDS = 50
+COMMIT_VERSION = 9
+FETCH_VERSION = 9
+IN_FLIGHT = 32
+SETTINGS = {"group.initial.rebalance.delay.ms": "300"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table; with a limit it is a promise."""
+
+    what: str
+    value: float
+    unit: str
+    limit: float | None = None
+
+    def row(self) -> list[str]:
+        asked = "" if self.limit is None else f"< {self.limit:g}"
+        verdict = "" if self.limit is None else ("held" if self.value < self.limit else "MISSED")
+        return [self.what, f"{self.value:,.4g}", self.unit, asked, verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of everything."""
+
+    groups: int = 1_000
+    members: int = 10
+    heart_connections: int = 300
+    heartbeat_seconds: float = 15.0
+    rebalance_members: int = 100
+    rebalances: int = 5
+    offset_groups: int = 2_000
+    commits: int = 20_000
+
+
+QUICK = Scale(100, 10, 50, 3.0, 100, 2, 200, 1_000)
+
+
+@contextmanager
+def broker(directory: Path, name: str) -> Iterator[BrokerProcess]:
+    """A new broker that has the topic and knows groups."""
+    with running(start_ottla(directory / name, SETTINGS)) as started:
+        with Peer(started.port) as peer:
+            create_topic(peer, TOPIC, PARTITIONS)
+            peer.ask(ApiKey.FIND_COORDINATOR, 6, FindCoordinatorRequest(coordinator_keys=["any"]))
+        yield started
+
+
+def measure_heartbeats(directory: Path, scale: Scale) -> list[Figure]:
+    with broker(directory, "heartbeats") as started:
+        begun = time.perf_counter()
+        members = asyncio.run(form_groups(started.port, scale.groups, scale.members, at_once=30))
+        formed_s = time.perf_counter() - begun
+        heart = Heart(started.port, members, scale.heart_connections)
+        try:
+            heart.beat(1.0)
+            watch = Stopwatch(started.pid)
+            with watch:
+                beats = heart.beat(scale.heartbeat_seconds)
+        finally:
+            heart.close()
+        if beats.errors:
+            raise AssertionError(f"{beats.errors} of {beats.sent} heartbeats were refused")
+        what = f"{scale.groups} groups, {len(members)} members"
+        return [
+            Figure(f"{what}: formed in", formed_s, "s"),
+            Figure(f"{what}: heartbeats", beats.sent / watch.seconds, "per s"),
+            Figure(
+                f"{what}: broker's share of a core", 100 * watch.cpu_seconds / watch.seconds, "%", limit=20
+            ),
+            Figure("heartbeat: broker CPU", 1e6 * watch.cpu_seconds / beats.sent, "µs"),
+            Figure("heartbeat: median latency", beats.percentile_us(0.5), "µs"),
+            Figure("heartbeat: 99 % within", beats.percentile_us(0.99), "µs"),
+            Figure("broker's memory with these groups", memory_mebibytes(started.pid)[0], "MiB"),
+        ]
+
+
+def measure_rebalance(directory: Path, scale: Scale) -> list[Figure]:
+    async def run(port: int, pid: int) -> tuple[list[float], float]:
+        async with connections(port, scale.rebalance_members) as opened:
+            members = [Member("bench-rebalance", connection) for connection in opened]
+            await asyncio.gather(*[member.become_stable() for member in members])
+            watch = Stopwatch(pid)
+            with watch:
+                took = [await rebalance(members) for _ in range(scale.rebalances)]
+            return took, watch.cpu_seconds / scale.rebalances
+
+    with broker(directory, "rebalance") as started:
+        took_s, cpu_s = asyncio.run(run(started.port, started.pid))
+    what = f"rebalance of {scale.rebalance_members}"
+    return [
+        Figure(f"{what}: last join to last sync, median", 1e3 * statistics.median(took_s), "ms", limit=1000),
+        Figure(f"{what}: slowest of {scale.rebalances}", 1e3 * max(took_s), "ms", limit=1000),
+        Figure(f"{what}: broker CPU, all of it", 1e3 * cpu_s, "ms"),
+    ]
+
+
+def commit_request(group: str, partitions: range, offset: int) -> OffsetCommitRequest:
+    items = [OffsetCommitRequestPartition(index, offset + index, 0, "") for index in partitions]
+    return OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(TOPIC, partitions=items)])
+
+
+def fetch_request(*groups: str) -> OffsetFetchRequest:
+    topics = [OffsetFetchRequestTopics(TOPIC, partition_indexes=list(range(PARTITIONS)))]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=topics) for name in groups])
+
+
+def measure_restart(directory: Path, scale: Scale) -> list[Figure]:
+    names = [f"restart-{number}" for number in range(scale.offset_groups)]
+    with broker(directory, "restart") as started, Peer(started.port) as peer:
+        for number, name in enumerate(names):
+            answer: OffsetCommitResponse = peer.ask(
+                ApiKey.OFFSET_COMMIT, COMMIT_VERSION, commit_request(name, range(PARTITIONS), number)
+            )
+            assert not any(partition.error_code for partition in answer.topics[0].partitions)
+    begun = time.perf_counter()
+    with running(start_ottla(directory / "restart", SETTINGS)) as started:
+        accepting_s = time.perf_counter() - begun
+        with Peer(started.port) as peer:
+            refusals, wrong = watch_loading(peer, names)
+            loaded_s = time.perf_counter() - begun
+            wrong += sum(not is_right(peer, name, number) for number, name in enumerate(names))
+    if wrong:
+        raise AssertionError(f"{wrong} answers were wrong after the restart")
+    what = f"restart with {scale.offset_groups * PARTITIONS:,} offsets"
+    return [
+        Figure(f"{what}: process start to first connection", accepting_s, "s"),
+        Figure(f"{what}: process start to last shard served", loaded_s, "s", limit=2),
+        Figure(f"{what}: COORDINATOR_LOAD_IN_PROGRESS until then", refusals, "answers"),
+        Figure(f"{what}: wrong or missing offsets", wrong, "answers", limit=1),
+    ]
+
+
+def watch_loading(peer: Peer, names: list[str]) -> tuple[int, int]:
+    """Ask a group of every shard until all answer; how often a shard said that it loads, or something wrong."""
+    waiting = {partition_for(name, SHARDS): (number, name) for number, name in enumerate(names)}
+    refusals = wrong = 0
+    while waiting:
+        for shard, (number, name) in list(waiting.items()):
+            group = peer.ask(ApiKey.OFFSET_FETCH, FETCH_VERSION, fetch_request(name)).groups[0]
+            if group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                refusals += 1
+            else:
+                found = [partition.committed_offset for partition in group.topics[0].partitions]
+                wrong += group.error_code != 0 or found != expected_offsets(number)
+                del waiting[shard]
+    return refusals, wrong
+
+
+def is_right(peer: Peer, name: str, number: int) -> bool:
+    group = peer.ask(ApiKey.OFFSET_FETCH, FETCH_VERSION, fetch_request(name)).groups[0]
+    return [found.committed_offset for found in group.topics[0].partitions] == expected_offsets(number)
+
+
+def expected_offsets(number: int) -> list[int]:
+    return [number + index for index in range(PARTITIONS)]
+
+
+def measure_commits(directory: Path, scale: Scale) -> list[Figure]:
+    with broker(directory, "commits") as started:
+        return [
+            figure
+            for partitions, in_flight in itertools.product((1, 10), (IN_FLIGHT, 1))
+            for figure in commits(started, partitions, in_flight, scale.commits)
+        ]
+
+
+def commits(started: BrokerProcess, partitions: int, in_flight: int, count: int) -> list[Figure]:
+    """Commit again and again for the same few groups, as consumers do."""
+    requests = [commit_request(f"commits-{n % 100}", range(partitions), n) for n in range(count)]
+    frames = [
+        frame(RequestHeader(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, n, "bench"), request)
+        for n, request in enumerate(requests)
+    ]
+    with Peer(started.port) as peer:
+        peer.socket.sendall(frames[0])
+        answer_bytes = len(peer.receive_frame()) + 4
+    watch = Stopwatch(started.pid)
+    with watch:
+        pipelined(started.port, frames, in_flight, answer_bytes)
+    what = f"OffsetCommit of {partitions}, {in_flight} in flight"
+    return [
+        Figure(f"{what}: commits", count / watch.seconds, "per s"),
+        Figure(f"{what}: broker CPU", 1e6 * watch.cpu_seconds / count, "µs"),
+    ]
+
+
+MEASUREMENTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
+    "heartbeats": measure_heartbeats,
+    "rebalance": measure_rebalance,
+    "restart": measure_restart,
+    "commits": measure_commits,
+}
+
+
+def table(figures: list[Figure]) -> list[str]:
+    return report.table(["what", "measured", "unit", "asked", "verdict"], [one.row() for one in figures])
+
+
+def write(figures: list[Figure], command: str, facts: list[str]) -> None:
+    """Keep the results beside the code that made them."""
+    lines = [
+        "# What groups cost",
+        "",
+        f"Made by `{command}`. How each figure is taken stands in `bench/groups.py`; `broker CPU` is user and system",
+        "time of all its threads.",
+        "",
+        *facts,
+        "",
+        *table(figures),
+        "",
+    ]
+    RESULTS.write_text("\n".join(lines))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.groups", description="Measure consumer groups.")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything; writes no results")
+    parser.add_argument("--only", choices=list(MEASUREMENTS), action="append", help="one measurement")
+    chosen = parser.parse_args()
+    facts, figures = report.machine(), list[Figure]()
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as directory:
+        for name in chosen.only or MEASUREMENTS:
+            found = MEASUREMENTS[name](Path(directory), QUICK if chosen.quick else Scale())
+            print("\n".join(f"{one.what:70} {one.value:12,.4g} {one.unit}" for one in found), flush=True)
+            figures += found
+    print("\n".join(["", *table(figures)]))
+    if not chosen.quick and not chosen.only:
+        write(figures, shlex.join(["python", "-m", "bench.groups", *sys.argv[1:]]), facts)
+    return 1 if any(one.limit is not None and one.value >= one.limit for one in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
