@@ -202,12 +202,13 @@ class GroupMember:
     def _due(self, now_ms: int) -> list[Effect]:
         if self.phase in _OUTSIDE:
             return []
+        if self._retry_at_ms is not None and now_ms >= self._retry_at_ms:
+            self._retry_at_ms = None
         deadline_ms = self._poll_deadline_ms()
         if deadline_ms is not None and now_ms >= deadline_ms:
             return self._give_up()
-        if self._retry_at_ms is not None and now_ms < self._retry_at_ms:
+        if self._retry_at_ms is not None:
             return []
-        self._retry_at_ms = None
         if self._has_coordinator:
             return [*self._ask_to_join_or_sync(), *self._ask_heartbeat(now_ms)]
         wants = self._wants_to_ask() or (self._beats() and now_ms >= self._heartbeat_at_ms)
@@ -395,6 +396,8 @@ class GroupMember:
         return [Ask(leave, LEAVE_TIMEOUT_MS)]
 
     def _end(self, error: KafkaError | None = None) -> list[Effect]:
+        if self.phase is Phase.OVER:
+            return []
         self._to(Phase.OVER)
         self._forget_membership(ErrorCode.UNKNOWN_MEMBER_ID)
         return [Ended(error)]

@@ -7,6 +7,7 @@ them has an answer that waiting will not improve, or the time is up; then it han
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
@@ -52,7 +53,7 @@ async def settle(
     loop = asyncio.get_running_loop()
     deadline, pending = loop.time() + timeout_ms / 1000, dict(items)
     outcomes: dict[K, T | KafkaError] = {}
-    for wait_ms in _waits_ms():
+    for wait_ms in waits_ms():
         failure = None
         try:
             outcomes.update(await attempt(pending, max(1, int((deadline - loop.time()) * 1000))))
@@ -82,9 +83,12 @@ def _passes(answer: object, repeatable: bool) -> bool:
     return answer.code in _NOTHING_DONE
 
 
-def _waits_ms() -> Iterator[float]:
+def waits_ms() -> Iterator[float]:
     """Doubling waits, each up to a fifth shorter so that clients do not march in step."""
-    wait_ms = FIRST_WAIT_MS
-    while True:
-        yield wait_ms * random.uniform(0.8, 1.0)
-        wait_ms = min(2 * wait_ms, MOST_WAIT_MS)
+    return map(backoff_ms, itertools.count(1))
+
+
+def backoff_ms(failures: int) -> int:
+    """How long to wait after so many failures in a row."""
+    # The exponent has a bound: past it, nothing grows but the number.
+    return round(min(FIRST_WAIT_MS << min(failures - 1, 10), MOST_WAIT_MS) * random.uniform(0.8, 1.0))

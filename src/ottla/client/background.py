@@ -1,0 +1,39 @@
+"""Tasks that end with their owner.
+
+What goes wrong in a way nobody foresaw must not vanish with its task: the first such failure is kept, and its owner is
+woken to raise it where the application sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Background:
+    """Starts tasks and forgets none of them; `on_failure` is called when one of them broke."""
+
+    def __init__(self, on_failure: Callable[[], None]) -> None:
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.failure: BaseException | None = None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    async def close(self) -> None:
+        """Cancel what still runs, and wait until it is over."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.failure = self.failure or failure
+            self._on_failure()

@@ -1,0 +1,131 @@
+"""Which broker leads what a consumer reads, kept fresh in the background.
+
+Rules
+- Metadata is asked for when something said that it is out of date, when it is older than `max_age_ms`, and every second
+  while a topic that is wanted does not exist: it may be created any moment.
+- What is known stays until something newer is known. A cluster that does not answer is asked again, with growing pauses.
+- A leader of an older epoch than the one known is not believed: the broker that named it has not heard yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from ottla.client.connections import Connections
+from ottla.client.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.retries import waits_ms
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.codec import ZERO_UUID
+
+ABSENT_TOPIC_AGE_MS: Final = 1_000
+# Several partitions tell at once that their leader moved; one question answers them all.
+_GATHER_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The broker that leads a partition, and since which epoch."""
+
+    node_id: int
+    epoch: int
+
+
+class Topology:
+    """What is known of the topics that are wanted. `run` keeps it fresh, and calls `on_change` after each answer."""
+
+    def __init__(self, connections: Connections, *, max_age_ms: int, on_change: Callable[[], None]) -> None:
+        self._connections = connections
+        self._max_age_ms = max_age_ms
+        self._on_change = on_change
+        self._wanted: frozenset[str] = frozenset()
+        self._topics: dict[str, TopicInfo] = {}
+        self._leaders: dict[TopicPartition, Leader] = {}
+        self._refresh_wanted = asyncio.Event()
+
+    def want(self, topics: Iterable[str]) -> None:
+        """These are the topics that matter from now on."""
+        self._wanted = frozenset(topics)
+        if not self._wanted <= self._topics.keys():
+            self.request_refresh()
+
+    def request_refresh(self) -> None:
+        """Something said that what is known is out of date."""
+        self._refresh_wanted.set()
+
+    def leader_of(self, partition: TopicPartition) -> Leader | None:
+        return self._leaders.get(partition)
+
+    def id_of(self, topic: str) -> UUID:
+        """The id of a topic; the zero id if it, or the broker, has none."""
+        known = self._topics.get(topic)
+        return ZERO_UUID if known is None else known.topic_id
+
+    def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many partitions each topic has, as far as known; a topic that does not exist has none."""
+        return {
+            topic: len(self._topics[topic].partitions) if topic in self._topics else 0 for topic in topics
+        }
+
+    async def run(self) -> None:
+        """Keep what is known fresh, until cancelled."""
+        waits = waits_ms()
+        while True:
+            await self._until_stale()
+            try:
+                await self.refresh()
+            except (ConnectionError, TimeoutError, KafkaError):
+                self.request_refresh()
+            if self._refresh_wanted.is_set():  # it did not help: no leader yet, or nobody who answers
+                await asyncio.sleep(next(waits) / 1000)
+            else:
+                waits = waits_ms()
+                await asyncio.sleep(_GATHER_SECONDS)
+
+    async def refresh(self) -> None:
+        """Ask now for everything that is wanted."""
+        self._refresh_wanted.clear()
+        metadata = await self._connections.refresh(sorted(self._wanted))
+        for name, topic in metadata.topics.items():
+            self._learn(name, topic)
+        for name in self._topics.keys() - self._wanted:
+            self._forget(name)
+        self._on_change()
+
+    async def _until_stale(self) -> None:
+        is_all_there = self._wanted <= self._topics.keys()
+        age_ms = self._max_age_ms if is_all_there else min(self._max_age_ms, ABSENT_TOPIC_AGE_MS)
+        try:
+            async with asyncio.timeout(age_ms / 1000):
+                await self._refresh_wanted.wait()
+        except TimeoutError:
+            pass
+
+    def _learn(self, name: str, topic: TopicInfo | KafkaError) -> None:
+        if isinstance(topic, TopicInfo):
+            is_new = self.id_of(name) != topic.topic_id
+            if is_new:
+                self._forget(name)  # a topic that was deleted and made again begins with new epochs
+            self._topics[name] = topic
+            for partition in topic.partitions:
+                self._lead(TopicPartition(name, partition.index), partition)
+        elif topic.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._forget(name)
+
+    def _lead(self, key: TopicPartition, partition: PartitionInfo) -> None:
+        known = self._leaders.get(key)
+        if partition.leader is None:
+            self._leaders.pop(key, None)
+            self.request_refresh()
+        elif known is None or partition.leader_epoch >= known.epoch or partition.leader_epoch < 0:
+            self._leaders[key] = Leader(partition.leader, partition.leader_epoch)
+        else:
+            self.request_refresh()
+
+    def _forget(self, name: str) -> None:
+        topic = self._topics.pop(name, None)
+        for partition in topic.partitions if topic else ():
+            self._leaders.pop(TopicPartition(name, partition.index), None)
