@@ -18,6 +18,7 @@ import socket
 import struct
 import time
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench.wire import compact_string, string, uvarint
@@ -82,11 +83,25 @@ class Floor:
                 if descriptor == self._listener.fileno():
                     self._accept()
                 else:
-                    self._read(self._connections[descriptor])
+                    self._attempt(self._read, self._connections[descriptor])
             for connection in waiting:
                 if connection.late and connection.late[0] <= time.monotonic():
-                    connection.socket.sendall(connection.late[1])
-                    connection.late = None
+                    self._attempt(self._send_late, connection)
+
+    def _attempt(self, work: Callable[[Connection], None], connection: Connection) -> None:
+        """A client that goes away takes only its connection with it."""
+        try:
+            work(connection)
+        except OSError:
+            connection.late = None
+            if self._connections.pop(connection.socket.fileno(), None):
+                self._epoll.unregister(connection.socket)
+            connection.socket.close()
+
+    def _send_late(self, connection: Connection) -> None:
+        if connection.late:
+            connection.socket.sendall(connection.late[1])
+            connection.late = None
 
     def _accept(self) -> None:
         accepted, _ = self._listener.accept()
@@ -96,15 +111,9 @@ class Floor:
 
     def _read(self, connection: Connection) -> None:
         view = memoryview(connection.buffer)
-        try:
-            count = connection.socket.recv_into(view[connection.end :])
-        except OSError:
-            count = 0
+        count = connection.socket.recv_into(view[connection.end :])
         if count == 0:
-            self._epoll.unregister(connection.socket)
-            del self._connections[connection.socket.fileno()]
-            connection.socket.close()
-            return
+            raise ConnectionResetError("the client is done")
         connection.end += count
         self._frames(connection, view)
 

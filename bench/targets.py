@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import wire
-from tests.brokers import BrokerProcess, await_ready, free_port, running, spawn, start_ottla
+from tests.brokers import BrokerError, BrokerProcess, await_ready, free_port, running, spawn, start_ottla
 from tests.compat.apache_kafka import java, start_apache_kafka, write_properties
 
 # What Kafka's own start script gives its broker.
@@ -80,7 +80,14 @@ def started(names: Sequence[str], directory: Path) -> Iterator[list[Target]]:
             else:
                 broker = STARTERS[name](directory / name)
                 targets.append(Target(name, stack.enter_context(running(broker))))
-        yield targets
+        try:
+            yield targets
+        except Exception as error:
+            for target in targets:
+                if target.broker and not target.broker.is_running():
+                    last_words = target.broker.said()[-2000:]
+                    raise BrokerError(f"{target.name} ended by itself:\n{last_words}") from error
+            raise
 
 
 def seconds_to_ready(name: str, data: Path) -> float:

@@ -103,7 +103,7 @@ def confluent_produce(target: Target, run: Run, size: int, acks: str) -> Figures
 
 
 def confluent_consume(target: Target, run: Run, size: int) -> Figures:
-    topic, records = f"consume-{size}", run.some(RECORDS[size])
+    topic, records = f"consume-{size}-{run.scale}", run.some(RECORDS[size])
     if (target.name, topic) not in run.written:
         confluent(target, "produce", create(target, topic), records, size)
         run.written.add((target.name, topic))
@@ -118,7 +118,7 @@ def raw_produce(target: Target, run: Run, batch_bytes: int) -> Figures:
 
 
 def raw_fetch(target: Target, run: Run) -> Figures:
-    topic = "raw-fetch"
+    topic = f"raw-fetch-{run.scale}"
     if (target.name, topic) not in run.written:
         megabytes = run.some(RAW_MEGABYTES)
         raw(target, "produce", create(target, topic), batch_bytes=65_536, megabytes=megabytes)
