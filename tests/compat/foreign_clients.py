@@ -63,11 +63,12 @@ def java_driver() -> Driver:
     jars = fetch()
     if shutil.which("javac") is None:
         raise CannotFetchError("the Java client's driver needs javac; it is not on the PATH")
-    source = SOURCES / "java" / "Driver.java"
+    sources = sorted((SOURCES / "java").glob("*.java"))
     classes = HOME / "driver"
     compiled = classes / "Driver.class"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(source)]
+    changed = max(source.stat().st_mtime for source in sources)
+    if not compiled.exists() or compiled.stat().st_mtime < changed:
+        command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *map(str, sources)]
         _run(command, "javac could not compile the Java client's driver")
     command = [
         "java",

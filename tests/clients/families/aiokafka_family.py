@@ -48,7 +48,7 @@ Answer = TypeVar("Answer")
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
@@ -58,7 +58,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _run(work: Coroutine[Any, Any, Answer]) -> Answer:
-    with _refusals():
+    with refusals():
         return asyncio.run(asyncio.wait_for(work, DEADLINE_SECONDS))
 
 

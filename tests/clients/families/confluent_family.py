@@ -70,7 +70,7 @@ LOCAL_NAMES = {
 }
 
 
-def _refused(error: Any) -> RefusedError:
+def refused(error: Any) -> RefusedError:
     if error.code() >= 0:
         return RefusedError(ErrorCode(error.code()).name, error.str())
     return RefusedError(LOCAL_NAMES.get(error.name(), error.name()), error.str())
@@ -82,7 +82,7 @@ def _result(futures: Mapping[Any, Any]) -> Any:
     try:
         return future.result(DEADLINE_SECONDS)
     except KafkaException as error:
-        raise _refused(error.args[0]) from error
+        raise refused(error.args[0]) from error
 
 
 class ConfluentClient:
@@ -133,7 +133,7 @@ class ConfluentClient:
                 )
         for error, _ in outcomes:
             if error is not None:
-                raise _refused(error)
+                raise refused(error)
         if acks == "0":
             return []
         return [Receipt(delivered.partition(), delivered.offset()) for _, delivered in outcomes]
@@ -172,7 +172,7 @@ class ConfluentClient:
                 raise TimeoutError(f"confluent-kafka read {len(received)} of {count} records")
             for message in consumer.consume(count - len(received), 0.2):
                 if message.error():
-                    raise _refused(message.error())
+                    raise refused(message.error())
                 received.append(_received(message))
         return received
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -66,8 +67,24 @@ class Driver:
             raise AssertionError(answer["failed"])
         return answer["ok"]
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def signal(self, what: signal.Signals) -> None:
+        self._process.send_signal(what)
+
+    def kill(self) -> None:
+        """What a crash does to a program and all that runs in it."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in self._pipes():
+            pipe.close()
+
     def close(self) -> None:
         source, sink = self._pipes()
+        if source.closed:
+            return
         sink.close()
         deadline = time.monotonic() + DEADLINE_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:

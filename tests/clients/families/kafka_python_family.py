@@ -62,7 +62,7 @@ SUPPORTED_CODECS: tuple[Codec, ...] = tuple(codec for codec, present in _PRESENT
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
@@ -97,7 +97,7 @@ class KafkaPythonClient:
             max_block_ms=5000,
         )
         try:
-            with _refusals():
+            with refusals():
                 return self._send(producer, topic, messages, partition, acks)
         finally:
             producer.close(timeout=DEADLINE_SECONDS)
@@ -134,7 +134,7 @@ class KafkaPythonClient:
         )
         where = TopicPartition(topic, partition)
         try:
-            with _refusals():
+            with refusals():
                 consumer.assign([where])
                 self._seek(consumer, where, start)
                 return self._read(consumer, count)
@@ -174,25 +174,25 @@ class KafkaPythonClient:
             "replication_factor": replication,
             "configs": dict(configs or {}),
         }
-        with _refusals():
+        with refusals():
             self._administrator().create_topics({topic: options})
 
     def delete_topic(self, topic: str) -> None:
-        with _refusals():
+        with refusals():
             self._administrator().delete_topics([topic])
 
     def describe_topic(self, topic: str) -> dict[int, int]:
-        with _refusals():
+        with refusals():
             (described,) = self._administrator().describe_topics([topic])
         refuse(described["error_code"])
         return {partition["partition_index"]: partition["leader_id"] for partition in described["partitions"]}
 
     def add_partitions(self, topic: str, total: int) -> None:
-        with _refusals():
+        with refusals():
             self._administrator().create_partitions({topic: total})
 
     def describe_configs(self, topic: str) -> dict[str, ConfigValue]:
-        with _refusals():
+        with refusals():
             answer = self._administrator().describe_configs(
                 [ConfigResource("TOPIC", topic)], config_filter="all"
             )
@@ -209,7 +209,7 @@ class KafkaPythonClient:
             name: (AlterConfigOp.DELETE if value is None else AlterConfigOp.SET, value)
             for name, value in configs.items()
         }
-        with _refusals():
+        with refusals():
             answer = self._administrator().alter_configs(
                 [ConfigResource("TOPIC", topic, operations)], raise_on_unknown=False, incremental=True
             )
@@ -219,7 +219,7 @@ class KafkaPythonClient:
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         where = TopicPartition(topic, partition)
-        with _refusals():
+        with refusals():
             low_watermark: int = self._administrator().delete_records({where: before_offset})[where][
                 "low_watermark"
             ]
@@ -228,7 +228,7 @@ class KafkaPythonClient:
     def list_offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
         where = TopicPartition(topic, partition)
         asked = spec.timestamp_ms if isinstance(spec, AtTime) else AdminOffsetSpec[spec.upper()]
-        with _refusals():
+        with refusals():
             offset: int = self._administrator().list_partition_offsets({where: asked})[where].offset
         return offset
 

@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
@@ -21,6 +22,7 @@ import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
@@ -65,14 +67,20 @@ public class Driver {
         } catch (Throwable thrown) {
             Throwable error = thrown instanceof ExecutionException ? thrown.getCause() : thrown;
             String text = String.valueOf(error);
-            Errors code = Errors.forException(error);
-            if (error instanceof OffsetOutOfRangeException) code = Errors.OFFSET_OUT_OF_RANGE;
-            if (text.contains("not present in metadata")) code = Errors.UNKNOWN_TOPIC_OR_PARTITION;
-            answer.put(code == Errors.UNKNOWN_SERVER_ERROR ? "failed" : "refused",
-                       code == Errors.UNKNOWN_SERVER_ERROR ? text : code.name());
+            Optional<Errors> code = codeOf(error);
+            answer.put(code.isPresent() ? "refused" : "failed", code.map(Enum::name).orElse(text));
             answer.put("message", text);
         }
         return answer;
+    }
+
+    /** The broker's word behind an exception, if there is one. */
+    static Optional<Errors> codeOf(Throwable error) {
+        if (error instanceof OffsetOutOfRangeException) return Optional.of(Errors.OFFSET_OUT_OF_RANGE);
+        if (error instanceof CommitFailedException) return Optional.of(Errors.ILLEGAL_GENERATION);
+        if (String.valueOf(error).contains("not present in metadata")) return Optional.of(Errors.UNKNOWN_TOPIC_OR_PARTITION);
+        Errors code = Errors.forException(error);
+        return code == Errors.UNKNOWN_SERVER_ERROR ? Optional.empty() : Optional.of(code);
     }
 
     static Object ask(JsonNode q) throws Exception {
@@ -92,7 +100,7 @@ public class Driver {
             case "list_offset": return admin(q, a -> listOffset(a, q, topic));
             case "describe_cluster": return admin(q, a -> describeCluster(a));
             case "log_dirs": return admin(q, a -> logDirs(a, topic));
-            default: throw new IllegalArgumentException("no such operation: " + q);
+            default: return Members.ask(q);
         }
     }
 

@@ -1,6 +1,6 @@
 // kafkajs behind one line of JSON per question and per answer; the questions are those of tests/clients/model.py.
-// kafkajs consumes only as a member of a group, which brokers without groups cannot serve: reading goes through its
-// own cluster and broker objects, so that its requests and decoders, if not its consumer, are what is tried.
+// kafkajs consumes only as a member of a group (members.js). To read one partition from a place, its own cluster and
+// broker objects are used here.
 const readline = require('readline')
 const { Kafka, CompressionTypes, CompressionCodecs, Partitioners, ConfigResourceTypes, logLevel } = require('kafkajs')
 
@@ -66,6 +66,9 @@ const received = (partition, message) => ({
 })
 
 const operations = {
+  ...require('./members'),
+  ...require('./groups')(withAdmin),
+
   async produce({ bootstrap, topic, messages, partition, codec, acks, idempotent }) {
     const producer = client(bootstrap).producer({
       idempotent,

@@ -1,0 +1,88 @@
+"""What every test of groups uses: a broker that does not wait for a group's first members, members, topics, a producer."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.brokers import BrokerProcess, running
+from tests.clients.families.confluent_family import ConfluentClient
+from tests.clients.groups.catalogue import GroupFamily, Hosts
+from tests.clients.groups.host import Host, Member
+from tests.clients.groups.model import Membership
+from tests.clients.model import Client, Message
+from tests.conftest import start
+
+COUNTER = itertools.count()
+# Groups begin at once, and sessions may be so short that a test can wait for their end.
+GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+
+
+@pytest.fixture(scope="session")
+def hosts() -> Iterator[Hosts]:
+    hosts = Hosts()
+    yield hosts
+    hosts.close()
+
+
+@pytest.fixture(scope="session")
+def group_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The broker under test, quick with groups."""
+    with running(
+        start(target, tmp_path_factory.mktemp(f"groups-{target}") / "data", GROUP_SETTINGS)
+    ) as process:
+        yield process
+
+
+class GroupTrial:
+    """One test's group: its name, its topic, those who joined it, and one who writes."""
+
+    def __init__(self, broker: BrokerProcess, hosts: Hosts, name: str) -> None:
+        self.broker = broker
+        self.group = name
+        self.topic = name
+        self.writer: Client = ConfluentClient(broker.bootstrap)
+        self.hosts = hosts
+        self.members: list[Member] = []
+        self._written = itertools.count()
+
+    def make_topic(self, partitions: int, name: str | None = None) -> str:
+        self.writer.create_topic(name or self.topic, partitions)
+        return name or self.topic
+
+    def join(self, family: GroupFamily, *, host: Host | None = None, **wishes: Any) -> Member:
+        """A member of this group, by default in the family's shared program, for this test's topic."""
+        if not {"topics", "pattern", "partitions"} & wishes.keys():
+            wishes["topics"] = (self.topic,)
+        wishes.setdefault("group", self.group)
+        membership = Membership(bootstrap=self.broker.bootstrap, **wishes)
+        member = (host or self.hosts.shared(family)).join(membership)
+        self.members.append(member)
+        return member
+
+    def write(self, count: int, partitions: int, topic: str | None = None) -> list[str]:
+        """So many records, over all partitions in turn, none like another; answers their values."""
+        values = [f"v{next(self._written)}" for _ in range(count)]
+        for partition in range(partitions):
+            part = [Message(value.encode()) for value in values[partition::partitions]]
+            if part:
+                self.writer.produce(topic or self.topic, part, partition=partition)
+        return values
+
+    def close(self) -> None:
+        for member in self.members:
+            # A test may have frozen or killed it, or have made it such that it cannot leave in peace.
+            with contextlib.suppress(Exception):
+                member.leave()
+        self.hosts.close_own()
+        self.writer.close()
+
+
+@pytest.fixture
+def trial(group_broker: BrokerProcess, hosts: Hosts, request: pytest.FixtureRequest) -> Iterator[GroupTrial]:
+    trial = GroupTrial(group_broker, hosts, f"g{next(COUNTER)}-{request.function.__name__[5:60]}")
+    yield trial
+    trial.close()
