@@ -115,7 +115,7 @@ def test_many_pipelined_requests_of_one_producer_need_few_fsyncs(
 def test_flush_ms_makes_records_durable_after_a_while(served: BrokerThread, peer: Peer, topic: str) -> None:
     never = f"{topic}-never"
     create_topic(peer, never)
-    create_topic(peer, topic, flush_ms=50)
+    create_topic(peer, topic, flush_ms=500)
     produce(peer, never, batch(b"v"))
     produce(peer, topic, batch(b"v"))
     assert flushed_offset(served, topic) == 0

@@ -15,7 +15,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.server import housekeeping
 
 METADATA = (ApiKey.METADATA, 9, MetadataRequest(topics=[]))
-IDLE_MS = 300
+IDLE_MS = 500
 
 
 def open_connections(broker: BrokerThread) -> int:
