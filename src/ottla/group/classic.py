@@ -242,7 +242,7 @@ class ClassicGroup:
         )
 
     def adopt(self, value: GroupMetadataValue) -> None:
-        """Become what a record says. Members that are known keep what is not in it: sessions, and who waits."""
+        """Become what a record says. Members that it was made of keep what is not in it: sessions, and who waits."""
         self.move(GroupEvent.RECORDED if value.members else GroupEvent.RECORDED_EMPTY)
         self.recorded = value
         self.protocol_type = value.protocol_type or None
@@ -262,7 +262,9 @@ class ClassicGroup:
     def _recorded_members(self, value: GroupMetadataValue) -> Iterator[Member]:
         for recorded in value.members:
             member = self.members.get(recorded.member_id) or self.arriving.get(recorded.member_id)
-            if member is None:
+            assignment = bytes(recorded.assignment)
+            # While loading, the member that is known is the one of an older record.
+            if member is None or member.recorded(value.protocol, assignment) != recorded:
                 member = recorded_member(recorded, value.protocol)
-            member.assignment = bytes(recorded.assignment)
+            member.assignment = assignment
             yield member

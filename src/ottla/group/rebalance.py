@@ -145,14 +145,15 @@ def members_for_leader(group: ClassicGroup, members: Iterable[Member]) -> list[J
 
 
 def expire_sync(group: ClassicGroup, turn: Turn) -> None:
-    """Members that joined this generation and never asked for their assignment are gone."""
+    """Members that joined this generation and never asked for their assignment are gone; the others try again."""
     lost = [group.members[member_id] for member_id in sorted(group.unsynced)]
-    if not lost or group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-        return
     for member in lost:
         remove_member(group, member, turn)
-    names = ", ".join(f"'{member.member_id}'" for member in lost)
-    prepare_rebalance(group, f"no SyncGroup came from {names} in time", turn)
+    if lost:
+        names = ", ".join(f"'{member.member_id}'" for member in lost)
+        prepare_rebalance(group, f"no SyncGroup came from {names} in time", turn)
+    elif group.state is GroupState.COMPLETING_REBALANCE:
+        prepare_rebalance(group, "its assignment could not be written down in time", turn)
 
 
 def extend_session(group: ClassicGroup, member: Member, turn: Turn) -> None:

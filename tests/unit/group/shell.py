@@ -70,6 +70,8 @@ class Shell:
         self.answers: dict[int, Any] = {}
         self.notes: list[str] = []
         self.writes_fail = False
+        self.lost_records: list[GroupRecord] = []
+        self.on_answer: Callable[[int], None] = lambda ticket: None
         self._new_member_id = numbered_ids()
         self._tickets = count(1)
         self.machine = GroupCoordinator(settings, self._new_member_id)
@@ -87,8 +89,9 @@ class Shell:
     def send(self, request: Any, version: int | None = None, *, client: str = "c") -> int:
         """Ask and carry out; the ticket of the answer, which may not be there yet."""
         ticket, decision = self.decide(request, version, client=client)
-        if self.carry_out(decision) and decision.response is not None:
-            self._answer(ticket, decision.response)
+        is_written = self.carry_out(decision)
+        if decision.response is not None:
+            self._answer(ticket, decision.response if is_written else ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return ticket
 
     def ask(self, request: Any, version: int | None = None, *, client: str = "c") -> Any:
@@ -99,6 +102,7 @@ class Shell:
         """Append, replay, answer; False if the disk is full."""
         self.notes += decision.notes
         if decision.records and self.writes_fail:
+            self.lost_records += decision.records
             for ticket, _ in decision.completions:
                 self._answer(ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return False
@@ -112,6 +116,7 @@ class Shell:
     def _answer(self, ticket: int, response: Any) -> None:
         assert ticket not in self.answers, "answered twice"
         self.answers[ticket] = response
+        self.on_answer(ticket)
 
     def wait(self, duration_ms: int) -> None:
         """Let time pass, stopping at every deadline."""

@@ -41,6 +41,15 @@ def test_a_loaded_group_is_stable_and_its_members_have_a_session_to_be_heard_of(
     assert other.state() == "Empty"
 
 
+def test_of_several_records_of_a_member_the_last_one_counts() -> None:
+    shell = Shell()
+    (member_id,) = shell.form(1, topics=("t",))
+    shell.send_join(member_id, topics=("u",))
+    shell.settle([member_id], 2)
+    other = shell.restarted()
+    assert other.group.subscribed_topics == shell.group.subscribed_topics == frozenset({"u"})
+
+
 def test_a_rebalance_is_lost_with_the_coordinator_and_begins_again() -> None:
     shell = Shell()
     leader, follower = shell.form(2)

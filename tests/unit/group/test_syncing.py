@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.group.shell import SESSION_MS, Shell, subscription
+from tests.unit.group.shell import REBALANCE_MS, SESSION_MS, Shell, subscription
 
 from ottla.errors import ErrorCode
 from ottla.group.records import GroupMetadataValue, MemberMetadata
@@ -68,6 +68,18 @@ def test_nothing_is_given_out_if_it_cannot_be_written() -> None:
     again = shell.sync(follower, 3)
     shell.sync(leader, 3, {leader: b"x", follower: b"z"})
     assert shell.synced(again).assignment == b"z"
+
+
+def test_a_generation_whose_assignment_is_never_written_ends_with_the_rebalance_timeout() -> None:
+    shell, leader, follower = completing()
+    shell.writes_fail = True
+    shell.sync(follower, 3)
+    shell.sync(leader, 3, {leader: b"x"})
+    for _ in range(REBALANCE_MS // 5_000):
+        shell.heartbeat(leader, 3)
+        shell.heartbeat(follower, 3)
+        shell.wait(5_000)
+    assert shell.heartbeat(leader, 3) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_only_members_of_the_generation_are_heard() -> None:
