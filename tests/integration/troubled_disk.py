@@ -1,4 +1,4 @@
-"""A real disk that can be told to be full, to fail a sync, or to be slow with one. Counts what was synced and read."""
+"""A real disk that can be told to be full, to fail a read or a sync, or to be slow with one. Counts what was synced and read."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class TroubledDisk:
         self._disk = OsDisk()
         self.is_full: Callable[[str], bool] = lambda path: False
         self.fails_sync: Callable[[str], bool] = lambda path: False
+        self.fails_read: Callable[[str], bool] = lambda path: False
         self.holds_sync: Callable[[str], bool] = lambda path: path.endswith(".log")
         self.may_sync = threading.Event()
         self.may_sync.set()
@@ -106,6 +107,8 @@ class TroubledFile:
 
     def read(self, position: int, size: int) -> bytes:
         self._disk.read_bytes[self._path] += size
+        if self._disk.fails_read(self._path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         return self._file.read(position, size)
 
     def sync(self) -> None:
