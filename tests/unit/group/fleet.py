@@ -341,6 +341,8 @@ class Fleet:
                 if parked is not None
             }
             assert parked == set(self.waiting), "who waits is not who is known to wait"
+            joined = [member for member in group.members.values() if member.parked_join is not None]
+            assert group.joined_count == len(joined)
         else:
             assert not self.waiting
 
@@ -440,7 +442,7 @@ class Storm:
     def calm(self) -> None:
         """Nothing more goes wrong, and everybody does what it should."""
         fleet = self.fleet
-        for _ in range(200):
+        for _ in range(60):
             for consumer in list(fleet.consumers):
                 fleet.heartbeat(consumer)
             for _ in range(4):

@@ -11,7 +11,8 @@ import os
 from collections import Counter
 
 import pytest
-from tests.unit.group.fleet import PARTITIONS_PER_TOPIC, Storm
+from tests.unit.group.fleet import PARTITIONS_PER_TOPIC, Fleet, Storm
+from tests.unit.group.shell import GROUP
 
 STEPS = 300
 SEEDS = int(os.environ.get("OTTLA_STORMS", "60"))  # more of them for a night
@@ -22,9 +23,17 @@ def test_a_group_survives_a_storm(seed: int) -> None:
     storm = Storm(seed)
     storm.run(STEPS)
     storm.calm()
-    fleet = storm.fleet
+    check_peace(storm.fleet, seed)
+    for consumer in storm.fleet.consumers[-1:]:
+        storm.fleet.change_topics(consumer)
+    storm.calm()
+    check_peace(storm.fleet, seed)
+
+
+def check_peace(fleet: Fleet, seed: int) -> None:
+    """Every consumer is in the group, and every partition that somebody wants has one owner."""
     if not fleet.consumers:
-        group = fleet.shell.machine.groups.get("orders")
+        group = fleet.shell.machine.groups.get(GROUP)
         assert group is None or group.state.value == "Empty", seed
         return
     assert fleet.shell.state() == "Stable", seed
