@@ -4,6 +4,7 @@
 on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659). The minima are floors: older
 librdkafka switches features off if a range does not contain exactly the version it looks for.
 `INTERNAL_APIS` are commands that brokers give to the controller: declared, never advertised, refused on the wire.
+`QUORUM_APIS` are what the voters of the metadata quorum ask each other, and what is asked about it: declared, not served yet.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ottla.protocol.messages import (
     offsets,
     produce,
     producer_ids,
+    quorum,
     topics,
 )
 
@@ -193,5 +195,15 @@ INTERNAL_APIS: Final = _by_key(
     [
         _api(brokers.BrokerRegistrationRequest, brokers.BrokerRegistrationResponse),
         _api(producer_ids.AllocateProducerIdsRequest, producer_ids.AllocateProducerIdsResponse),
+    ]
+)
+
+QUORUM_APIS: Final = _by_key(
+    [
+        _api(quorum.VoteRequest, quorum.VoteResponse),
+        _api(quorum.BeginQuorumEpochRequest, quorum.BeginQuorumEpochResponse),
+        _api(quorum.EndQuorumEpochRequest, quorum.EndQuorumEpochResponse),
+        _api(quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
+        _api(quorum.FetchSnapshotRequest, quorum.FetchSnapshotResponse),
     ]
 )
