@@ -43,6 +43,8 @@ def check_peace(fleet: Fleet, seed: int) -> None:
     partitions = [f"{topic}-{index}" for topic in wanted for index in range(PARTITIONS_PER_TOPIC)]
     owned = Counter(partition for consumer in fleet.consumers for partition in consumer.owned)
     assert owned == Counter(partitions), seed
+    for consumer in fleet.consumers:
+        assert {partition.partition("-")[0] for partition in consumer.owned} <= set(consumer.topics), seed
 
 
 def test_a_storm_reaches_every_corner() -> None:
