@@ -131,7 +131,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self.close(f"reading failed: {error.strerror or error}")
+            self._close_on_error("reading", error)
             return
         if not size:
             self.close()
@@ -290,14 +290,14 @@ class Connection:
                 self._writing = True
                 self._loop.add_writer(self._descriptor, self._on_writable)
         except OSError as error:
-            self._close_on_send_error(error)
+            self._close_on_error("sending", error)
         parts.clear()
 
     def _on_writable(self) -> None:
         try:
             drained = self._queue.pump()
         except OSError as error:
-            self._close_on_send_error(error)
+            self._close_on_error("sending", error)
             return
         self.last_active = self._loop.time()
         if drained:
@@ -313,7 +313,7 @@ class Connection:
         if settling is not None and not settling.done() and (self.is_closed or not self.is_waiting):
             settling.set_result(None)
 
-    def _close_on_send_error(self, error: OSError) -> None:
-        # A peer that goes away while its answers leave is everyday life, not news.
+    def _close_on_error(self, what: str, error: OSError) -> None:
+        # A peer that goes away in the middle is everyday life, not news.
         gone = isinstance(error, ConnectionError)
-        self.close(None if gone else f"sending failed: {error.strerror or error}")
+        self.close(None if gone else f"{what} failed: {error.strerror or error}")
