@@ -11,28 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
-
-from ottla.protocol.codec import declaration_of
-from ottla.protocol.messages import (
-    api_versions,
-    brokers,
-    cluster,
-    configs,
-    coordinator,
-    fetch,
-    group_admin,
-    groups,
-    leader_epochs,
-    list_offsets,
-    metadata,
-    offsets,
-    produce,
-    producer_ids,
-    quorum,
-    topics,
-)
+from typing import Any, Final
 
 
 class ApiKey(IntEnum):
@@ -133,24 +115,50 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-class Api(NamedTuple):
-    """One API: its messages, the versions that are served, and the lowest one that clients are told."""
+class Api:
+    """One API: the versions that are served, the lowest one that clients are told, and its messages.
 
-    key: ApiKey
-    request: type[Any]
-    response: type[Any]
-    min_version: int
-    max_version: int
-    advertised_min_version: int
+    The messages are imported when the first of them travels: there are two hundred declarations, and a broker that
+    is to be ready in a fraction of a second needs a dozen. A test holds the numbers here equal to the declarations.
+    """
+
+    def __init__(
+        self,
+        key: ApiKey,
+        module: str,
+        versions: tuple[int, int],
+        *,
+        flexible: int | None,
+        advertised_min_version: int | None = None,
+    ) -> None:
+        self.key = key
+        self.min_version, self.max_version = versions
+        self.first_flexible_version = flexible
+        self.advertised_min_version = (
+            self.min_version if advertised_min_version is None else advertised_min_version
+        )
+        self._module = f"ottla.protocol.messages.{module}"
+        self._name = "".join(word.capitalize() for word in key.name.split("_"))
+
+    def __repr__(self) -> str:
+        return f"Api({self._name}, {self.min_version} to {self.max_version})"
 
     def serves(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version
 
+    @cached_property
+    def request(self) -> type[Any]:
+        """The declaration of the question."""
+        return self._declaration("Request")
 
-def _api(request: type[Any], response: type[Any], *, advertised_min_version: int | None = None) -> Api:
-    key, (first, last), _ = declaration_of(request)
-    advertised = first if advertised_min_version is None else advertised_min_version
-    return Api(ApiKey(key), request, response, first, last, advertised)
+    @cached_property
+    def response(self) -> type[Any]:
+        """The declaration of the answer."""
+        return self._declaration("Response")
+
+    def _declaration(self, kind: str) -> type[Any]:
+        found: type[Any] = getattr(import_module(self._module), self._name + kind)
+        return found
 
 
 def _by_key(apis: Iterable[Api]) -> Mapping[int, Api]:
@@ -159,51 +167,51 @@ def _by_key(apis: Iterable[Api]) -> Mapping[int, Api]:
 
 APIS: Final = _by_key(
     [
-        _api(produce.ProduceRequest, produce.ProduceResponse, advertised_min_version=0),
-        _api(fetch.FetchRequest, fetch.FetchResponse),
-        _api(list_offsets.ListOffsetsRequest, list_offsets.ListOffsetsResponse),
-        _api(metadata.MetadataRequest, metadata.MetadataResponse),
-        _api(coordinator.FindCoordinatorRequest, coordinator.FindCoordinatorResponse),
-        _api(api_versions.ApiVersionsRequest, api_versions.ApiVersionsResponse),
-        _api(topics.CreateTopicsRequest, topics.CreateTopicsResponse),
-        _api(topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
-        _api(topics.DeleteRecordsRequest, topics.DeleteRecordsResponse),
-        _api(producer_ids.InitProducerIdRequest, producer_ids.InitProducerIdResponse),
-        _api(leader_epochs.OffsetForLeaderEpochRequest, leader_epochs.OffsetForLeaderEpochResponse),
-        _api(configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
-        _api(configs.AlterConfigsRequest, configs.AlterConfigsResponse),
-        _api(cluster.DescribeLogDirsRequest, cluster.DescribeLogDirsResponse),
-        _api(topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
-        _api(configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse),
-        _api(cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
-        _api(configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
-        _api(cluster.DescribeTopicPartitionsRequest, cluster.DescribeTopicPartitionsResponse),
-        _api(offsets.OffsetCommitRequest, offsets.OffsetCommitResponse),
-        _api(offsets.OffsetFetchRequest, offsets.OffsetFetchResponse),
-        _api(groups.JoinGroupRequest, groups.JoinGroupResponse),
-        _api(groups.HeartbeatRequest, groups.HeartbeatResponse),
-        _api(groups.LeaveGroupRequest, groups.LeaveGroupResponse),
-        _api(groups.SyncGroupRequest, groups.SyncGroupResponse),
-        _api(group_admin.DescribeGroupsRequest, group_admin.DescribeGroupsResponse),
-        _api(group_admin.ListGroupsRequest, group_admin.ListGroupsResponse),
-        _api(group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
-        _api(offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
+        Api(ApiKey.PRODUCE, "produce", (3, 13), flexible=9, advertised_min_version=0),
+        Api(ApiKey.FETCH, "fetch", (4, 18), flexible=12),
+        Api(ApiKey.LIST_OFFSETS, "list_offsets", (1, 11), flexible=6),
+        Api(ApiKey.METADATA, "metadata", (0, 13), flexible=9),
+        Api(ApiKey.FIND_COORDINATOR, "coordinator", (0, 6), flexible=3),
+        Api(ApiKey.API_VERSIONS, "api_versions", (0, 4), flexible=3),
+        Api(ApiKey.CREATE_TOPICS, "topics", (2, 7), flexible=5),
+        Api(ApiKey.DELETE_TOPICS, "topics", (1, 6), flexible=4),
+        Api(ApiKey.DELETE_RECORDS, "topics", (0, 2), flexible=2),
+        Api(ApiKey.INIT_PRODUCER_ID, "producer_ids", (0, 5), flexible=2),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "leader_epochs", (2, 4), flexible=4),
+        Api(ApiKey.DESCRIBE_CONFIGS, "configs", (1, 4), flexible=4),
+        Api(ApiKey.ALTER_CONFIGS, "configs", (0, 2), flexible=2),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, "cluster", (1, 5), flexible=2),
+        Api(ApiKey.CREATE_PARTITIONS, "topics", (0, 3), flexible=2),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "configs", (0, 1), flexible=1),
+        Api(ApiKey.DESCRIBE_CLUSTER, "cluster", (0, 2), flexible=0),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, "configs", (0, 1), flexible=0),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "cluster", (0, 0), flexible=0),
+        Api(ApiKey.OFFSET_COMMIT, "offsets", (2, 10), flexible=8),
+        Api(ApiKey.OFFSET_FETCH, "offsets", (1, 10), flexible=6),
+        Api(ApiKey.JOIN_GROUP, "groups", (0, 9), flexible=6),
+        Api(ApiKey.HEARTBEAT, "groups", (0, 4), flexible=4),
+        Api(ApiKey.LEAVE_GROUP, "groups", (0, 5), flexible=4),
+        Api(ApiKey.SYNC_GROUP, "groups", (0, 5), flexible=4),
+        Api(ApiKey.DESCRIBE_GROUPS, "group_admin", (0, 6), flexible=5),
+        Api(ApiKey.LIST_GROUPS, "group_admin", (0, 5), flexible=3),
+        Api(ApiKey.DELETE_GROUPS, "group_admin", (0, 2), flexible=2),
+        Api(ApiKey.OFFSET_DELETE, "offsets", (0, 0), flexible=None),
     ]
 )
 
 INTERNAL_APIS: Final = _by_key(
     [
-        _api(brokers.BrokerRegistrationRequest, brokers.BrokerRegistrationResponse),
-        _api(producer_ids.AllocateProducerIdsRequest, producer_ids.AllocateProducerIdsResponse),
+        Api(ApiKey.BROKER_REGISTRATION, "brokers", (0, 4), flexible=0),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, "producer_ids", (0, 0), flexible=0),
     ]
 )
 
 QUORUM_APIS: Final = _by_key(
     [
-        _api(quorum.VoteRequest, quorum.VoteResponse),
-        _api(quorum.BeginQuorumEpochRequest, quorum.BeginQuorumEpochResponse),
-        _api(quorum.EndQuorumEpochRequest, quorum.EndQuorumEpochResponse),
-        _api(quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
-        _api(quorum.FetchSnapshotRequest, quorum.FetchSnapshotResponse),
+        Api(ApiKey.VOTE, "quorum", (0, 2), flexible=0),
+        Api(ApiKey.BEGIN_QUORUM_EPOCH, "quorum", (0, 1), flexible=1),
+        Api(ApiKey.END_QUORUM_EPOCH, "quorum", (0, 1), flexible=1),
+        Api(ApiKey.DESCRIBE_QUORUM, "quorum", (0, 2), flexible=0),
+        Api(ApiKey.FETCH_SNAPSHOT, "quorum", (0, 1), flexible=0),
     ]
 )

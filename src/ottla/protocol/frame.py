@@ -14,8 +14,8 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final
 
-from ottla.protocol.apis import APIS, ApiKey
-from ottla.protocol.codec import codec, declaration_of
+from ottla.protocol.apis import APIS, Api, ApiKey
+from ottla.protocol.codec import codec
 from ottla.protocol.primitives import DecodeError, skip_tags
 
 SIZE_BYTES: Final = 4
@@ -34,16 +34,16 @@ _NULL_CLIENT_ID: Final = -1
 _NO_VERSIONS: Final = (1, 0)
 
 
-def _flexible_versions(cls: type[Any]) -> tuple[int, int]:
-    """The first and last flexible version of a message."""
-    _, (first, last), flexible = declaration_of(cls)
-    return _NO_VERSIONS if flexible is None else (max(first, flexible), last)
+def _flexible_versions(api: Api) -> tuple[int, int]:
+    """The first and last version of an API whose headers have tagged fields."""
+    first = api.first_flexible_version
+    return _NO_VERSIONS if first is None else (max(api.min_version, first), api.max_version)
 
 
 # By API key; a version outside its pair has the short header. Unknown keys are not in it.
-_FLEXIBLE_REQUESTS: Final = {key: _flexible_versions(api.request) for key, api in APIS.items()}
+_FLEXIBLE_REQUESTS: Final = {key: _flexible_versions(api) for key, api in APIS.items()}
 _FLEXIBLE_RESPONSES: Final = {
-    key: _flexible_versions(api.response) for key, api in APIS.items() if key != ApiKey.API_VERSIONS
+    key: versions for key, versions in _FLEXIBLE_REQUESTS.items() if key != ApiKey.API_VERSIONS
 }
 
 

@@ -19,7 +19,7 @@ from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerRegistrationRequest
 from ottla.protocol.messages.brokers import Listener as RegisteredListener
 from ottla.replication.fetch_session import FetchSessions
-from ottla.server.apis.table import HANDLERS
+from ottla.server.apis.table import handler_of
 from ottla.server.coordinators import Coordinators
 from ottla.server.descriptors import open_files_within, raise_descriptor_limit
 from ottla.server.dispatch import Dispatcher
@@ -154,7 +154,7 @@ class Broker:
             now_ms=now_ms,
         )
         listener = Listener(
-            config.listener.host, config.listener.port, Dispatcher(services, HANDLERS), _limits(config)
+            config.listener.host, config.listener.port, Dispatcher(services, handler_of), _limits(config)
         )
         listener.bind()
         self._listener = listener

@@ -5,7 +5,7 @@ has to wait. It answers a response message, or, where file ranges go out, the fi
 Produce does not come through here: the connection gathers produce requests itself (apis/produce.py).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
@@ -40,16 +40,16 @@ Answer = list[Part] | Awaitable[list[Part]]
 class Dispatcher:
     """Holds the table of handlers; knows nothing of sockets."""
 
-    def __init__(self, services: Services, handlers: Mapping[ApiKey, Handler]) -> None:
+    def __init__(self, services: Services, handler_of: Callable[[int], Handler | None]) -> None:
         self.services = services
-        self._handlers = {int(key): handler for key, handler in handlers.items()}
+        self._handler_of = handler_of
 
     def handle(self, frame: bytes, peer: str) -> Answer:
         """Answer one request frame (without its size). Raises for what no client may send."""
         view = memoryview(frame)
         header, position = read_request_header(view, 0)
         context = RequestContext(self.services, header, peer)
-        handler = self._handlers.get(header.api_key)
+        handler = self._handler_of(header.api_key)
         if handler is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {header.api_key}")
         answer = handler(context, self._read_request(header, view, position))

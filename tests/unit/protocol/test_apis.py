@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from ottla.protocol.apis import APIS, INTERNAL_APIS, ApiKey
+import subprocess
+import sys
+
+import pytest
+
+from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, Api, ApiKey
+from ottla.protocol.codec import declaration_of
+
+EVERY_API = [*APIS.values(), *INTERNAL_APIS.values(), *QUORUM_APIS.values()]
+
+
+@pytest.mark.parametrize("api", EVERY_API, ids=repr)
+def test_the_table_says_what_the_messages_declare(api: Api) -> None:
+    declared = (api.key, (api.min_version, api.max_version), api.first_flexible_version)
+    assert tuple(declaration_of(api.request)) == declared
+    assert tuple(declaration_of(api.response)) == declared
+
+
+def test_the_table_is_there_before_its_messages() -> None:
+    program = "import sys, ottla.protocol.frame; print([m for m in sys.modules if '.messages.' in m])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_only_produce_claims_more_than_is_served() -> None:
@@ -42,4 +63,14 @@ def test_the_served_versions_are_those_that_clients_look_for() -> None:
         "DESCRIBE_CLUSTER": (0, 2),
         "LIST_CONFIG_RESOURCES": (0, 1),
         "DESCRIBE_TOPIC_PARTITIONS": (0, 0),
+        "OFFSET_COMMIT": (2, 10),
+        "OFFSET_FETCH": (1, 10),
+        "JOIN_GROUP": (0, 9),
+        "HEARTBEAT": (0, 4),
+        "LEAVE_GROUP": (0, 5),
+        "SYNC_GROUP": (0, 5),
+        "DESCRIBE_GROUPS": (0, 6),
+        "LIST_GROUPS": (0, 5),
+        "DELETE_GROUPS": (0, 2),
+        "OFFSET_DELETE": (0, 0),
     }
