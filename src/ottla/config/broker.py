@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from ottla.config import groups
+from ottla.config import cleaner, groups
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigType, parse_values, setting
 
 INT, LONG, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
@@ -397,6 +397,12 @@ class BrokerConfig:
         dynamic=True,
         doc="A record older than this is compacted even if the log is not dirty enough yet.",
     )
+    # Compaction (config/cleaner.py)
+    log_cleaner_enable: bool = cleaner.ENABLE
+    log_cleaner_dedupe_buffer_size: int = cleaner.DEDUPE_BUFFER_SIZE
+    log_cleaner_io_buffer_size: int = cleaner.IO_BUFFER_SIZE
+    log_cleaner_io_max_bytes_per_second: float = cleaner.IO_MAX_BYTES_PER_SECOND
+    log_cleaner_backoff_ms: int = cleaner.BACKOFF_MS
     # Idempotent producers
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms",

@@ -1,12 +1,13 @@
 """Renders docs/settings.md from the declarations; docs/generate_settings.py writes it."""
 
+import sys
 from collections.abc import Iterable
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import INT_MAX, LONG_MAX, Setting, settings_of
 from ottla.config.topic import TopicConfig
 
-_UNLIMITED = (INT_MAX, LONG_MAX)
+_UNLIMITED = (INT_MAX, LONG_MAX, sys.float_info.max)
 
 _OPENING = """\
 # Settings

@@ -12,6 +12,7 @@ A checkpoint that cannot be read counts as empty: recovery points at 0 only mean
 import json
 import re
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Final
 from uuid import UUID
 
@@ -57,6 +58,8 @@ class LogDirectory:
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._checkpointed: set[TopicPartition] = set()
+        self._cleaner_offsets: dict[TopicPartition, int] = {}
+        self._cleaner_lock = Lock()
 
     def open(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
         """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong."""
@@ -74,6 +77,7 @@ class LogDirectory:
         self._recovery_points = self._checkpoint(RECOVERY_POINTS)
         self._log_start_offsets = self._checkpoint(LOG_START_OFFSETS)
         self._high_watermarks = self._checkpoint(HIGH_WATERMARKS)
+        self._cleaner_offsets = self._checkpoint(CLEANER_OFFSETS)
         self._checkpointed = {*self._recovery_points, *self._log_start_offsets, *self._high_watermarks}
         self._take_clean_mark()
         self._remove_doomed()
@@ -113,20 +117,24 @@ class LogDirectory:
         recovery_points: Mapping[TopicPartition, int],
         log_start_offsets: Mapping[TopicPartition, int],
         high_watermarks: Mapping[TopicPartition, int],
-        cleaner_offsets: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        """Write down how far the logs are flushed, where they start, what is committed, how far they are compacted."""
+        """Write down how far the logs are flushed, where they start, what is committed."""
         own = {key: log.flushed_offset for key, log in self._logs.items() if not log.is_deleted}
         self._checkpointed = {*own, *recovery_points, *log_start_offsets, *high_watermarks}
         write_offsets(self._disk, self._file(RECOVERY_POINTS), own | dict(recovery_points))
         write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
         write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
-        if cleaner_offsets is not None:
-            write_offsets(self._disk, self._file(CLEANER_OFFSETS), cleaner_offsets)
 
-    def cleaner_offsets(self) -> dict[TopicPartition, int]:
-        """Up to where each compacted log is clean."""
-        return self._checkpoint(CLEANER_OFFSETS)
+    def checkpoint_cleaner(self, topic: str, partition: int, offset: int) -> None:
+        """Write down up to where a log is compacted; in any thread, because it waits for the disk.
+
+        The names of the log's files are made durable before: a log that is said to be clean must never be found dirty,
+        because the next pass would not look for older values there.
+        """
+        self._disk.sync_directory(self._file(f"{topic}-{partition}"))
+        with self._cleaner_lock:
+            self._cleaner_offsets[topic, partition] = offset
+            write_offsets(self._disk, self._file(CLEANER_OFFSETS), self._cleaner_offsets)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, clean: bool = True) -> None:
         """Close what is still open and mark the stop as clean, if every log was closed so; release the lock.
@@ -172,6 +180,7 @@ class LogDirectory:
             now_ms=now_ms,
             open_files=self._open_files,
         )
+        log.cleaning.trust(self._cleaner_offsets.get(key, 0))
         self._logs[key] = log
         return log
 
@@ -188,6 +197,9 @@ class LogDirectory:
                 written.pop(key, None)
                 write_offsets(self._disk, self._file(name), written)
         self._checkpointed.discard(key)
+        with self._cleaner_lock:
+            if self._cleaner_offsets.pop(key, None) is not None:
+                write_offsets(self._disk, self._file(CLEANER_OFFSETS), self._cleaner_offsets)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -6,7 +6,6 @@ A pass may take minutes, in which the log lives on. So each group remembers its 
 must be `is_intact`: retention may have taken some of them, and a truncation puts other records at the same offsets.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.config import LONG_MAX
@@ -21,8 +20,11 @@ class SegmentGroup:
     """Segments that become one, as they were when the pass began."""
 
     segments: tuple[Segment, ...]
-    size_bytes: int
     cuts: int
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
@@ -49,6 +51,12 @@ class LogCleaning:
         self.first_dirty_offset = 0
         self.is_unfinished = False
         self.next_horizon_ms: int | None = None
+
+    def trust(self, first_dirty_offset: int) -> None:
+        """A checkpoint says so; one beyond the log's end speaks of another log, or of one that lost its end."""
+        self.first_dirty_offset = (
+            first_dirty_offset if first_dirty_offset <= self._state.log_end_offset else 0
+        )
 
     def cut(self, offset: int) -> None:
         """The log was truncated to `offset`: what comes there now was never cleaned."""
@@ -96,7 +104,7 @@ class LogCleaning:
         by_base = {segment.base_offset: segment for segment in begun.segments}
         facts = [_facts(segment) for segment in begun.segments]
         return [
-            self._group([by_base[base_offset] for base_offset in group], begun.cuts)
+            SegmentGroup(tuple(by_base[base_offset] for base_offset in group), begun.cuts)
             for group in group_segments(facts, end_offset, self._state.config)
         ]
 
@@ -109,14 +117,15 @@ class LogCleaning:
         start = sealed.index(group.segments[0])
         return sealed[start : start + len(group.segments)] == group.segments
 
+    def was_cut_since(self, begun: CleaningPass) -> bool:
+        """Whether the log was truncated during the pass."""
+        return begun.cuts != self._cuts
+
     def complete(self, mapped: Mapped, next_horizon_ms: int | None) -> None:
         """The pass is over, and the log is clean up to where it went."""
         self.first_dirty_offset = mapped.end_offset
         self.is_unfinished = mapped.is_full
         self.next_horizon_ms = next_horizon_ms
-
-    def _group(self, segments: Sequence[Segment], cuts: int) -> SegmentGroup:
-        return SegmentGroup(tuple(segments), sum(segment.size_bytes for segment in segments), cuts)
 
     def _cleanable_segments(self) -> list[CleanableSegment]:
         """With times only where the topic asks for them: they cost a look into each segment."""

@@ -161,13 +161,36 @@ def test_checkpoints_are_kafkas_and_are_used_when_logs_open(tmp_path: Path) -> N
     again.close()
 
 
-def test_the_cleaners_offsets_have_a_checkpoint_of_their_own(tmp_path: Path, root: LogDirectory) -> None:
-    assert root.cleaner_offsets() == {}
-    root.checkpoint(
-        recovery_points={}, log_start_offsets={}, high_watermarks={}, cleaner_offsets={("orders", 0): 7}
-    )
-    assert root.cleaner_offsets() == {("orders", 0): 7}
+def test_the_cleaners_offsets_have_a_checkpoint_of_their_own(tmp_path: Path) -> None:
+    directory = opened_directory(tmp_path)
+    append(open_topic(directory), batch(9))
+    directory.checkpoint_cleaner("orders", 0, 7)
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
+    directory.close()
+    again = opened_directory(tmp_path)
+    assert open_topic(again).cleaning.first_dirty_offset == 7
+    again.close()
+
+
+def test_a_log_that_ends_before_its_cleaner_offset_counts_as_dirty(tmp_path: Path) -> None:
+    directory = opened_directory(tmp_path)
+    append(open_topic(directory), batch(3))
+    directory.checkpoint_cleaner("orders", 0, 7)
+    directory.close()
+    again = opened_directory(tmp_path)
+    assert open_topic(again).cleaning.first_dirty_offset == 0
+    again.close()
+
+
+def test_a_new_topic_does_not_inherit_the_cleaner_offset_of_a_deleted_one(tmp_path: Path) -> None:
+    directory = opened_directory(tmp_path)
+    log = open_topic(directory)
+    append(log, batch(9))
+    directory.checkpoint_cleaner("orders", 0, 7)
+    log.delete()
+    append(open_topic(directory), batch(9))
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
+    directory.close()
 
 
 def test_a_damaged_checkpoint_counts_as_empty(tmp_path: Path) -> None:
