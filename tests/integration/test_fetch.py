@@ -1,5 +1,6 @@
 """What a reader gets, how much of it, and how long it waits (WIRE-3, STO-7; PROTOCOL.md 26 to 32)."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -242,6 +243,19 @@ class TestHowMuch:
         assert fetch(peer, UUID(int=5)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
         unknown = fetch(peer, topic_id, partition=9)
         assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_a_segment_that_ends_before_what_was_promised_is_news(
+        self, served: BrokerThread, peer: Peer, topic: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        create_topic(peer, topic)
+        produce(peer, topic, batch(bytes(200_000)))
+        file = served.call(lambda: served.log(topic).segments.active.file)
+        os.truncate(f"/proc/self/fd/{file.fileno()}", 100_000)
+        with Peer(served.port) as reader:
+            reader.send(ApiKey.FETCH, 12, fetch_request((topic, 0, 0)))
+            with pytest.raises(ConnectionError):
+                reader.receive(ApiKey.FETCH, 12)
+        wait_until(lambda: "a segment file ended before" in caplog.text, "it is logged")
 
     def test_reading_goes_on_across_hundreds_of_segments(self, peer: Peer, topic: str) -> None:
         create_topic(peer, topic, segment_bytes=1000)

@@ -314,6 +314,6 @@ class Connection:
             settling.set_result(None)
 
     def _close_on_error(self, what: str, error: OSError) -> None:
-        # A peer that goes away in the middle is everyday life, not news.
-        gone = isinstance(error, ConnectionError)
+        # A peer that goes away in the middle is everyday life, not news. A segment that ends too early is.
+        gone = isinstance(error, ConnectionResetError | BrokenPipeError)
         self.close(None if gone else f"{what} failed: {error.strerror or error}")
