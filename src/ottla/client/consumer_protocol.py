@@ -32,7 +32,7 @@ _INT16: Final = Struct(">h")
 
 
 @struct
-class PartitionsOfTopic:
+class OwnedTopicPartition:
     topic: String = ""
     partitions: list[Int32] = field(default_factory=list)
 
@@ -41,14 +41,14 @@ class PartitionsOfTopic:
 class ConsumerProtocolSubscription:
     topics: list[String] = field(default_factory=list)
     user_data: Bytes | None = None
-    owned_partitions: Annotated[list[PartitionsOfTopic], since(1)] = field(default_factory=list)
+    owned_partitions: Annotated[list[OwnedTopicPartition], since(1)] = field(default_factory=list)
     generation_id: Annotated[Int32, since(2)] = NO_GENERATION
     rack_id: Annotated[String | None, since(3)] = None
 
 
 @record(key=1, versions=(0, _VERSION), flexible=None)
 class ConsumerProtocolAssignment:
-    assigned_partitions: list[PartitionsOfTopic] = field(default_factory=list)
+    assigned_partitions: list[OwnedTopicPartition] = field(default_factory=list)
     user_data: Bytes | None = None
 
 
@@ -114,12 +114,12 @@ def _decoded(cls: type[Any], data: bytes | memoryview) -> Any:
     return codec(cls, min(version, _VERSION)).read(memoryview(data), _INT16.size)[0]
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsOfTopic]:
-    topics: dict[str, PartitionsOfTopic] = {}
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[OwnedTopicPartition]:
+    topics: dict[str, OwnedTopicPartition] = {}
     for topic, partition in sorted(partitions):
-        topics.setdefault(topic, PartitionsOfTopic(topic)).partitions.append(partition)
+        topics.setdefault(topic, OwnedTopicPartition(topic)).partitions.append(partition)
     return list(topics.values())
 
 
-def _flat(topics: Iterable[PartitionsOfTopic]) -> tuple[TopicPartition, ...]:
+def _flat(topics: Iterable[OwnedTopicPartition]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(each.topic, partition) for each in topics for partition in each.partitions)
