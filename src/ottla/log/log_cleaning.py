@@ -117,6 +117,10 @@ class LogCleaning:
         start = sealed.index(group.segments[0])
         return sealed[start : start + len(group.segments)] == group.segments
 
+    def is_whole(self, begun: CleaningPass) -> bool:
+        """Whether every segment that the pass began with is still there."""
+        return begun.cuts == self._cuts and set(begun.segments) <= set(self._state.segments)
+
     def was_cut_since(self, begun: CleaningPass) -> bool:
         """Whether the log was truncated during the pass."""
         return begun.cuts != self._cuts

@@ -20,6 +20,7 @@ from ottla.protocol.messages.brokers import BrokerRegistrationRequest
 from ottla.protocol.messages.brokers import Listener as RegisteredListener
 from ottla.replication.fetch_session import FetchSessions
 from ottla.server.apis.table import handler_of
+from ottla.server.compaction import Compaction
 from ottla.server.coordinators import Coordinators
 from ottla.server.descriptors import open_files_within, raise_descriptor_limit
 from ottla.server.dispatch import Dispatcher
@@ -60,6 +61,7 @@ class Broker:
         self._quorum: Quorum | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
+        self._compaction: Compaction | None = None
         self._hosting: Hosting | None = None
         self._partitions: Partitions | None = None
         self._coordinators: Coordinators | None = None
@@ -109,6 +111,8 @@ class Broker:
             self._listener.stop_accepting()
         if self._housekeeping is not None:
             await self._housekeeping.stop()
+        if self._compaction is not None:
+            await self._compaction.stop()
         if self._partitions is not None:
             for partition in self._partitions:
                 partition.wake_readers()
@@ -160,6 +164,9 @@ class Broker:
         self._listener = listener
         self._housekeeping = Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms)
         self._housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
+        if config.log_cleaner_enable:
+            self._compaction = Compaction(config, partitions, self._directory, now_ms)
+            self._compaction.start()
 
     async def _register(self, quorum: Quorum) -> None:
         advertised = self.config.advertised_listener
