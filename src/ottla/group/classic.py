@@ -166,7 +166,7 @@ class ClassicGroup:
         del self.members[member.member_id]
         if self._instances.get(member.group_instance_id or "") == member.member_id:
             del self._instances[member.group_instance_id or ""]
-        self._speakers.subtract(member.spoken)
+        self._speakers -= Counter(member.spoken)
         self._joined_count -= member.parked_join is not None
         self.unsynced.discard(member.member_id)
         if self.leader == member.member_id:
@@ -189,7 +189,7 @@ class ClassicGroup:
 
     def update_protocols(self, member: Member, protocols: Protocols) -> None:
         """A member speaks for itself anew."""
-        self._speakers.subtract(member.spoken)
+        self._speakers -= Counter(member.spoken)
         member.protocols = protocols
         self._speakers.update(member.spoken)
 
