@@ -11,8 +11,9 @@ import os
 from collections import Counter
 
 import pytest
-from tests.unit.group.fleet import PARTITIONS_PER_TOPIC, Fleet, Storm
+from tests.unit.group.fleet import PARTITIONS_PER_TOPIC, Fleet
 from tests.unit.group.shell import GROUP
+from tests.unit.group.storm import Storm
 
 STEPS = 300
 SEEDS = int(os.environ.get("OTTLA_STORMS", "60"))  # more of them for a night
