@@ -102,7 +102,7 @@ def broker(directory: Path, name: str) -> Iterator[BrokerProcess]:
 def measure_heartbeats(directory: Path, scale: Scale) -> list[Figure]:
     with broker(directory, "heartbeats") as started:
         begun = time.perf_counter()
-        members = asyncio.run(form_groups(started.port, scale.groups, scale.members, at_once=30))
+        members = asyncio.run(form_groups(started.port, scale.groups, scale.members, min(scale.groups, 30)))
         formed_s = time.perf_counter() - begun
         heart = Heart(started.port, members, scale.heart_connections)
         try:
