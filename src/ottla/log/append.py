@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch
+from ottla.log.recall import recall_batches
 from ottla.log.state import LogState
 from ottla.log.validation import NO_TIMESTAMP, examine
 from ottla.log.writing import Writer
@@ -147,12 +148,16 @@ class Appender:
 
     def _stage(self, incoming: Incoming) -> Answer | None:
         """The producer's sequence: None if the batch is new and comes next."""
+        staged = self._writer.staged
         try:
-            earlier = self._writer.staged.check(incoming)
+            earlier = staged.check(incoming)
         except KafkaError as refused:
-            return refused
+            producer_id = incoming.producer_id
+            if not recall_batches(self._state, producer_id, staged.entries.get(producer_id)):
+                return refused
+            return self._stage(incoming)
         if earlier is None:
-            self._writer.staged.apply(incoming)
+            staged.apply(incoming)
             return None
         is_stamped = self._append_time_ms != NO_TIMESTAMP
         return Appended(

@@ -30,10 +30,9 @@ class OffsetMap:
 
     def __init__(self, size_bytes: int, start_offset: int, *, keys: int | None = None) -> None:
         """At most `size_bytes` large, and no larger than `keys` need, if it is known how many can come."""
-        slots = size_bytes // SLOT_BYTES
-        if keys is not None:
-            slots = min(slots, int(keys / _LOAD) + _SMALLEST_SLOTS)
-        self._slots = _prime_at_most(max(slots, _SMALLEST_SLOTS))
+        slots = max(size_bytes // SLOT_BYTES, _SMALLEST_SLOTS)
+        enough = slots if keys is None else _next_prime(int(keys / _LOAD) + _SMALLEST_SLOTS, 1)
+        self._slots = enough if enough < slots else _next_prime(slots, -1)
         self._limit = int(self._slots * _LOAD)
         self._words = array("q", bytes(8)) * (2 * self._slots)
         self._before_start = start_offset - 1
@@ -97,8 +96,8 @@ class OffsetMap:
         return -1
 
 
-def _prime_at_most(number: int) -> int:
-    """So that every step of the second hash visits every slot."""
+def _next_prime(number: int, step: int) -> int:
+    """A prime number of slots, so that every step of the second hash visits every slot."""
     while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
-        number -= 1
+        number += step
     return number

@@ -69,6 +69,7 @@ def _parse_entry(data: bytes, position: int) -> tuple[int, ProducerEntry]:
         _ENTRY.unpack_from(data, position)
     )
     entry = ProducerEntry(epoch)
+    entry.is_whole = False
     if last_sequence >= 0:
         first_sequence = (last_sequence - delta) & SEQUENCE_MASK
         entry.add(ProducedBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))

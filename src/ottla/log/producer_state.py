@@ -42,6 +42,7 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "is_whole",
         "last_timestamp",
         "next_sequence",
         "txn_first_offset",
@@ -49,6 +50,7 @@ class ProducerEntry:
 
     def __init__(self, epoch: int = NO_EPOCH) -> None:
         self.epoch = epoch
+        self.is_whole = True  # False: it came from a snapshot, which keeps one batch of the last five
         self.next_sequence = 0
         self.batches: deque[ProducedBatch] = deque(maxlen=BATCHES_KEPT)
         self.last_timestamp = -1
@@ -59,6 +61,7 @@ class ProducerEntry:
         """The same state, to be changed without changing this one."""
         copied = ProducerEntry.__new__(ProducerEntry)
         copied.epoch = self.epoch
+        copied.is_whole = self.is_whole
         copied.next_sequence = self.next_sequence
         copied.batches = self.batches.copy()
         copied.last_timestamp = self.last_timestamp
@@ -87,9 +90,15 @@ class ProducerEntry:
         self.next_sequence = (batch.last_sequence + 1) & SEQUENCE_MASK
         self.last_timestamp = batch.timestamp
 
+    def recall(self, earlier: list[ProducedBatch]) -> None:
+        """Batches before the oldest known one, newest first; as many as there is room for."""
+        self.is_whole = True
+        self.batches.extendleft(earlier[: BATCHES_KEPT - len(self.batches)])
+
     def begin_epoch(self, epoch: int) -> None:
         """A newer incarnation of the producer: what the older one sent can no longer be sent again."""
         self.epoch = epoch
+        self.is_whole = True
         self.batches.clear()
         self.next_sequence = 0
 
