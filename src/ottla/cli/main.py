@@ -30,6 +30,8 @@ COMMANDS = {
     "serve": Entry("ottla.cli.serve", "serve", "Run a broker."),
     "topics": Entry("ottla.cli.topics", "topics", "Create, delete, list, describe and alter topics."),
     "configs": Entry("ottla.cli.configs", "configs", "Describe and alter the settings of running brokers."),
+    "groups": Entry("ottla.cli.groups", "groups", "List, describe, move and delete consumer groups."),
+    "consume": Entry("ottla.cli.consume", "consume", "Print the records of a topic."),
     "dump": Entry("ottla.cli.dump", "dump", "Show what is inside the files of a data directory."),
     "doctor": Entry("ottla.cli.doctor", "doctor", "Check a data directory and a running broker."),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -23,6 +23,7 @@ from ottla.wire.address import parse_addresses
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+CLIENT_ID = "ottla-cli"
 # A person at a terminal would rather read an error than wait longer.
 TIMEOUT_MS = 15_000
 _PIPE_COLUMNS = 240
@@ -30,7 +31,13 @@ _PIPE_COLUMNS = 240
 
 def broker_options(command: F) -> F:
     """`--bootstrap` and `--json`, the same for every command."""
-    command = click.option(
+    json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+    return json_option(bootstrap_option(command))
+
+
+def bootstrap_option(command: F) -> F:
+    """`--bootstrap`, for commands that print no table."""
+    return click.option(
         "--bootstrap",
         metavar="HOST:PORT",
         default="localhost:9092",
@@ -40,7 +47,6 @@ def broker_options(command: F) -> F:
         callback=_checked_addresses,
         help="A broker to begin with; several with commas between.",
     )(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
 
 
 def _checked_addresses(context: click.Context, option: click.Parameter, text: str) -> str:
@@ -55,18 +61,20 @@ def ask(bootstrap: str, question: Callable[[Admin], Awaitable[T]]) -> T:
     """Connect, ask, close; every failure of broker or network becomes one sentence."""
 
     async def session() -> T:
-        async with Admin(bootstrap, client_id="ottla-cli", timeout_ms=TIMEOUT_MS) as admin:
+        async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
             return await question(admin)
 
+    return run(session())
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; every failure of broker or network becomes one sentence."""
     try:
-        return asyncio.run(session())
+        return asyncio.run(work)
     except KafkaError as error:
         raise click.ClickException(sentence(error)) from error
-    except (
-        ConnectionError,
-        TimeoutError,
-        ValueError,
-    ) as error:  # ValueError: what the protocol has no room for
+    # ValueError: what the protocol has no room for
+    except (ConnectionError, TimeoutError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 

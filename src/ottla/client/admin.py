@@ -49,6 +49,8 @@ from ottla.client.offsets import (
     low_watermarks,
 )
 from ottla.client.outcomes import succeeded
+from ottla.client.partition_reader import ConsumerRecord
+from ottla.client.peeking import peek
 from ottla.client.retries import settle
 from ottla.client.routing import by_coordinator, by_leader, by_node, by_resource
 from ottla.client.topics import (
@@ -184,6 +186,18 @@ class Admin:
             return listed_offsets(await leader.ask(request, timeout_ms=left_ms))
 
         return await self._settle(wanted, by_leader(self._connections, ask))
+
+    async def peek(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ConsumerRecord | KafkaError | None]:
+        """The first record at or after an offset of each partition; None at the end."""
+
+        async def ask(
+            leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
+        ) -> Mapping[TopicPartition, ConsumerRecord | KafkaError | None]:
+            return await peek(leader, part, left_ms)
+
+        return await self._settle(offsets, by_leader(self._connections, ask))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
