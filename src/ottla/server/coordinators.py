@@ -7,6 +7,7 @@ and all other requests have their turn.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CREATE_TIMEOUT_MS: Final = 10_000
+# One that goes on while the machine sleeps, where there is one: commits are stamped by it.
+_STEADY_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 # Hashing a name takes longer than answering a heartbeat; groups are asked about again and again.
 _partition_for = lru_cache(maxsize=1 << 16)(partition_for)
@@ -50,6 +53,7 @@ class Coordinators:
         self._partitions = partitions
         self._flusher = flusher
         self._now_ms = now_ms
+        self._steady_ms = _steady(now_ms)
         self._shards: dict[int, GroupShard] = {}
         self._unloaded: deque[GroupShard] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -150,7 +154,9 @@ class Coordinators:
         if partition is None or self._is_stopped:
             return
         machine = GroupCoordinator(GroupSettings.of(self._config), _new_member_id)
-        shard = self._shards[index] = GroupShard(partition, machine, self._flusher, self._now_ms)
+        shard = self._shards[index] = GroupShard(
+            partition, machine, self._flusher, self._now_ms, self._steady_ms
+        )
         if not partition.log.log_end_offset:
             # Nothing to replay: the first member need not be told to come back.
             shard.begin()
@@ -183,6 +189,12 @@ class Coordinators:
         gone = shard.committed_topics - self._quorum.image.topics_by_name.keys()
         if gone:
             shard.tell(TopicsDeleted(frozenset(gone)))
+
+
+def _steady(now_ms: Callable[[], int]) -> Callable[[], int]:
+    """The time of day as it goes on from now, whoever sets the clock: a jump must neither end sessions nor prolong them."""
+    begun_ms, begun = now_ms(), time.clock_gettime_ns(_STEADY_CLOCK)
+    return lambda: begun_ms + (time.clock_gettime_ns(_STEADY_CLOCK) - begun) // 1_000_000
 
 
 def _new_member_id(prefix: str) -> str:

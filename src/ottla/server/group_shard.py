@@ -32,7 +32,10 @@ _COMMAND_CONTEXT = GroupRequestContext(0, "", "", None)
 
 
 class GroupShard:
-    """Answers for the groups of one partition."""
+    """Answers for the groups of one partition.
+
+    Records are stamped with the time of day (`now_ms`); deadlines are kept by a clock that nobody sets (`steady_ms`).
+    """
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class GroupShard:
         machine: GroupCoordinator,
         flusher: Flusher,
         now_ms: Callable[[], int],
+        steady_ms: Callable[[], int],
     ) -> None:
         self.partition = partition
         self.is_loaded = False
@@ -47,6 +51,7 @@ class GroupShard:
         self._machine = machine
         self._flusher = flusher
         self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tickets = count(1)
         self._releases: set[asyncio.Task[None]] = set()
@@ -66,7 +71,7 @@ class GroupShard:
 
     def begin(self) -> None:
         """Answer from now on: the log is replayed, or there is nothing in it."""
-        self._machine.loaded(self._now_ms())
+        self._machine.loaded(self._steady_ms())
         self.is_loaded = True
         self._set_timer()
 
@@ -87,7 +92,7 @@ class GroupShard:
         if self.is_loaded:
             # What fails is logged there.
             with suppress(KafkaError):
-                self._carry_out(self._machine.command(command, _COMMAND_CONTEXT, self._now_ms()))
+                self._carry_out(self._machine.command(command, _COMMAND_CONTEXT, self._steady_ms()))
 
     def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
         """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator.
@@ -100,7 +105,7 @@ class GroupShard:
             )
         ticket = next(self._tickets)
         context = GroupRequestContext(version, client_id, client_host, ticket)
-        decision = self._machine.command(request, context, self._now_ms())
+        decision = self._machine.command(request, context, self._steady_ms())
         response = decision.response
         if response is None:
             return self._wait(ticket, decision)
@@ -212,12 +217,12 @@ class GroupShard:
             self._timer.cancel()
         self._timer_ms, self._timer = due_ms, None
         if due_ms is not None:
-            delay_s = max(0, due_ms - self._now_ms()) / 1000
+            delay_s = max(0, due_ms - self._steady_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
         self._timer = self._timer_ms = None
-        for decision in self._machine.tick(self._now_ms()):
+        for decision in self._machine.tick(self._steady_ms()):
             # A failure is logged there; the members' next requests, or the next deadline, try again.
             with suppress(KafkaError):
                 self._carry_out(decision)

@@ -88,7 +88,7 @@ class Hosted:
     def shard(self, flusher: Flusher | None = None) -> GroupShard:
         """A shard that knows nothing yet."""
         machine = GroupCoordinator(self.settings, lambda name: f"{name}-{next(self._ids)}")
-        return GroupShard(self.partition, machine, flusher or Flusher(), wall_ms)
+        return GroupShard(self.partition, machine, flusher or Flusher(), wall_ms, wall_ms)
 
     def batches(self) -> list[BatchView]:
         """What is in the log."""

@@ -9,14 +9,14 @@ from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, create_topic, delete_topic, describe_topic, took_s
 from tests.integration.troubled_disk import TroubledDisk
-from tests.unit.server.group_shards import commit_request, join_request
+from tests.unit.server.group_shards import commit_request, join_request, sync_request, wall_ms
 
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.coordinator import Coordinator, FindCoordinatorRequest
-from ottla.protocol.messages.group_admin import ListGroupsRequest
-from ottla.protocol.messages.groups import JoinGroupResponse
+from ottla.protocol.messages.group_admin import DescribeGroupsRequest, ListGroupsRequest
+from ottla.protocol.messages.groups import HeartbeatRequest, JoinGroupResponse
 from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -262,3 +262,38 @@ def test_a_broker_that_stops_sends_waiting_members_away(served: BrokerThread, pe
     assert took_s(served.stop) < 5
     thread.join()
     assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_clock_that_is_set_neither_ends_sessions_nor_prolongs_them(
+    data: Path, disk: TroubledDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jump_ms = 0
+    monkeypatch.setattr("ottla.server.broker.now_ms", lambda: wall_ms() + jump_ms)
+    settings = {"group.min.session.timeout.ms": "1", "group.initial.rebalance.delay.ms": "10"}
+    with broker_thread(data, {**SMALL, **settings}, disk) as broker, Peer(broker.port) as peer:
+        find(peer, "g")
+        stays = stable_member(peer, "stays", session_ms=60_000)
+        goes = stable_member(peer, "goes", session_ms=500)
+        jump_ms = 3_600_000
+        assert stable_member(peer, "comes", session_ms=60_000)
+        assert peer.ask(ApiKey.HEARTBEAT, 4, stays).error_code == 0
+        jump_ms = -3_600_000
+        wait_until(lambda: peer.ask(ApiKey.HEARTBEAT, 4, stays).error_code == 0, "one is heard of")
+        gone = [("goes", "Empty")]
+        wait_until(lambda: states_of(peer, ["goes"]) == gone, "the other one's session ends")
+        assert peer.ask(ApiKey.HEARTBEAT, 4, goes).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert states_of(peer, ["stays"]) == [("stays", "Stable")]
+
+
+def stable_member(peer: Peer, group: str, session_ms: int) -> HeartbeatRequest:
+    """A group of one; what its member says from then on."""
+    joined = peer.ask(ApiKey.JOIN_GROUP, 9, join_request(group, instance="one", session_ms=session_ms))
+    assert joined.error_code == 0
+    request = sync_request(group, joined.generation_id, joined.member_id, joined.member_id)
+    assert peer.ask(ApiKey.SYNC_GROUP, 5, request).error_code == 0
+    return HeartbeatRequest(group, joined.generation_id, joined.member_id)
+
+
+def states_of(peer: Peer, groups: list[str]) -> list[tuple[str, str]]:
+    described = peer.ask(ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest(groups)).groups
+    return [(one.group_id, one.group_state) for one in described]
