@@ -75,9 +75,10 @@ class BrokerConfig:
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
-        50,
+        1024,
         at_least=1,
-        doc="How many connections may wait to be accepted; the operating system may cap it.",
+        doc="How many connections may wait to be accepted; the operating system may cap it. With Kafka's 50 a storm of "
+        "connections would make clients wait a second and try again.",
     )
     max_connections: int = setting(
         "max.connections",

@@ -38,6 +38,7 @@ from ottla.protocol.messages.offsets import (
 
 _FIRST_GROUP_NOT_FOUND_VERSION: Final = 9
 _NO_RETENTION: Final = -1
+_LATEST_MS: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +92,21 @@ def _commit(
     metadata = item.committed_metadata or ""
     if len(metadata) > turn.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    retention_ms = request.retention_time_ms
     value = OffsetCommitValue(
         offset=item.committed_offset,
         leader_epoch=item.committed_leader_epoch,
         metadata=metadata,
         commit_timestamp=turn.now_ms,
-        expire_timestamp=NO_EXPIRY if retention_ms == _NO_RETENTION else turn.now_ms + retention_ms,
+        expire_timestamp=_expiry_ms(request.retention_time_ms, turn.now_ms),
         topic_id=topic.topic_id,
     )
     turn.records.append(offset_record(request.group_id, topic.name, item.partition_index, value))
     return ErrorCode.NONE
+
+
+def _expiry_ms(retention_ms: int, now_ms: int) -> int:
+    """When an offset expires whose commit asked for a retention time of its own; as late as can be written down."""
+    return NO_EXPIRY if retention_ms == _NO_RETENTION else max(0, min(now_ms + retention_ms, _LATEST_MS))
 
 
 def delete_offsets(

@@ -122,6 +122,8 @@ def test_a_retention_time_of_its_own_is_kept_as_the_time_of_expiry() -> None:
     assert shell.log[-1].value[:2] == b"\0\1"
     shell.commit(5, version=4)
     assert shell.last_record.expire_timestamp == -1
+    shell.commit(5, version=4, retention_time_ms=2**63 - 1)
+    assert shell.last_record.expire_timestamp == 2**63 - 1
 
 
 def test_metadata_that_is_too_long_is_refused_for_its_partition_alone() -> None:
