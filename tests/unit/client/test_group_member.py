@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from tests.unit.client.member_driver import (
+    BACKOFF_MS,
+    HEARTBEAT_MS,
+    PROTOCOLS,
+    REBALANCE_MS,
+    SESSION_MS,
+    Driver,
+    joining,
+    requests_of,
+    stable,
+)
 
-from ottla.client.group_member import LEAVE_TIMEOUT_MS, TRANSITIONS, GroupMember, Phase
+from ottla.client.group_member import LEAVE_TIMEOUT_MS, Phase
 from ottla.client.member_events import (
     Adopt,
     Answered,
@@ -17,9 +26,7 @@ from ottla.client.member_events import (
     Assigned,
     CoordinatorFound,
     CoordinatorNotFound,
-    Effect,
     Ended,
-    Event,
     FindCoordinator,
     JoinedMember,
     PollBegan,
@@ -34,100 +41,17 @@ from ottla.client.member_events import (
     Unanswerable,
     Unanswered,
 )
-from ottla.client.member_requests import MemberSettings, Membership
+from ottla.client.member_requests import Membership
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
-    JoinGroupResponseMember,
     LeaveGroupRequest,
     LeaveGroupResponse,
     SyncGroupRequest,
-    SyncGroupResponse,
 )
-
-PROTOCOLS = {"range": b"topics"}
-HEARTBEAT_MS, SESSION_MS, REBALANCE_MS, BACKOFF_MS = 3_000, 10_000, 60_000, 100
-
-
-class Driver:
-    """A member with a clock, and a memory of the last request of each kind."""
-
-    def __init__(self, group_instance_id: str | None = None) -> None:
-        settings = MemberSettings(
-            group_id="g",
-            group_instance_id=group_instance_id,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            rebalance_timeout_ms=REBALANCE_MS,
-        )
-        self.member = GroupMember(settings, lambda failures: BACKOFF_MS * failures)
-        self.now_ms = 1_000
-        self.asked: dict[type[Any], Any] = {}
-
-    def __call__(self, event: Event, *, after_ms: int = 0) -> list[Effect]:
-        self.now_ms += after_ms
-        effects = self.member.step(event, self.now_ms)
-        self.asked.update({type(each.request): each.request for each in effects if isinstance(each, Ask)})
-        return effects
-
-    def answer(self, request_type: type[Any], response: Any) -> list[Effect]:
-        return self(Answered(self.asked[request_type], response))
-
-    def join(self, *, leader: str = "other", generation_id: int = 1) -> list[Effect]:
-        """The answer to the join under way: this member is m-1."""
-        members = [JoinGroupResponseMember(member_id="m-1", metadata=b"topics")] if leader == "m-1" else []
-        return self.answer(
-            JoinGroupRequest,
-            JoinGroupResponse(
-                generation_id=generation_id,
-                protocol_name="range",
-                leader=leader,
-                member_id="m-1",
-                members=members,
-            ),
-        )
-
-    def sync(self) -> list[Effect]:
-        return self.answer(SyncGroupRequest, SyncGroupResponse(assignment=b"mine"))
-
-    def refuse(self, request_type: type[Any], code: ErrorCode) -> list[Effect]:
-        responses = {
-            JoinGroupRequest: JoinGroupResponse,
-            SyncGroupRequest: SyncGroupResponse,
-            HeartbeatRequest: HeartbeatResponse,
-        }
-        return self.answer(request_type, responses[request_type](error_code=code))
-
-    def beat(self, code: ErrorCode = ErrorCode.NONE) -> list[Effect]:
-        """Let the next heartbeat go out, and answer it."""
-        (sent,) = self(Tick(), after_ms=HEARTBEAT_MS)
-        assert requests_of([sent]) == [HeartbeatRequest]
-        return self.refuse(HeartbeatRequest, code)
-
-
-def requests_of(effects: list[Effect]) -> list[type[Any]]:
-    return [type(each.request) for each in effects if isinstance(each, Ask)]
-
-
-def joining(group_instance_id: str | None = None) -> Driver:
-    driver = Driver(group_instance_id)
-    assert driver(Start(PROTOCOLS)) == [FindCoordinator()]
-    assert requests_of(driver(CoordinatorFound())) == [JoinGroupRequest]
-    return driver
-
-
-def stable(group_instance_id: str | None = None) -> Driver:
-    """A follower that has its assignment, and whose application waits for records."""
-    driver = joining(group_instance_id)
-    driver.join()
-    driver.sync()
-    driver(PollBegan())
-    assert driver.member.phase is Phase.STABLE
-    return driver
-
 
 # ---- joining
 
@@ -459,82 +383,3 @@ def test_who_has_no_id_or_no_coordinator_has_nobody_to_say_goodbye_to() -> None:
     driver = stable()
     driver.beat(ErrorCode.NOT_COORDINATOR)
     assert driver(Stop("closed")) == [Ended()]
-
-
-# ---- always
-
-CODES = st.sampled_from(
-    [
-        ErrorCode.NONE,
-        ErrorCode.MEMBER_ID_REQUIRED,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.FENCED_INSTANCE_ID,
-    ]
-)
-KINDS = ["tick", "join", "sync", "beat", "silence", "found", "lost", "prepared", "assigned", "begin", "end"]
-KINDS += ["rejoin", "refused"]
-
-
-@given(st.lists(st.tuples(st.sampled_from(KINDS), CODES, st.integers(0, 20_000)), max_size=60))
-def test_whatever_happens_the_member_waits_for_something(
-    story: list[tuple[str, ErrorCode, int]],
-) -> None:
-    """No event takes a way that is not in the table, and a member that is not over has a deadline, a request under way,
-    a search under way, or an application to wait for."""
-    driver, waiting = Driver(), list[Effect]()
-    waiting += driver(Start(PROTOCOLS))
-    for kind, code, after_ms in story:
-        event = _event(kind, code, driver)
-        waiting = [each for each in waiting if not _answers(event, each)]
-        waiting += driver(event, after_ms=after_ms)
-        member = driver.member
-        if member.phase is Phase.OVER:
-            assert isinstance(waiting[-1], Ended)
-            return
-        assert member.next_deadline_ms is not None or waiting, f"{member.phase} waits for nothing"
-        deadline_ms = member.next_deadline_ms
-        assert deadline_ms is None or deadline_ms > driver.now_ms, "what is due is done"
-
-
-def _event(kind: str, code: ErrorCode, driver: Driver) -> Event:
-    asked, generation_id = driver.asked, driver.member.membership.generation_id
-    joined = JoinGroupResponse(
-        error_code=code, generation_id=7, protocol_name="range", leader="m-1", member_id="m-1"
-    )
-    events: dict[str, Event] = {
-        "join": Answered(asked.get(JoinGroupRequest), joined),
-        "sync": Answered(asked.get(SyncGroupRequest), SyncGroupResponse(error_code=code)),
-        "beat": Answered(asked.get(HeartbeatRequest), HeartbeatResponse(error_code=code)),
-        "silence": Unanswered(asked.get(HeartbeatRequest) or asked.get(JoinGroupRequest)),
-        "found": CoordinatorFound(),
-        "lost": CoordinatorNotFound(),
-        "prepared": Prepared(PROTOCOLS),
-        "assigned": Assigned(generation_id, {}),
-        "begin": PollBegan(),
-        "end": PollEnded(),
-        "rejoin": Rejoin("because"),
-        "refused": Refused(generation_id, ErrorCode.ILLEGAL_GENERATION),
-    }
-    event = events.get(kind, Tick())
-    return Tick() if getattr(event, "request", event) is None else event
-
-
-def _answers(event: Event, effect: Effect) -> bool:
-    if isinstance(effect, Ask):
-        return getattr(event, "request", None) is effect.request
-    if isinstance(effect, FindCoordinator):
-        return isinstance(event, CoordinatorFound | CoordinatorNotFound)
-    return (
-        isinstance(effect, Adopt)
-        or (isinstance(effect, Prepare) and isinstance(event, Prepared))
-        or (isinstance(effect, Assign) and isinstance(event, Assigned))
-    )
-
-
-def test_every_phase_but_the_first_can_be_reached_and_every_one_but_the_last_be_left() -> None:
-    assert {after for _, after in TRANSITIONS} == set(Phase) - {Phase.OUT}
-    assert {before for before, _ in TRANSITIONS} == set(Phase) - {Phase.OVER}
