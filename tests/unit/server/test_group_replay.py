@@ -163,7 +163,11 @@ def test_a_log_of_several_segments_whose_start_was_deleted_is_read_from_there(tm
     hosted.close()
 
 
-def test_records_that_are_deleted_while_it_reads_are_not_missed(hosted: Hosted) -> None:
+def test_records_that_are_deleted_while_it_reads_are_not_missed(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_replay, "_READ_BYTES", 1000)
+    monkeypatch.setattr(group_replay, "_RECORDS_PER_TURN", 1)
     for number in range(600):
         append(hosted, offset(number, number))
 
@@ -172,7 +176,8 @@ def test_records_that_are_deleted_while_it_reads_are_not_missed(hosted: Hosted) 
         loading = asyncio.ensure_future(shard.load())
         await asyncio.sleep(0)
         hosted.partition.log.advance_log_start_offset(550)
-        await loading
+        await asyncio.wait_for(loading, 5)
+        assert len(committed(shard, "g")) < 100
         assert committed(shard, "g")["t", 599] == 599
         shard.unload()
 
