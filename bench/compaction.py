@@ -1,0 +1,364 @@
+"""`python -m bench.compaction`: what compaction costs, and the promises about it (issue 3).
+
+python -m bench.compaction            everything at full size, writes bench/RESULTS_COMPACTION.md
+python -m bench.compaction --quick    a tenth of everything: is it still alive?
+
+map           an offset map of 64 MiB, filled: CPU per put, and per get of keys in no order
+keys          10,000,000 keys and 2,000,000 newer values for some of them, compacted by the cleaner's process with a map of
+              64 MiB: how many passes, how long, how much memory; and that each key has its newest value afterwards
+neighbours    one producer at full speed on one partition, in turns with the cleaner's process stopped (SIGSTOP) and with
+              it at work on other partitions while retention deletes segments of a third topic
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shlex
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import report, wire
+from bench.groups import Figure, table
+from bench.processes import cpu_seconds, family
+from bench.workloads import run_client
+from tests.brokers import BrokerProcess, running, start_ottla, wait_until
+from tests.integration.peer import Peer, create_topic
+
+from ottla.config import TopicConfig
+from ottla.log.cleaner import CleanerLimits
+from ottla.log.disk import OsDisk
+from ottla.log.log import Log
+from ottla.log.offset_map import OffsetMap
+from ottla.log.open_files import OpenFiles
+from ottla.log.remote_cleaner import RemoteCleaner
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from ottla.records.batch import iter_batches
+from ottla.records.builder import BatchBuilder
+
+NOW_MS = 1_700_000_000_000
+MAP_BYTES = 64 << 20
+LIMITS = CleanerLimits(map_bytes=MAP_BYTES, io_bytes=512 << 10, bytes_per_second=1e300)
+RESULTS = Path(__file__).with_name("RESULTS_COMPACTION.md")
+TOPIC_RESOURCE = 2
+SET = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of everything."""
+
+    map_bytes: int = MAP_BYTES
+    keys: int = 10_000_000
+    rounds: int = 5
+    noise_megabytes: int = 600
+    small_requests: int = 300_000
+    megabytes: int = 1_000
+
+
+QUICK = Scale(
+    map_bytes=MAP_BYTES // 10,
+    keys=1_000_000,
+    rounds=1,
+    noise_megabytes=100,
+    small_requests=50_000,
+    megabytes=200,
+)
+
+
+def measure_map(directory: Path, scale: Scale) -> list[Figure]:
+    """The map alone."""
+    offsets = OffsetMap(scale.map_bytes, 0)
+    keys = [b"key-%09d" % number for number in range(offsets.limit)]
+    begun = time.process_time()
+    for offset, key in enumerate(keys):
+        offsets.put(key, offset)
+    put_us = (time.process_time() - begun) / len(keys) * 1e6
+    # Copies: a key that was hashed before keeps its hash.
+    asked = [bytes(bytearray(key)) for key in random.Random(7).sample(keys, min(len(keys), 500_000))]
+    begun = time.process_time()
+    for key in asked:
+        offsets.get(key)
+    get_us = (time.process_time() - begun) / len(asked) * 1e6
+    name = f"offset map of {scale.map_bytes >> 20} MiB, {len(keys):,} keys"
+    return [Figure(f"{name}: put", put_us, "µs", 1.5), Figure(f"{name}: get", get_us, "µs", 1.5)]
+
+
+def fill(log: Log, keys: int) -> int:
+    """Each key once, and a newer value for a fifth of them, in no order; the number of records."""
+    builder = BatchBuilder()
+    newer = random.Random(7).sample(range(keys), keys // 5)
+    for count, number in enumerate([*range(keys), *newer], 1):
+        builder.append(b"value-%d-%d" % (number, count), timestamp=NOW_MS, key=b"key-%09d" % number)
+        if len(builder) == 1000:
+            log.append_records(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+            builder = BatchBuilder()
+    return keys + len(newer)
+
+
+def open_log(directory: Path) -> Log:
+    config = TopicConfig(cleanup_policy=("compact",), segment_bytes=128 << 20, min_cleanable_dirty_ratio=0.0)
+    return Log.open(
+        OsDisk(),
+        str(directory / "keys-0"),
+        config,
+        recovery_point=0,
+        log_start_offset=0,
+        clean=True,
+        now_ms=NOW_MS,
+        open_files=OpenFiles(),
+    )
+
+
+def run_passes(log: Log, cleaner: RemoteCleaner) -> Iterator[int]:
+    """Passes until the log is clean; the cleaner's memory at the end of each."""
+    while (plan := log.cleaning.plan(log.log_end_offset, NOW_MS)) is not None:
+        begun = log.cleaning.begin(plan, NOW_MS)
+        mapped = cleaner.build_map(begun.job)
+        for group in log.cleaning.groups(begun, mapped.end_offset):
+            log.swap_cleaned(group, cleaner.clean(group.base_offsets), NOW_MS)
+        log.cleaning.complete(mapped, None)
+        log.remove_deleted(NOW_MS + 10**9)
+        print(f"  pass up to {mapped.end_offset:,}: {mapped.keys:,} keys", flush=True)
+        yield peak_mebibytes(cleaner.pid)
+
+
+def peak_mebibytes(pid: int) -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) // 1024
+
+
+def wrong_values(log: Log, keys: int) -> int:
+    """Keys that are missing, there twice, or have another value than their newest."""
+    expected = {b"key-%09d" % number: b"value-%d-%d" % (number, number + 1) for number in range(keys)}
+    for count, number in enumerate(random.Random(7).sample(range(keys), keys // 5), keys + 1):
+        expected[b"key-%09d" % number] = b"value-%d-%d" % (number, count)
+    wrong, offset = 0, 0
+    while (
+        found := log.read(offset, 8 << 20, upper_offset=log.log_end_offset, at_least_one=True)
+    ) is not None:
+        for batch in iter_batches(found.file.read(found.position, found.size)):
+            for record in batch.records():
+                assert record.key is not None
+                wrong += expected.pop(record.key, None) != record.value
+        offset = found.next_offset
+    return wrong + len(expected)
+
+
+def measure_keys(directory: Path, scale: Scale) -> list[Figure]:
+    """A log with more keys than the map has room for."""
+    log = open_log(directory)
+    records = fill(log, scale.keys)
+    log.roll(NOW_MS)
+    before_bytes = log.size_bytes
+    limits = CleanerLimits(scale.map_bytes, LIMITS.io_bytes, LIMITS.bytes_per_second)
+    cleaner = RemoteCleaner(limits)
+    try:
+        begun = time.perf_counter()
+        peaks = list(run_passes(log, cleaner))
+        seconds = time.perf_counter() - begun
+        cpu = cpu_seconds(cleaner.pid)
+    finally:
+        cleaner.close()
+    wrong = wrong_values(log, scale.keys)
+    name = f"{scale.keys:,} keys in {records:,} records, map of {scale.map_bytes >> 20} MiB"
+    figures = [
+        Figure(f"{name}: passes", len(peaks), ""),
+        Figure(f"{name}: all passes together", seconds, "s", 600),
+        Figure(f"{name}: the same, CPU", cpu, "s"),
+        Figure(f"{name}: wrong or missing values", wrong, "keys", 1),
+        Figure(f"{name}: log before", before_bytes / 1e6, "MB"),
+        Figure(f"{name}: log after", log.size_bytes / 1e6, "MB"),
+        Figure(f"{name}: the cleaner's memory at most", max(peaks), "MiB", scale.map_bytes / (1 << 20) + 64),
+    ]
+    log.close(clean=False)
+    return figures
+
+
+def keyed_batches(count: int) -> Iterator[bytes]:
+    """Batches of 100-byte records whose keys come back now and then."""
+    numbers = random.Random(7)
+    for _ in range(count):
+        builder = BatchBuilder()
+        for _ in range(500):
+            key = b"key-%09d" % numbers.randrange(2_000_000)
+            builder.append(b"v" * 100, timestamp=int(time.time() * 1000), key=key)
+        yield bytes(builder.build())
+
+
+def load(port: int, topic: str, megabytes: int) -> None:
+    """Fill partition 0 of a topic."""
+    with wire.connect(port) as connection:
+        for records in keyed_batches(max(1, megabytes * 1_000_000 // 60_000)):
+            wire.ask(connection, wire.produce(topic, records))
+
+
+def alter(port: int, topic: str, **settings: object) -> None:
+    configs = [
+        IncrementalAlterableConfig(name=name.replace("_", "."), config_operation=SET, value=str(value))
+        for name, value in settings.items()
+    ]
+    resource = IncrementalAlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs
+    )
+    with Peer(port) as peer:
+        answer = peer.ask(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(resources=[resource])
+        )
+    assert answer.responses[0].error_code == 0, answer.responses[0].error_message
+
+
+def prepare(broker: BrokerProcess, scale: Scale) -> int:
+    """Topics to be compacted and to be deleted from; the pid of the cleaner's process, at work."""
+    port = broker.port
+    with Peer(port) as peer:
+        for topic in ("noise0", "noise1"):
+            # A ratio that is never reached: nothing is compacted before all is there.
+            create_topic(
+                peer, topic, cleanup_policy="compact", segment_bytes=32 << 20, min_cleanable_dirty_ratio=1
+            )
+        create_topic(peer, "old", segment_bytes=1 << 20, retention_bytes=-1, file_delete_delay_ms=0)
+    for topic in ("noise0", "noise1", "old"):
+        load(port, topic, scale.noise_megabytes // 3)
+    for topic in ("noise0", "noise1"):
+        alter(port, topic, min_cleanable_dirty_ratio=0)
+    wait_until(lambda: len(family(broker.pid)) > 1, "the cleaner's process is there")
+    return family(broker.pid)[1]
+
+
+@contextmanager
+def neighbours_at_work(broker: BrokerProcess, cleaner: int, megabytes: list[int]) -> Iterator[None]:
+    """Compaction goes on, and retention takes a segment or two every tenth of a second."""
+    is_over = threading.Event()
+
+    def retain() -> None:
+        while not is_over.wait(0.2) and megabytes[0] > 2:
+            megabytes[0] -= 2
+            alter(broker.port, "old", retention_bytes=megabytes[0] * 1_000_000)
+
+    thread = threading.Thread(target=retain)
+    thread.start()
+    os.kill(cleaner, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        os.kill(cleaner, signal.SIGSTOP)
+        is_over.set()
+        thread.join()
+
+
+def produce(broker: BrokerProcess, work: str, topic: str, scale: Scale) -> float:
+    """MB or thousand requests a second."""
+    with wire.connect(broker.port) as connection:
+        wire.create_topic(connection, topic)
+    options: dict[str, object] = {"port": broker.port, "broker-pid": broker.pid, "topic": topic}
+    size = {"megabytes": scale.megabytes} if work == "produce" else {"requests": scale.small_requests}
+    result = run_client("bench.load", work, options | size)
+    with wire.connect(broker.port) as connection:
+        wire.delete_topic(connection, topic)
+    return (
+        result.bytes / result.seconds / 1e6 if work == "produce" else result.requests / result.seconds / 1e3
+    )
+
+
+def measure_neighbours(directory: Path, scale: Scale) -> list[Figure]:
+    """A producer, with and without what goes on beside it."""
+    settings = {
+        "log.cleaner.backoff.ms": "100",
+        "log.retention.check.interval.ms": "100",
+        "log.segment.delete.delay.ms": "0",
+    }
+    with running(start_ottla(directory / "neighbours", settings)) as broker:
+        cleaner = prepare(broker, scale)
+        os.kill(cleaner, signal.SIGSTOP)
+        left = [scale.noise_megabytes // 3]
+        figures: list[Figure] = []
+        try:
+            for work, what, unit in (
+                ("produce", "batches of 16 KiB", "MB/s"),
+                ("small", "requests of 100 B", "k/s"),
+            ):
+                figures += _compare(broker, cleaner, left, scale, work, what, unit)
+        finally:
+            os.kill(cleaner, signal.SIGCONT)
+    return figures
+
+
+def _compare(
+    broker: BrokerProcess, cleaner: int, left: list[int], scale: Scale, work: str, what: str, unit: str
+) -> list[Figure]:
+    quiet, busy, shares = [], [], []
+    for number in range(scale.rounds):
+        quiet.append(produce(broker, work, f"quiet-{work}-{number}", scale))
+        begun, cpu = time.perf_counter(), cpu_seconds(cleaner)
+        before = left[0]
+        with neighbours_at_work(broker, cleaner, left):
+            busy.append(produce(broker, work, f"busy-{work}-{number}", scale))
+        shares.append((cpu_seconds(cleaner) - cpu) / (time.perf_counter() - begun) * 100)
+        print(
+            f"  {what}: {quiet[-1]:.0f} alone, {busy[-1]:.0f} beside; retention took {before - left[0]} MB",
+            flush=True,
+        )
+    cost = 100 - 100 * statistics.median(b / q for q, b in zip(quiet, busy, strict=True))
+    name = f"one producer, {what}"
+    return [
+        Figure(f"{name}: alone", statistics.median(quiet), unit),
+        Figure(f"{name}: beside compaction and retention", statistics.median(busy), unit),
+        Figure(f"{name}: what they cost it, median of {scale.rounds}", cost, "%", 20),
+        Figure(f"{name}: the cleaner's share of a core meanwhile", statistics.median(shares), "%"),
+    ]
+
+
+MEASUREMENTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
+    "map": measure_map,
+    "keys": measure_keys,
+    "neighbours": measure_neighbours,
+}
+
+
+def write(figures: list[Figure], command: str, facts: list[str]) -> None:
+    """Keep the results beside the code that made them."""
+    head = [
+        "# What compaction costs",
+        "",
+        f"Made by `{command}`. How each figure is taken stands in `bench/compaction.py`.",
+        "",
+    ]
+    RESULTS.write_text("\n".join([*head, *(f"- {fact}" for fact in facts), "", *table(figures), ""]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.compaction", description="Measure compaction.")
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything; writes no results")
+    parser.add_argument("--only", choices=list(MEASUREMENTS), action="append", help="one measurement")
+    chosen = parser.parse_args()
+    facts, figures = report.machine(), list[Figure]()
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as directory:
+        for name in chosen.only or MEASUREMENTS:
+            found = MEASUREMENTS[name](Path(directory), QUICK if chosen.quick else Scale())
+            print("\n".join(f"{one.what:90} {one.value:12,.4g} {one.unit}" for one in found), flush=True)
+            figures += found
+    print("\n".join(["", *table(figures)]))
+    if not chosen.quick and not chosen.only:
+        write(figures, shlex.join(["python", "-m", "bench.compaction", *sys.argv[1:]]), facts)
+    return 1 if any(one.limit is not None and one.value >= one.limit for one in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
