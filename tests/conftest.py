@@ -17,12 +17,12 @@ from tests.compat.apache_kafka import CannotFetchError, start_apache_kafka
 TARGETS = ["ottla", pytest.param("apache", marks=pytest.mark.compat)]
 
 
-def start(target: str, data: Path, settings: dict[str, str] | None = None) -> BrokerProcess:
+def start(target: str, data: Path, settings: dict[str, str] | None = None, *, port: int = 0) -> BrokerProcess:
     """A broker of the target's kind; skips the test, with the reason, where the control cannot be fetched."""
     if target == "ottla":
-        return start_ottla(data, settings)
+        return start_ottla(data, settings, port=port)
     try:
-        return start_apache_kafka(data, settings)
+        return start_apache_kafka(data, settings, port=port)
     except CannotFetchError as reason:
         pytest.skip(f"NO APACHE KAFKA TO COMPARE WITH: {reason}")
 

@@ -45,6 +45,7 @@ ALL: frozenset[GroupAbility] = frozenset(
         "committed_metadata",
         "commit_names_its_error",
         "pause",
+        "different_topics",
     }
 )
 ALL_ASSIGNORS: tuple[Assignor, ...] = ("range", "roundrobin", "sticky", "cooperative-sticky")

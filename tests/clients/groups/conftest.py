@@ -17,8 +17,14 @@ from tests.clients.model import Client, Message
 from tests.conftest import start
 
 COUNTER = itertools.count()
-# Groups begin at once, and sessions may be so short that a test can wait for their end.
-GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+# Groups begin at once, and sessions may be so short that a test can wait for their end. Some clients would create a topic
+# by asking for it.
+GROUP_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "auto.create.topics.enable": "false",
+}
+OUR_MISTAKES = ("TypeError", "AttributeError", "KeyError", "NameError", "ReferenceError", "java.lang.")
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +78,22 @@ class GroupTrial:
                 self.writer.produce(topic or self.topic, part, partition=partition)
         return values
 
+    def restart_broker(self, *, kill: bool = False) -> None:
+        """End the broker, in peace or not, and start it again on its data and its port."""
+        if kill:
+            self.broker.kill()
+        else:
+            self.broker.stop()
+        again = start(self.broker.name, self.broker.data, GROUP_SETTINGS, port=self.broker.port)
+        self.broker.process = again.process
+
+    def check_programs(self) -> None:
+        """Mistakes of our own programs must not pass for behaviour of a client."""
+        for member in self.members:
+            if member.host.is_running:
+                wrong = [error for error in member.look().errors if error.startswith(OUR_MISTAKES)]
+                assert not wrong, f"{member.name}: {wrong}"
+
     def close(self) -> None:
         for member in self.members:
             # A test may have frozen or killed it, or have made it such that it cannot leave in peace.
@@ -81,8 +103,31 @@ class GroupTrial:
         self.writer.close()
 
 
+@pytest.fixture(scope="session")
+def restarting_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that tests may stop and start again, each in its turn."""
+    data = tmp_path_factory.mktemp(f"restarting-{target}") / "data"
+    with running(start(target, data, GROUP_SETTINGS)) as process:
+        yield process
+
+
+@pytest.fixture
+def restarting_trial(
+    restarting_broker: BrokerProcess, hosts: Hosts, request: pytest.FixtureRequest
+) -> Iterator[GroupTrial]:
+    trial = GroupTrial(restarting_broker, hosts, f"r{next(COUNTER)}-{request.function.__name__[5:30]}")
+    try:
+        yield trial
+        trial.check_programs()
+    finally:
+        trial.close()
+
+
 @pytest.fixture
 def trial(group_broker: BrokerProcess, hosts: Hosts, request: pytest.FixtureRequest) -> Iterator[GroupTrial]:
-    trial = GroupTrial(group_broker, hosts, f"g{next(COUNTER)}-{request.function.__name__[5:60]}")
-    yield trial
-    trial.close()
+    trial = GroupTrial(group_broker, hosts, f"g{next(COUNTER)}-{request.function.__name__[5:30]}")
+    try:
+        yield trial
+        trial.check_programs()
+    finally:
+        trial.close()

@@ -26,6 +26,7 @@ GroupAbility = Literal[
     "committed_metadata",  # it shows the metadata of a committed offset
     "commit_names_its_error",  # a refused commit says why in the broker's word
     "pause",
+    "different_topics",  # members of one group may want different topics (kafkajs' leader looks at its own only)
 ]
 
 

@@ -49,7 +49,7 @@ class Members {
                 member.consumer.seek(partition(q.get("partition")), q.get("offset").asLong());
                 return null;
             });
-            case "leave": member.close(); MEMBERS.remove(name); return null;
+            case "leave": member.close(); return null;
             default: return Groups.ask(q);
         }
     }

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicParti
 from tests.clients.families.confluent_family import refused
 from tests.clients.groups.model import Committed, Consumed, Membership, Partition
 from tests.clients.groups.programs.running import Log
-from tests.clients.model import DEADLINE_SECONDS
+from tests.clients.model import DEADLINE_SECONDS, RefusedError
 
 
 def connect(membership: Membership, log: Log) -> ConfluentMember:
@@ -38,6 +38,13 @@ def _settings(membership: Membership) -> dict[str, Any]:
     return settings
 
 
+def _reason(error: Any) -> RefusedError:
+    """librdkafka calls what it cannot go on after "fatal", and says why in words."""
+    if "fenced by other consumer" in error.str():
+        return RefusedError("FENCED_INSTANCE_ID", error.str())
+    return refused(error)
+
+
 class ConfluentMember:
     def __init__(self, membership: Membership, log: Log) -> None:
         self._membership = membership
@@ -58,7 +65,7 @@ class ConfluentMember:
         records = []
         for message in self._consumer.consume(self._membership.max_poll_records, seconds):
             if message.error():
-                self._log.fail(refused(message.error()))
+                self._log.fail(_reason(message.error()))
                 continue
             place = (message.topic(), message.partition(), message.offset())
             records.append(Consumed(*place, message.value().decode()))
@@ -77,7 +84,9 @@ class ConfluentMember:
         wanted = (
             {}
             if offsets is None
-            else {"offsets": [TopicPartition(o.topic, o.partition, o.offset, o.metadata) for o in offsets]}
+            else {
+                "offsets": [TopicPartition(o.topic, o.partition, o.offset, o.metadata or "") for o in offsets]
+            }
         )
         try:
             answered = self._consumer.commit(asynchronous=is_async, **wanted)

@@ -1,0 +1,68 @@
+"""Members that are frozen, or too busy to poll: the others go on, and they come back as if new (GRP-3, GRP-4, GRP-7)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.clients.groups.catalogue import GroupFamily, group_families
+from tests.clients.groups.conftest import GroupTrial
+from tests.clients.groups.host import await_shared_out, until
+from tests.clients.groups.model import Committed
+from tests.clients.groups.offsets_topic import commit, recorded_group
+from tests.clients.model import RefusedError
+
+
+@group_families()
+def test_a_member_frozen_past_its_session_is_replaced_its_commit_refused_and_it_comes_back(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    trial.make_topic(4)
+    wishes = {"session_timeout_ms": family.session_timeout_ms}
+    host = trial.hosts.own(family)
+    zombie, other = trial.join(family, host=host, **wishes), trial.join(family, **wishes)
+    await_shared_out([zombie, other], 4)
+    share = sorted(zombie.assignment)
+    zombie.hold()
+    trial.write(8, 4)
+    host.freeze()
+    until(lambda: other.has(4), "the other has all", [other])
+    other.commit([Committed(*place, 2) for place in share])
+    host.thaw()
+    with pytest.raises((RefusedError, AssertionError)):
+        zombie.commit([Committed(*place, 1) for place in share])
+    assert [one.offset for one in other.committed(*share)] == [2] * len(share)
+    zombie.go_on()
+    await_shared_out([zombie, other], 4)
+
+
+@group_families("max_poll_interval")
+def test_a_member_whose_application_does_not_poll_leaves_and_joins_again_when_it_does(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    trial.make_topic(4)
+    wishes = {"session_timeout_ms": family.session_timeout_ms}
+    slow = trial.join(family, max_poll_interval_ms=family.session_timeout_ms + 500, **wishes)
+    other = trial.join(family, **wishes)
+    await_shared_out([slow, other], 4)
+    slow.hold()
+    until(lambda: other.has(4), "the other has all", [other])
+    slow.go_on()
+    await_shared_out([slow, other], 4)
+
+
+@group_families()
+def test_the_coordinator_refuses_commits_of_other_generations_and_of_strangers(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    trial.make_topic(2)
+    member = trial.join(family)
+    until(lambda: member.has(2), "it has all", [member])
+    bootstrap, group, topic = trial.broker.bootstrap, trial.group, trial.topic
+    generation = recorded_group(bootstrap, group).generation
+    member_id = member.look().member_id
+    assert commit(bootstrap, group, generation - 1, member_id, topic, 1) == 22
+    assert commit(bootstrap, group, generation + 1, member_id, topic, 1) == 22
+    assert commit(bootstrap, group, generation, "somebody-else", topic, 1) == 25
+    assert commit(bootstrap, group, -1, "", topic, 1) == 25
+    assert member.committed((topic, 0))[0].offset == -1
+    assert commit(bootstrap, group, generation, member_id, topic, 7) == 0
+    assert member.committed((topic, 0))[0].offset == 7
