@@ -5,26 +5,28 @@ finds it without asking (GRP-1). Shards are loaded one after the other: the firs
 and all other requests have their turn.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage, TopicImage, topic_changes
 from ottla.errors import ErrorCode, KafkaError
-from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
-from ottla.group.settings import GroupSettings
 from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.server.flushing import Flusher
-from ottla.server.group_shard import GroupShard
 from ottla.server.java_hash import partition_for
-from ottla.server.partitions import Partitions
+from ottla.server.partitions import HostedPartition, Partitions
 from ottla.server.quorum import Quorum
+
+if TYPE_CHECKING:
+    from ottla.server.group_shard import GroupShard
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Coordinators:
         removed = {topic.name for topic in topic_changes(before, after).removed} - after.topics_by_name.keys()
         if removed:
             for shard in self._shards.values():
-                shard.tell(TopicsDeleted(frozenset(removed)))
+                shard.forget_topics(removed)
 
     def leader_of(self, group_id: str) -> int:
         """The broker that coordinates a group. Raises KafkaError while there is no offsets topic."""
@@ -153,10 +155,7 @@ class Coordinators:
         partition = self._partitions.find(OFFSETS_TOPIC, index)
         if partition is None or self._is_stopped:
             return
-        machine = GroupCoordinator(GroupSettings.of(self._config), _new_member_id)
-        shard = self._shards[index] = GroupShard(
-            partition, machine, self._flusher, self._now_ms, self._steady_ms
-        )
+        shard = self._shards[index] = self._new_shard(partition)
         if not partition.log.log_end_offset:
             # Nothing to replay: the first member need not be told to come back.
             shard.begin()
@@ -165,6 +164,15 @@ class Coordinators:
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load())
             self._loading.add_done_callback(self._loaded)
+
+    def _new_shard(self, partition: HostedPartition) -> GroupShard:
+        # Imported here: a broker without groups starts faster without the machine that coordinates them.
+        from ottla.group.coordinator import GroupCoordinator
+        from ottla.group.settings import GroupSettings
+        from ottla.server.group_shard import GroupShard
+
+        machine = GroupCoordinator(GroupSettings.of(self._config), _new_member_id)
+        return GroupShard(partition, machine, self._flusher, self._now_ms, self._steady_ms)
 
     async def _load(self) -> None:
         while self._unloaded:
@@ -188,7 +196,7 @@ class Coordinators:
         """
         gone = shard.committed_topics - self._quorum.image.topics_by_name.keys()
         if gone:
-            shard.tell(TopicsDeleted(frozenset(gone)))
+            shard.forget_topics(gone)
 
 
 def _steady(now_ms: Callable[[], int]) -> Callable[[], int]:

@@ -8,13 +8,13 @@ Loading replays the log and nothing else; until it is done every question is ans
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.group.coordinator import GroupCoordinator
+from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.decision import Decision, GroupRequestContext
 from ottla.group.records import GroupRecord
 from ottla.records.builder import build_batch
@@ -93,6 +93,10 @@ class GroupShard:
             # What fails is logged there.
             with suppress(KafkaError):
                 self._carry_out(self._machine.command(command, _COMMAND_CONTEXT, self._steady_ms()))
+
+    def forget_topics(self, names: Iterable[str]) -> None:
+        """Forget the offsets in topics that are gone."""
+        self.tell(TopicsDeleted(frozenset(names)))
 
     def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
         """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator.
