@@ -11,6 +11,8 @@ not swapped in yet is worth nothing then, and the log is what it was.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
 from ottla.log.batch_cleaning import BatchCleaner, LastBatch
 from ottla.log.cleaned_segment import CleanedSegment, SegmentWriter
@@ -21,6 +23,8 @@ from ottla.log.offset_map import OffsetMap
 from ottla.log.record_spans import open_block, read_spans
 from ottla.log.transaction_trail import TransactionTrail, find_aborted, kept_entries
 from ottla.records.batch import BatchView
+
+_LARGEST_OFFSET: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class _Pass:
         self._throttle = throttle
         self._job = job
         self._sizes = dict(job.segments)
+        self._ends = dict(pairwise([*self._sizes, _LARGEST_OFFSET]))
         span = job.end_offset - job.first_dirty_offset
         self._map = OffsetMap(limits.map_bytes, job.first_dirty_offset, keys=span)
         self._trail = TransactionTrail(lambda: find_aborted(self._dirty_segments(), job.first_dirty_offset))
@@ -176,6 +181,7 @@ class _Pass:
             self._disk.open(path),
             path,
             self._sizes[base_offset],
+            range(base_offset, self._ends[base_offset]),
             piece_bytes=self._limits.io_bytes,
             throttle=self._throttle,
         )

@@ -44,22 +44,23 @@ class Throttle:
 
 
 class SegmentReader:
-    """The first `size_bytes` of one segment's .log file."""
+    """The first `size_bytes` of one segment's .log file, whose offsets lie in `offsets`."""
 
-    __slots__ = ("_file", "_path", "_piece_bytes", "_size_bytes", "_throttle")
+    __slots__ = ("_file", "_offsets", "_path", "_piece_bytes", "_size_bytes", "_throttle")
 
     def __init__(
-        self, file: File, path: str, size_bytes: int, *, piece_bytes: int, throttle: Throttle
+        self, file: File, path: str, size_bytes: int, offsets: range, *, piece_bytes: int, throttle: Throttle
     ) -> None:
         self._file = file
         self._path = path
         self._size_bytes = size_bytes
+        self._offsets = offsets
         self._piece_bytes = max(piece_bytes, HEADER_BYTES)
         self._throttle = throttle
 
     def batches(self) -> Iterator[tuple[BatchView, bool]]:
         """Every batch, whole, and whether it is the last. CorruptRecord, with the place, where one is damaged."""
-        position, lowest_offset, wanted = 0, 0, self._piece_bytes
+        position, lowest_offset, wanted = 0, self._offsets.start, self._piece_bytes
         while position < self._size_bytes:
             piece = self._read(position, wanted)
             start, wanted = 0, self._piece_bytes
@@ -91,7 +92,7 @@ class SegmentReader:
         """The whole batch that `headers` found there, checked."""
         header = read_header(self._read(position, HEADER_BYTES))
         batch = BatchView(self._read(position, header.size_bytes))
-        self._verify(batch, position, 0)
+        self._verify(batch, position, self._offsets.start)
         return batch
 
     def _read(self, position: int, size_bytes: int) -> bytes:
@@ -116,5 +117,9 @@ class SegmentReader:
     def _verify(self, batch: BatchView, position: int, lowest_offset: int) -> None:
         if not batch.crc_is_valid():
             raise CorruptRecord(f"{self._path} at {position}: the checksum is wrong")
-        if batch.base_offset < lowest_offset or batch.last_offset_delta < 0:
-            raise CorruptRecord(f"{self._path} at {position}: offset {batch.base_offset} does not rise")
+        # Offsets lie outside the checksum.
+        if not lowest_offset <= batch.base_offset <= batch.last_offset < self._offsets.stop:
+            raise CorruptRecord(
+                f"{self._path} at {position}: offsets {batch.base_offset} to {batch.last_offset}"
+                f" are not between {lowest_offset} and {self._offsets.stop}"
+            )
