@@ -16,6 +16,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(PY) -m compileall -q src  # as pip does when it installs a wheel: a broker starts in half the time
 	@touch $(STAMP)
 
 check: setup  ## ruff, mypy --strict, import-linter, the tidy test
