@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -41,9 +42,18 @@ class FakeBroker:
         self._server: asyncio.Server | None = None
 
     def on(self, request_type: type[Any], answer: Any) -> FakeBroker:
-        """Answer requests of this type with a value, or with what a function of (request, header) answers."""
+        """Answer requests of this type with a value, or with what a function of (request, header) answers or awaits."""
         self._answers[request_type] = answer if callable(answer) else lambda *_: answer
         return self
+
+    def answer_to(self, request_type: type[Any]) -> Answer:
+        """How requests of this type are answered now."""
+        return self._answers[request_type]
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """What the broker itself runs, for tests that look for tasks left behind."""
+        return set(self._tasks)
 
     def asked_for(self, request_type: type[Any]) -> list[Any]:
         return [request for _, request in self.asked if isinstance(request, request_type)]
@@ -83,6 +93,8 @@ class FakeBroker:
         self.asked.append((header, request))
         tell = self._answers.get(type(request))
         answer = SILENCE if tell is None else tell(request, header)
+        if inspect.isawaitable(answer):
+            answer = await answer
         if answer is HANG_UP:
             return False
         if isinstance(answer, bytes):

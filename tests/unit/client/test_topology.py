@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from tests.unit.client.fake_cluster import TOPIC_ID, FakeCluster
+from tests.unit.client.test_consumer_groups import eventually
+from tests.unit.wire.fake_broker import HANG_UP
+
+from ottla.client.connections import Connections
+from ottla.client.metadata import TopicPartition
+from ottla.client.topology import Leader, Topology
+from ottla.protocol.messages import metadata
+from ottla.wire.address import parse_addresses
+
+T0 = TopicPartition("t", 0)
+
+
+def watching(
+    cluster: FakeCluster, body: Callable[[Topology], Awaitable[None]], *, max_age_ms: int = 60_000
+) -> int:
+    """Keep a topology of the cluster fresh while `body` runs; answers how often it changed."""
+    changes = 0
+
+    def changed() -> None:
+        nonlocal changes
+        changes += 1
+
+    async def run() -> None:
+        async with asyncio.timeout(10), cluster.broker:
+            connections = Connections(parse_addresses(cluster.bootstrap), client_id="c", timeout_ms=5_000)
+            topology = Topology(connections, max_age_ms=max_age_ms, on_change=changed)
+            task = asyncio.ensure_future(topology.run())
+            try:
+                await body(topology)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await connections.close()
+
+    asyncio.run(run())
+    return changes
+
+
+def test_what_is_wanted_is_learned_and_what_is_not_wanted_any_more_forgotten() -> None:
+    async def body(topology: Topology) -> None:
+        assert topology.leader_of(T0) is None
+        topology.want(["t"])
+        await eventually(lambda: topology.leader_of(T0) == Leader(1, 0))
+        assert topology.id_of("t") == TOPIC_ID
+        assert topology.partition_counts(["t", "nix"]) == {"t": 2, "nix": 0}
+        topology.want([])
+        await topology.refresh()
+        assert topology.leader_of(T0) is None
+
+    assert watching(FakeCluster(partitions=2), body) >= 2
+
+
+def test_it_is_asked_again_when_something_says_so_and_when_it_is_old() -> None:
+    cluster = FakeCluster()
+
+    async def told(topology: Topology) -> None:
+        topology.want(["t"])
+        await eventually(lambda: topology.leader_of(T0) is not None)
+        cluster.leader_epoch = 1
+        topology.request_refresh()
+        await eventually(lambda: topology.leader_of(T0) == Leader(1, 1))
+
+    async def old(topology: Topology) -> None:
+        topology.want(["t"])
+        await eventually(lambda: topology.leader_of(T0) is not None)
+        cluster.leader_epoch = 2
+        await eventually(lambda: topology.leader_of(T0) == Leader(1, 2))
+
+    watching(cluster, told)
+    watching(cluster, old, max_age_ms=10)
+
+
+def test_a_leader_of_an_older_epoch_is_not_believed_unless_the_topic_is_another() -> None:
+    cluster = FakeCluster()
+    cluster.leader_epoch = 5
+
+    async def body(topology: Topology) -> None:
+        topology.want(["t"])
+        await topology.refresh()
+        cluster.leader_epoch = 4
+        await topology.refresh()
+        assert topology.leader_of(T0) == Leader(1, 5)
+        cluster.topic_id = UUID(int=8)
+        await topology.refresh()
+        assert topology.leader_of(T0) == Leader(1, 4)
+
+    watching(cluster, body)
+
+
+def test_a_topic_that_is_deleted_has_no_leader_and_a_cluster_that_does_not_answer_changes_nothing() -> None:
+    cluster = FakeCluster()
+    answers: list[object] = []
+    serve = cluster.broker.answer_to(metadata.MetadataRequest)
+    cluster.broker.on(metadata.MetadataRequest, lambda *asked: answers.pop() if answers else serve(*asked))
+
+    async def body(topology: Topology) -> None:
+        topology.want(["t"])
+        await eventually(lambda: topology.leader_of(T0) is not None)
+        answers.append(HANG_UP)
+        topology.request_refresh()
+        await eventually(lambda: not answers)
+        assert topology.leader_of(T0) is not None
+        cluster.partitions = 0
+        topology.request_refresh()
+        await eventually(lambda: topology.leader_of(T0) is None)
+
+    watching(cluster, body)
