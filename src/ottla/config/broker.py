@@ -61,10 +61,10 @@ class BrokerConfig:
     )
     socket_send_buffer_bytes: int = setting(
         "socket.send.buffer.bytes",
-        -1,
+        256 << 10,
         at_least=-1,
-        doc="The kernel's send buffer of each connection; -1 leaves it to the operating system, which grows it "
-        "with the connection's speed. Kafka's 102400 switches that off.",
+        doc="The kernel's send buffer of each connection; -1 leaves it to the operating system, which grows it with the "
+        "connection's speed: better over long distances, and some 15 % more CPU per byte on a local network.",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
