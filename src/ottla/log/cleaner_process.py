@@ -1,6 +1,6 @@
 """The cleaner as a process of its own, so that the broker's event loop keeps its interpreter to itself (RET-5).
 
-    python -m ottla.log.cleaner_process '{"map_bytes": …, "io_bytes": …, "bytes_per_second": …}'
+    python -m ottla.log.cleaner_process '{"map_bytes": …, "io_bytes": …, "bytes_per_second": …}' <the broker's pid>
 
 It reads one JSON line per question and writes one per answer (remote_cleaner.py is the other end):
 
@@ -72,7 +72,8 @@ def main() -> None:
     with suppress(OSError):
         os.nice(NICENESS)
     limits = CleanerLimits(**json.loads(sys.argv[1]))
-    check = leaving_with(os.getppid())
+    # Told, not asked: the broker may be gone already.
+    check = leaving_with(int(sys.argv[2]))
     throttle = Throttle(limits.bytes_per_second, time.monotonic, time.sleep, check)
     cleaner = Cleaner(OsDisk(), limits, throttle)
     output = sys.stdout.fileno()

@@ -27,7 +27,7 @@ class RemoteCleaner:
         # -P: whatever lies in the working directory is not imported. The hashes' secret is drawn by each process, even
         # where the environment fixes it for this one: keys could be chosen to collide otherwise.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _MODULE, json.dumps(asdict(limits))],
+            [sys.executable, "-P", "-m", _MODULE, json.dumps(asdict(limits)), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
