@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+
+from ottla.cli.record_lines import lines
+from ottla.client.partition_reader import ConsumerRecord
+
+
+def record(key: bytes | None, value: bytes | None, **headers: bytes | None) -> ConsumerRecord:
+    return ConsumerRecord("t", 1, 5, 1_000, key, value, tuple(headers.items()))
+
+
+def test_values_and_keys_are_the_bytes_that_were_produced() -> None:
+    records = [record(b"k", b"\xff\xfe"), record(None, None), record(b"", b"")]
+    assert lines(records, "value") == b"\xff\xfe\nnull\n\n"
+    assert lines(records, "key-value") == b"k\t\xff\xfe\nnull\tnull\n\t\n"
+
+
+def test_json_lines_hold_all_that_is_known_of_a_record() -> None:
+    assert json.loads(lines([record("schlüssel".encode(), b"v", a=b"1", b=None)], "json")) == {
+        "topic": "t",
+        "partition": 1,
+        "offset": 5,
+        "timestamp_ms": 1_000,
+        "key": "schlüssel",
+        "value": "v",
+        "headers": [["a", "1"], ["b", None]],
+    }
+
+
+def test_bytes_that_are_no_text_are_told_apart_from_text() -> None:
+    (line,) = lines([record(None, b"\xff\x00")], "json").splitlines()
+    assert json.loads(line)["value"] == {"base64": "/wA="}
+    assert json.loads(line)["key"] is None
+
+
+def test_a_header_whose_name_is_no_text_does_not_break_the_line() -> None:
+    odd = ConsumerRecord("t", 1, 5, 1_000, None, b"v", (("a\udcff", b"x"),))
+    assert json.loads(lines([odd], "json"))["headers"] == [["a\udcff", "x"]]
