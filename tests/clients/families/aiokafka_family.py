@@ -52,12 +52,13 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        if isinstance(error.errno, int):
-            refuse(error.errno, error)
+        code = getattr(error, "errno", None)
+        if isinstance(code, int):
+            refuse(code, error)
         raise
 
 
-def _run(work: Coroutine[Any, Any, Answer]) -> Answer:
+def run(work: Coroutine[Any, Any, Answer]) -> Answer:
     with refusals():
         return asyncio.run(asyncio.wait_for(work, DEADLINE_SECONDS))
 
@@ -84,7 +85,7 @@ class AiokafkaClient:
             "max_request_size": 20_000_000,
             "max_batch_size": 20_000_000,
         }
-        return _run(self._produce(topic, messages, partition, settings))
+        return run(self._produce(topic, messages, partition, settings))
 
     async def _produce(
         self, topic: str, messages: Sequence[Message], partition: int | None, settings: dict[str, Any]
@@ -115,7 +116,7 @@ class AiokafkaClient:
     def consume(
         self, topic: str, count: int, *, partition: int = 0, start: Start = "earliest"
     ) -> list[Received]:
-        return _run(self._consume(TopicPartition(topic, partition), count, start))
+        return run(self._consume(TopicPartition(topic, partition), count, start))
 
     async def _consume(self, where: Any, count: int, start: Start) -> list[Received]:
         received: list[Received] = []
@@ -147,34 +148,34 @@ class AiokafkaClient:
         configs: Mapping[str, str] | None = None,
     ) -> None:
         new = NewTopic(topic, partitions, replication, topic_configs=dict(configs or {}))
-        answer = _run(self._ask("create_topics", [new]))
+        answer = run(self._ask("create_topics", [new]))
         for _, code, message in answer.topic_errors:
             refuse(code, message)
 
     def delete_topic(self, topic: str) -> None:
-        answer = _run(self._ask("delete_topics", [topic]))
+        answer = run(self._ask("delete_topics", [topic]))
         for _, code in answer.topic_error_codes:
             refuse(code)
 
     def describe_topic(self, topic: str) -> dict[int, int]:
-        (described,) = _run(self._ask("describe_topics", [topic]))
+        (described,) = run(self._ask("describe_topics", [topic]))
         refuse(described["error_code"])
         return {partition["partition"]: partition["leader"] for partition in described["partitions"]}
 
     def add_partitions(self, topic: str, total: int) -> None:
-        answer = _run(self._ask("create_partitions", {topic: NewPartitions(total)}))
+        answer = run(self._ask("create_partitions", {topic: NewPartitions(total)}))
         for _, code, message in answer.topic_errors:
             refuse(code, message)
 
     def describe_configs(self, topic: str) -> dict[str, ConfigValue]:
-        (answer,) = _run(self._ask("describe_configs", [ConfigResource(ConfigResourceType.TOPIC, topic)]))
+        (answer,) = run(self._ask("describe_configs", [ConfigResource(ConfigResourceType.TOPIC, topic)]))
         ((code, message, _, _, entries),) = answer.resources
         refuse(code, message)
         return {name: ConfigValue(value, source) for name, value, _, source, *_ in entries}
 
     def alter_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))
-        (answer,) = _run(self._ask("alter_configs", [resource]))
+        (answer,) = run(self._ask("alter_configs", [resource]))
         for code, message, *_ in answer.resources:
             refuse(code, message)
 
@@ -183,12 +184,12 @@ class AiokafkaClient:
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> int:
         where = TopicPartition(topic, partition)
-        answer = _run(self._ask("delete_records", {where: RecordsToDelete(before_offset)}))
+        answer = run(self._ask("delete_records", {where: RecordsToDelete(before_offset)}))
         low_watermark: int = answer[where]
         return low_watermark
 
     def list_offset(self, topic: str, partition: int, spec: OffsetSpec) -> int:
-        return _run(self._list_offset(TopicPartition(topic, partition), spec))
+        return run(self._list_offset(TopicPartition(topic, partition), spec))
 
     async def _list_offset(self, where: Any, spec: OffsetSpec) -> int:
         async with self._consumer() as consumer:
@@ -199,7 +200,7 @@ class AiokafkaClient:
             return int((await look_up([where]))[where])
 
     def describe_cluster(self) -> Cluster:
-        answer = _run(self._ask("describe_cluster"))
+        answer = run(self._ask("describe_cluster"))
         nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in answer["brokers"]}
         return Cluster(answer["cluster_id"], answer["controller_id"], nodes)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.clients.groups.catalogue import GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
@@ -16,7 +18,7 @@ def test_a_member_frozen_past_its_session_is_replaced_its_commit_refused_and_it_
     trial: GroupTrial, family: GroupFamily
 ) -> None:
     trial.make_topic(4)
-    wishes = {"session_timeout_ms": family.session_timeout_ms}
+    wishes: dict[str, Any] = {"session_timeout_ms": family.session_timeout_ms}
     host = trial.hosts.own(family)
     zombie, other = trial.join(family, host=host, **wishes), trial.join(family, **wishes)
     await_shared_out([zombie, other], 4)
@@ -39,7 +41,7 @@ def test_a_member_whose_application_does_not_poll_leaves_and_joins_again_when_it
     trial: GroupTrial, family: GroupFamily
 ) -> None:
     trial.make_topic(4)
-    wishes = {"session_timeout_ms": family.session_timeout_ms}
+    wishes: dict[str, Any] = {"session_timeout_ms": family.session_timeout_ms}
     slow = trial.join(family, max_poll_interval_ms=family.session_timeout_ms + 500, **wishes)
     other = trial.join(family, **wishes)
     await_shared_out([slow, other], 4)

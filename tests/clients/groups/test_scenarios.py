@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.clients.groups.catalogue import GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
@@ -61,7 +62,11 @@ def test_chk_5_of_two_consumers_one_is_killed_and_the_other_reads_the_rest(
 ) -> None:
     trial.make_topic(4)
     journal = tmp_path / "victim"
-    wishes = {"commits": "each", "session_timeout_ms": family.session_timeout_ms, "max_poll_records": 3}
+    wishes: dict[str, Any] = {
+        "commits": "each",
+        "session_timeout_ms": family.session_timeout_ms,
+        "max_poll_records": 3,
+    }
     victim_host = trial.hosts.own(family)
     victim = trial.join(family, host=victim_host, journal=str(journal), **wishes)
     survivor = trial.join(family, **wishes)

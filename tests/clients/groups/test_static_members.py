@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from tests.clients.groups.catalogue import GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
@@ -75,7 +76,7 @@ def test_a_static_member_that_stays_away_loses_its_share_when_its_session_ends(
     trial: GroupTrial, family: GroupFamily
 ) -> None:
     trial.make_topic(2)
-    wishes = {"session_timeout_ms": family.session_timeout_ms}
+    wishes: dict[str, Any] = {"session_timeout_ms": family.session_timeout_ms}
     gone, stays = (trial.join(family, instance_id=name, **wishes) for name in ("gone", "stays"))
     await_shared_out([gone, stays], 2)
     gone.leave()

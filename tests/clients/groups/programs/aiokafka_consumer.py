@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaConnectionError
 from tests.clients.families.aiokafka_family import refusals
 from tests.clients.groups.model import Committed, Consumed, Membership, Partition
 from tests.clients.groups.programs.running import Log
@@ -21,6 +22,7 @@ ASSIGNORS: dict[str, Any] = {
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
 }
+RETRY_SECONDS = 0.1
 Answer = TypeVar("Answer")
 
 
@@ -61,7 +63,13 @@ def _settings(membership: Membership) -> dict[str, Any]:
 class AiokafkaMember:
     def __init__(self, membership: Membership, log: Log) -> None:
         self._loop = asyncio.new_event_loop()
-        self._consumer = self._do(self._start(membership, log))
+        self._consumer: Any = None
+        while self._consumer is None:
+            # Its start ends with the first rebalance, and fails with the broker; an application tries again.
+            try:
+                self._consumer = self._do(self._start(membership, log))
+            except KafkaConnectionError:
+                self.idle(RETRY_SECONDS)
 
     def _do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         with refusals():
@@ -75,8 +83,16 @@ class AiokafkaMember:
             consumer.subscribe(pattern=re.compile(membership.pattern).pattern, listener=Listener(log))
         else:
             consumer.subscribe(list(membership.topics), listener=Listener(log))
-        await consumer.start()
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
         return consumer
+
+    async def _call(self, method: str, *arguments: Any) -> None:
+        """Its plain methods want a running loop, too."""
+        getattr(self._consumer, method)(*arguments)
 
     def poll(self, seconds: float) -> list[Consumed]:
         batches = self._do(self._consumer.getmany(timeout_ms=int(seconds * 1000)))
@@ -111,13 +127,13 @@ class AiokafkaMember:
         ]
 
     def pause(self, partitions: Sequence[Partition]) -> None:
-        self._consumer.pause(*[TopicPartition(*place) for place in partitions])
+        self._do(self._call("pause", *[TopicPartition(*place) for place in partitions]))
 
     def resume(self, partitions: Sequence[Partition]) -> None:
-        self._consumer.resume(*[TopicPartition(*place) for place in partitions])
+        self._do(self._call("resume", *[TopicPartition(*place) for place in partitions]))
 
     def seek(self, partition: Partition, offset: int) -> None:
-        self._consumer.seek(TopicPartition(*partition), offset)
+        self._do(self._call("seek", TopicPartition(*partition), offset))
 
     def close(self) -> None:
         self._do(self._consumer.stop())

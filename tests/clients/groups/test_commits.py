@@ -1,0 +1,120 @@
+"""Committed offsets through each client's own interface: by hand, by the clock, with words, without membership (GRP-3, GRP-6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.clients.groups.catalogue import GroupFamily, group_families
+from tests.clients.groups.conftest import GroupTrial
+from tests.clients.groups.host import Member, until
+from tests.clients.groups.model import Committed
+from tests.clients.model import RefusedError
+
+
+def member_of_two(trial: GroupTrial, family: GroupFamily, **wishes: Any) -> Member:
+    """A member that has both partitions of the topic."""
+    trial.make_topic(2)
+    member = trial.join(family, **wishes)
+    until(lambda: member.has(2), "it has both partitions", [member])
+    return member
+
+
+@group_families()
+def test_what_is_committed_by_partition_is_what_is_fetched(trial: GroupTrial, family: GroupFamily) -> None:
+    member = member_of_two(trial, family)
+    places = [(trial.topic, 0), (trial.topic, 1)]
+    assert [one.offset for one in member.committed(*places)] == [-1, -1]
+    member.commit([Committed(trial.topic, 0, 3, "wherefore")])
+    first, second = member.committed(*places)
+    assert (first.offset, second.offset) == (3, -1)
+    if "committed_metadata" in family.abilities:
+        assert (first.metadata, second.metadata) == ("wherefore", "")
+    member.commit([Committed(trial.topic, 0, 2), Committed(trial.topic, 1, 8)])
+    assert [one.offset for one in member.committed(*places)] == [2, 8]
+    with pytest.raises(RefusedError) as refused:
+        member.commit([Committed(trial.topic, 0, 9, "x" * 4097)])
+    assert refused.value.code == "OFFSET_METADATA_TOO_LARGE"
+    assert member.committed((trial.topic, 0))[0].offset == 2
+
+
+@group_families()
+def test_the_position_is_committed_and_the_next_one_goes_on_there(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    member = member_of_two(trial, family)
+    before = trial.write(10, 2)
+    until(lambda: sorted(member.look().values) == sorted(before), "all is read", [member])
+    member.commit()
+    member.leave()
+    after = trial.write(4, 2)
+    heir = trial.join(family)
+    until(lambda: sorted(heir.look().values) == sorted(after), "only the rest is read", [heir])
+
+
+@group_families("async_commit")
+def test_a_commit_that_nobody_waits_for_arrives(trial: GroupTrial, family: GroupFamily) -> None:
+    member = member_of_two(trial, family)
+    values = trial.write(10, 2)
+    until(lambda: sorted(member.look().values) == sorted(values), "all is read", [member])
+    member.commit(is_async=True)
+    until(
+        lambda: [one.offset for one in member.committed((trial.topic, 0), (trial.topic, 1))] == [5, 5],
+        "it is committed",
+        [member],
+    )
+
+
+@group_families()
+def test_with_auto_commit_the_position_is_committed_while_reading_and_at_the_end(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    member = member_of_two(trial, family, commits="auto")
+    trial.write(10, 2)
+    places = [(trial.topic, 0), (trial.topic, 1)]
+    until(lambda: [one.offset for one in member.committed(*places)] == [5, 5], "it is committed", [member])
+    more = trial.write(10, 2)
+    until(lambda: len(member.look().records) == 20, "all is read", [member])
+    member.leave()
+    heir = trial.join(family, commits="auto")
+    until(lambda: heir.has(2), "the next one has both", [heir])
+    last = trial.write(2, 2)
+    until(lambda: set(last) <= set(heir.look().values), "it reads on", [heir])
+    assert not set(more) & set(heir.look().values)
+
+
+@group_families("simple_commit")
+def test_offsets_are_kept_for_a_group_without_members_and_refused_when_it_has_some(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    trial.make_topic(1)
+    values = trial.write(10, 1)
+    place = (trial.topic, 0)
+    loner = trial.join(family, partitions=(place,))
+    until(lambda: loner.look().values == values, "it reads what it assigned itself", [loner])
+    assert loner.committed(place)[0].offset == -1
+    loner.commit([Committed(*place, 6)])
+    assert loner.committed(place)[0].offset == 6
+    member = trial.join(family)
+    until(lambda: member.look().values == values[6:], "a member goes on from there", [member])
+    with pytest.raises((RefusedError, AssertionError)):
+        loner.commit([Committed(*place, 1)])
+    assert member.committed(place)[0].offset == 6
+
+
+@group_families("pause")
+def test_what_is_paused_is_not_read_and_what_is_sought_is_read_again(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    member = member_of_two(trial, family)
+    first = trial.write(4, 2)
+    until(lambda: sorted(member.look().values) == sorted(first), "all is read", [member])
+    member.pause((trial.topic, 0))
+    second = trial.write(4, 2)
+    until(lambda: set(second[1::2]) <= set(member.look().values), "the other partition is read", [member])
+    assert not set(second[0::2]) & set(member.look().values)
+    member.resume((trial.topic, 0))
+    until(lambda: set(second) <= set(member.look().values), "the paused partition is read", [member])
+    member.seek((trial.topic, 1), 1)
+    again = [first[3], *second[1::2]]
+    until(lambda: member.look().values[-3:] == again, "three are read again", [member])
