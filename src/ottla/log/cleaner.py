@@ -84,19 +84,51 @@ class Cleaner:
         return self._pass.clean(base_offsets)
 
 
+class _Files:
+    """The segments of a job, to be read."""
+
+    def __init__(self, disk: Disk, limits: CleanerLimits, throttle: Throttle, job: CleaningJob) -> None:
+        self._disk = disk
+        self._piece_bytes = limits.io_bytes
+        self._throttle = throttle
+        self._directory = job.directory
+        self._first_dirty_offset = job.first_dirty_offset
+        self._sizes = dict(job.segments)
+        self._ends = dict(pairwise([*self._sizes, _LARGEST_OFFSET]))
+
+    def dirty(self) -> Iterator[SegmentReader]:
+        """The segments from the one with the first dirty offset on, up to the log's end."""
+        first = max((base for base in self._sizes if base <= self._first_dirty_offset), default=0)
+        return (self.reader(base) for base in self._sizes if base >= first)
+
+    def reader(self, base_offset: int) -> SegmentReader:
+        path = f"{self._directory}/{file_name(base_offset, LOG)}"
+        return SegmentReader(
+            self._disk.open(path),
+            path,
+            self._sizes[base_offset],
+            range(base_offset, self._ends[base_offset]),
+            piece_bytes=self._piece_bytes,
+            throttle=self._throttle,
+        )
+
+    def txn_entries(self, base_offset: int) -> bytes:
+        path = f"{self._directory}/{file_name(base_offset, TXN_INDEX)}"
+        return self._disk.read(path) if self._disk.exists(path) else b""
+
+
 class _Pass:
-    """One job being carried out."""
+    """One job being carried out. Nothing in here points back at it: its map must be gone before the next one is made."""
 
     def __init__(self, disk: Disk, limits: CleanerLimits, throttle: Throttle, job: CleaningJob) -> None:
         self._disk = disk
         self._limits = limits
         self._throttle = throttle
         self._job = job
-        self._sizes = dict(job.segments)
-        self._ends = dict(pairwise([*self._sizes, _LARGEST_OFFSET]))
+        self._files = files = _Files(disk, limits, throttle, job)
         span = job.end_offset - job.first_dirty_offset
         self._map = OffsetMap(limits.map_bytes, job.first_dirty_offset, keys=span)
-        self._trail = TransactionTrail(lambda: find_aborted(self._dirty_segments(), job.first_dirty_offset))
+        self._trail = TransactionTrail(lambda: find_aborted(files.dirty(), job.first_dirty_offset))
         self._end_offset = job.end_offset
 
     def build_map(self) -> Mapped:
@@ -113,7 +145,7 @@ class _Pass:
 
     def _fill(self) -> int:
         """Up to where all keys are in the map."""
-        for segment in self._dirty_segments():
+        for segment in self._files.dirty():
             for batch, _ in segment.batches():
                 if batch.base_offset >= self._job.end_offset:
                     return self._job.end_offset
@@ -146,12 +178,15 @@ class _Pass:
             throttle=self._throttle,
         )
         for base_offset in base_offsets:
-            for batch, is_last in self._reader(base_offset).batches():
+            for batch, is_last in self._files.reader(base_offset).batches():
                 is_last = is_last and base_offset == base_offsets[-1]
                 kept = self._batches.clean(batch, is_last=is_last)
                 if kept is not None:
                     writer.add(kept.data, kept.header)
-        txn_entries = b"".join(self._kept_txn_entries(base_offset) for base_offset in base_offsets)
+        txn_entries = b"".join(
+            kept_entries(self._files.txn_entries(base_offset), self._trail, self._end_offset)
+            for base_offset in base_offsets
+        )
         writer.finish(txn_entries)
         tally = self._batches.take_tally()
         return CleanedSegment(
@@ -161,27 +196,4 @@ class _Pass:
             records_seen=tally.records_seen,
             records_kept=tally.records_kept,
             next_horizon_ms=tally.next_horizon_ms,
-        )
-
-    def _kept_txn_entries(self, base_offset: int) -> bytes:
-        path = f"{self._job.directory}/{file_name(base_offset, TXN_INDEX)}"
-        if not self._disk.exists(path):
-            return b""
-        return kept_entries(self._disk.read(path), self._trail, self._end_offset)
-
-    def _dirty_segments(self) -> Iterator[SegmentReader]:
-        """The segments from the one with the first dirty offset on, up to the log's end."""
-        first_dirty = self._job.first_dirty_offset
-        first = max((base for base in self._sizes if base <= first_dirty), default=0)
-        return (self._reader(base) for base in self._sizes if base >= first)
-
-    def _reader(self, base_offset: int) -> SegmentReader:
-        path = f"{self._job.directory}/{file_name(base_offset, LOG)}"
-        return SegmentReader(
-            self._disk.open(path),
-            path,
-            self._sizes[base_offset],
-            range(base_offset, self._ends[base_offset]),
-            piece_bytes=self._limits.io_bytes,
-            throttle=self._throttle,
         )

@@ -1,5 +1,6 @@
 """Compacting whole segments (RET-3, RET-5, RET-7)."""
 
+import gc
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ from tests.unit.log.logs import DIRECTORY, content, open_log, read_all
 from ottla.log.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.disk import Buffer
 from ottla.log.log import Log
+from ottla.log.offset_map import OffsetMap
 from ottla.log.transaction_trail import TXN_INDEX_ENTRY
 from ottla.records.batch import CorruptRecord
 
@@ -261,6 +263,24 @@ def test_memory_is_bounded_by_the_piece_and_the_largest_batch(monkeypatch: pytes
     # The one large batch is read by each half of the pass, and makes one write full.
     assert len([size for size in sizes if size > 1024 + 200]) == 3
     assert max(sizes) < 3000 + 100 + 1024 + 200
+
+
+def test_the_map_of_a_pass_is_gone_before_the_next_one_is_made() -> None:
+    disk = SimulatedDisk()
+    log = filled(disk, (b"a", b"1"), (b"a", b"2"))
+    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    assert plan is not None
+    job = log.cleaning.begin(plan, NOW_MS).job
+    cleaner = Cleaner(disk, LIMITS, unhurried())
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            cleaner.build_map(job)
+            cleaner.clean([0])
+        assert len([one for one in gc.get_objects() if isinstance(one, OffsetMap)]) == 1
+    finally:
+        gc.enable()
 
 
 def test_a_group_cannot_be_cleaned_before_there_is_a_map() -> None:
