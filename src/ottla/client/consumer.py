@@ -176,30 +176,37 @@ class Consumer:
     async def poll(
         self, *, max_records: int = MAX_POLL_RECORDS, timeout_ms: int | None = None
     ) -> list[ConsumerRecord]:
-        """Records, as soon as there are any; an empty list if there are none within `timeout_ms` (None: wait on)."""
+        """Records, as soon as there are any; an empty list if there are none within `timeout_ms` (None: wait on).
+
+        The list is empty too if the consumer is closed meanwhile.
+        """
+        self._needs_open()
         deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
-        self._last_handed_out = ()
+        self._last_handed_out = records = list[ConsumerRecord]()
         with self._polling():
-            while True:
+            while self._is_open:
                 self._wakeup.clear()
                 await self._attend()
                 self._last_handed_out = records = self._take(max_records)
                 if records or not await self._woken(deadline):
-                    return records
+                    break
+        return records
 
     async def batches(self, *, max_records: int = MAX_POLL_RECORDS) -> AsyncIterator[list[ConsumerRecord]]:
         """Lists of records, as they come."""
         while self._is_open:
-            yield await self.poll(max_records=max_records)
+            if records := await self.poll(max_records=max_records):
+                yield records
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        if not self._is_open:
-            raise StopAsyncIteration
-        if self._wakeup.is_set() or not (records := self._take_quickly()):
+        records = self._take_quickly() if self._is_open and not self._wakeup.is_set() else []
+        if not records and self._is_open:
             records = await self.poll(max_records=1)
+        if not records:  # closed
+            raise StopAsyncIteration
         self._last_handed_out = records
         return records[0]
 
@@ -276,7 +283,6 @@ class Consumer:
         self._fetcher.pump()
 
     def _raise_failure(self) -> None:
-        self._needs_open()
         error, self._positions.error = self._positions.error, None
         session_failure = self._session.failure if self._session else None
         failure = error or session_failure or self._fetcher.failure or self._background.failure
