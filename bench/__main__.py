@@ -18,13 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import report
-from bench.memory import fill_page_cache
+from bench.memory import WarmPages
 from bench.targets import BROKERS, MOCK, Target, started
 from bench.workloads import WORKLOADS, Run, Workload
 from tests.compat.apache_kafka import CannotFetchError
 
 QUICK_SCALE = 0.1
 WARM_UP_SCALE = 0.25
+WARM_BYTES = 1_000_000_000  # more than any one measurement takes
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 NEEDED_BYTES_PER_ROUND = 8_000_000_000
 
@@ -32,13 +33,21 @@ Values = dict[str, dict[str, dict[str, list[float]]]]
 
 
 def measure(
-    workloads: Sequence[Workload], targets: Sequence[Target], run: Run, values: Values | None
+    workloads: Sequence[Workload],
+    targets: Sequence[Target],
+    run: Run,
+    pages: WarmPages,
+    values: Values | None,
 ) -> None:
-    """One round: each workload on each target in turn; a warm-up round keeps no values."""
+    """One round: each workload on each target in turn, another one first each time; a warm-up keeps no values."""
+    first = run.number % len(targets)
     for workload in workloads:
-        for target in targets:
+        for target in [*targets[first:], *targets[:first]]:
             if target.name not in workload.targets:
                 continue
+            if workload.moves_much:
+                pages.keep()
+                pages.release()
             figures = workload.measure(target, run)
             if values is None:
                 continue
@@ -85,19 +94,14 @@ def run_all(chosen: argparse.Namespace, directory: Path) -> Values:
     workloads, values = choose(chosen.only), Values()
     written: set[tuple[str, str]] = set()
     scale, rounds = (QUICK_SCALE, 1) if chosen.quick else (1.0, chosen.runs)
-    if not chosen.quick:
-        print(f"filled {fill_page_cache(directory) / 1e9:.1f} GB of page cache", flush=True)
+    pages = WarmPages(directory, int(WARM_BYTES * scale))
     with started(chosen.targets.split(","), directory) as targets:
         if not chosen.quick:
             print("warming up", flush=True)
-            measure(
-                [w for w in workloads if w.name != "start and idle"],
-                targets,
-                Run(0, WARM_UP_SCALE, directory),
-                None,
-            )
+            warm_up = [workload for workload in workloads if workload.name != "start and idle"]
+            measure(warm_up, targets, Run(0, WARM_UP_SCALE, directory), pages, None)
         for number in range(1, rounds + 1):
-            measure(workloads, targets, Run(number, scale, directory, written), values)
+            measure(workloads, targets, Run(number, scale, directory, written), pages, values)
     return values
 
 

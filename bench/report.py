@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.memory import available_bytes
+from bench.memory import memory_bytes
 from bench.verdicts import TARGETS, Measured, Spread
 from tests.compat.apache_kafka import VERSION as KAFKA_VERSION
 
@@ -65,7 +65,7 @@ def machine() -> list[str]:
     return [
         f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, commit {commit.stdout.strip() or 'unknown'}",
         f"- {os.cpu_count()} x {model.group(1) if model else platform.processor()}, "
-        f"{available_bytes('MemTotal') >> 30} GiB, Linux {platform.release()}",
+        f"{memory_bytes('MemTotal') >> 30} GiB, Linux {platform.release()}",
         f"- Python {platform.python_version()}, ottla {version('ottla')}, confluent-kafka {version('confluent-kafka')}, "
         f"crc32c {version('crc32c')}",
         f"- Apache Kafka {KAFKA_VERSION}, {(java.stderr.splitlines() or ['no java'])[0]}",
