@@ -28,6 +28,8 @@ from ottla.client.outcomes import succeeded
 _MAX_RECORDS: Final = 500
 # How often to look whether the end is reached when nothing comes: the last offsets may be no records.
 _LOOK_MS: Final = 200
+# How long an interrupt waits for the lines that are being printed.
+_LAST_LINES_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Reading:
     metavar="WHERE",
     default="earliest",
     show_default=True,
-    help="Where to begin: earliest, latest, an offset, or a moment (2026-11-15T08:30). In a group: where it has not been.",
+    help="Where to begin: earliest, latest, an offset, or a moment (2025-01-31T08:30). In a group: where it has not been.",
 )
 @click.option(
     "--follow/--until-end",
@@ -107,7 +109,7 @@ def consume(
     \b
     ottla consume orders
     ottla consume orders --from latest --format key-value
-    ottla consume orders --from 2026-11-15T08:30 --count 10 --json
+    ottla consume orders --from 2025-01-31T08:30 --count 10 --json
     ottla consume orders --group billing --follow
     """
     begin = _start(start)
@@ -212,13 +214,24 @@ async def _print_records(
         if records:
             heard_seconds = now_seconds()
             left = None if left is None else left - len(records)
-            # In a thread: a pager that does not read must not keep heartbeats from going out.
-            await asyncio.to_thread(_write, lines(records, reading.form))
+            await _print_lines(consumer, lines(records, reading.form))
         if not reading.is_following and is_assigned.is_set() and _is_at_end(consumer, last):
             return
         if now_seconds() - heard_seconds > TIMEOUT_MS / 1000:
             await consumer.lag()  # raises if nobody answers
             heard_seconds = now_seconds()
+
+
+async def _print_lines(consumer: Consumer, data: bytes) -> None:
+    # In a thread: a pager that does not read must not keep heartbeats from going out.
+    writing = asyncio.ensure_future(asyncio.to_thread(_write, data))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        done, _ = await asyncio.wait([writing], timeout=_LAST_LINES_SECONDS)
+        if done:
+            await consumer.poll(max_records=0, timeout_ms=0)  # what is printed is done: it may be committed
+        raise
 
 
 def _is_at_end(consumer: Consumer, last: Mapping[TopicPartition, int]) -> bool:

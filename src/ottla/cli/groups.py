@@ -101,7 +101,7 @@ def describe(name: str, members: bool, bootstrap: str, as_json: bool) -> None:
 @click.option("--to-latest", is_flag=True, help="The end: only what comes from now on.")
 @click.option("--to-offset", type=OFFSET, metavar="N", help="This offset, in every partition.")
 @click.option(
-    "--to-time", metavar="ISO8601", help="The first record at or after a moment (2026-11-15T08:30)."
+    "--to-time", metavar="ISO8601", help="The first record at or after a moment (2025-01-31T08:30)."
 )
 @click.option("--shift", type=int, metavar="N", help="So many records forward, or back if negative.")
 @click.option(
@@ -125,7 +125,7 @@ def reset_offsets(
     \b
     ottla groups reset-offsets billing --topic orders --to-earliest
     ottla groups reset-offsets billing --topic orders:0,2 --shift -100 --execute
-    ottla groups reset-offsets billing --all-topics --to-time 2026-11-15T08:30 --execute
+    ottla groups reset-offsets billing --all-topics --to-time 2025-01-31T08:30 --execute
     """
     target, value = _target(targets)
     wanted = _topics(topics, all_topics)

@@ -13,7 +13,7 @@ def parse_moment(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f'"{text}" is not a moment: write it as 2026-11-15T08:30, 2026-11-15T08:30:00Z or 2026-11-15'
+            f'"{text}" is not a moment: write it as 2025-01-31T08:30, 2025-01-31T08:30:00Z or 2025-01-31'
         ) from None
     return int(moment.timestamp() * 1000)
 

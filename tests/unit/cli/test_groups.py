@@ -40,7 +40,7 @@ def test_a_command_that_cannot_be_understood_ends_with_2_before_anybody_is_asked
         ["groups", "describe", "g"],
         [*RESET, "--all-topics", "--shift", "0"],
         [*RESET, "--topic", "t:0", "--to-offset", "0"],
-        [*RESET, "--topic", "t", "--to-time", "2026-11-15"],
+        [*RESET, "--topic", "t", "--to-time", "2025-01-31"],
         ["groups", "delete", "g"],
         ["groups", "delete-offsets", "g", "--topic", "t"],
     ],
