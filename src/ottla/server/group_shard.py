@@ -17,6 +17,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.decision import Decision, GroupRequestContext
 from ottla.group.records import GroupRecord
+from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.records.builder import build_batch
 from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Record
@@ -104,9 +105,7 @@ class GroupShard:
         Questions that change nothing are always answered at once.
         """
         if not self.is_loaded:
-            raise KafkaError(
-                ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            )
+            raise self._absence()
         ticket = next(self._tickets)
         context = GroupRequestContext(version, client_id, client_host, ticket)
         decision = self._machine.command(request, context, self._steady_ms())
@@ -117,6 +116,18 @@ class GroupShard:
         if end and not self._is_settled(end):
             return self._answer_when_settled(end, response)
         return response
+
+    def heartbeat(self, request: HeartbeatRequest) -> int:
+        """The error that answers a heartbeat. The short way: it moves a deadline, and writes and sets nothing."""
+        if not self.is_loaded:
+            raise self._absence()
+        error: int = self._machine.command(request, _COMMAND_CONTEXT, self._steady_ms()).response.error_code
+        return error
+
+    def _absence(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
 
     def _wait(self, ticket: int, decision: Decision) -> asyncio.Future[Any]:
         answer = self._waiting[ticket] = asyncio.get_running_loop().create_future()

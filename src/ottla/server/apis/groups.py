@@ -6,11 +6,15 @@ put together again.
 """
 
 from collections.abc import Awaitable
+from functools import lru_cache
 from inspect import isawaitable
-from typing import Any
+from struct import Struct
+from typing import Any, Final
 
 from ottla.errors import KafkaError
 from ottla.group.coordinator import refusal
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.frame import SIZE_BYTES, response_frame
 from ottla.protocol.messages.group_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -19,12 +23,34 @@ from ottla.protocol.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from ottla.server.dispatch import RequestContext
+from ottla.server.send_queue import Part
+
+_CORRELATION_ID: Final = Struct(">i")
+_CORRELATION_ID_POSITION: Final = SIZE_BYTES
 
 
 def ask_coordinator(context: RequestContext, request: Any) -> Any:
     """Answer a request about one group, which it names as `group_id`."""
     return ask_shard(context, request.group_id, request)
+
+
+def heartbeat(context: RequestContext, request: HeartbeatRequest) -> list[Part]:
+    """A sign of life. By far the most frequent request about groups, and all that is answered is one of few errors."""
+    try:
+        error = context.services.coordinators.shard_of(request.group_id).heartbeat(request)
+    except KafkaError as refused:
+        error = refused.code
+    frame = bytearray(_heartbeat_frame(context.version, error))
+    _CORRELATION_ID.pack_into(frame, _CORRELATION_ID_POSITION, context.header.correlation_id)
+    return [frame]
+
+
+@lru_cache
+def _heartbeat_frame(version: int, error: int) -> bytes:
+    """The whole answer, but for the correlation id."""
+    return bytes(response_frame(0, ApiKey.HEARTBEAT, version, HeartbeatResponse(error_code=error)))
 
 
 def ask_shard(context: RequestContext, group_id: str, request: Any) -> Any:
