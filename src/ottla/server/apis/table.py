@@ -21,7 +21,7 @@ HANDLERS: Final[Mapping[ApiKey, tuple[str, str]]] = {
     ApiKey.OFFSET_FETCH: ("group_offsets", "offset_fetch"),
     ApiKey.FIND_COORDINATOR: ("coordinator", "find_coordinator"),
     ApiKey.JOIN_GROUP: ("groups", "ask_coordinator"),
-    ApiKey.HEARTBEAT: ("groups", "ask_coordinator"),
+    ApiKey.HEARTBEAT: ("groups", "heartbeat"),
     ApiKey.LEAVE_GROUP: ("groups", "ask_coordinator"),
     ApiKey.SYNC_GROUP: ("groups", "ask_coordinator"),
     ApiKey.DESCRIBE_GROUPS: ("groups", "describe_groups"),
