@@ -1,0 +1,75 @@
+"""What the leader says about its quorum (DescribeQuorum)."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.quorum import (
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    ReplicaState,
+)
+from ottla.raft.leadership import Progress
+from ottla.raft.messages import NO_OFFSET
+from ottla.raft.replica import RaftReplica
+from ottla.raft.requests import METADATA_PARTITION, METADATA_TOPIC
+
+_UNKNOWN_TIME: Final = -1
+
+
+def describe_quorum(
+    replica: RaftReplica, log_end_offset: int, directory_id: UUID, now_ms: int, time_of_day_ms: int = 0
+) -> DescribeQuorumResponse:
+    """The answer of a leader; of anybody else, that it is none.
+
+    `time_of_day_ms` is what to add to the machine's time to get the time of day, if they differ.
+    """
+    if not replica.is_leader or replica.leader_id is None:
+        return _response(
+            DescribeQuorumResponsePartitionData(
+                METADATA_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, None, -1, replica.epoch
+            )
+        )
+    leader = ReplicaState(
+        replica.leader_id, directory_id, log_end_offset, now_ms + time_of_day_ms, now_ms + time_of_day_ms
+    )
+    leadership = replica.leadership
+    voters = [leader, *_states(leadership.voters, time_of_day_ms)]
+    return _response(
+        DescribeQuorumResponsePartitionData(
+            partition_index=METADATA_PARTITION,
+            error_message=None,
+            leader_id=replica.leader_id,
+            leader_epoch=replica.epoch,
+            high_watermark=replica.high_watermark,
+            current_voters=sorted(voters, key=lambda state: state.replica_id),
+            observers=_states(leadership.observers, time_of_day_ms),
+        )
+    )
+
+
+def _states(replicas: dict[int, Progress], time_of_day_ms: int) -> list[ReplicaState]:
+    return [
+        ReplicaState(
+            replica_id=node_id,
+            replica_directory_id=progress.directory_id,
+            log_end_offset=progress.offset,
+            last_fetch_timestamp=_time(
+                None if progress.offset == NO_OFFSET else progress.fetched_at_ms, time_of_day_ms
+            ),
+            last_caught_up_timestamp=_time(progress.caught_up_at_ms, time_of_day_ms),
+        )
+        for node_id, progress in sorted(replicas.items())
+    ]
+
+
+def _time(time_ms: int | None, time_of_day_ms: int) -> int:
+    return _UNKNOWN_TIME if time_ms is None else time_ms + time_of_day_ms
+
+
+def _response(partition: DescribeQuorumResponsePartitionData) -> DescribeQuorumResponse:
+    topic = DescribeQuorumResponseTopicData(METADATA_TOPIC, [partition])
+    return DescribeQuorumResponse(ErrorCode.NONE, None, [topic])

@@ -1,0 +1,240 @@
+"""What all parts of the machine share: who this node is, where it stands, and what it has to say.
+
+Two rules live here.
+
+What is promised is persisted first. An epoch and a vote are promises; from the moment they change until they are on the
+disk (PersistVote, VotePersisted), everything that this node says is held back, in order. Requests that are held back when
+the state changes are dropped, for nobody would listen to their answers; replies are kept, for somebody waits for them.
+
+Answers belong to a state. When the state changes, what was asked in the old one is forgotten, and its answers are late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from ottla.errors import ErrorCode
+from ottla.raft.events import (
+    Effect,
+    Flush,
+    Halt,
+    HighWatermarkAdvanced,
+    LeaderChanged,
+    PersistVote,
+    Reply,
+    ReplyRecords,
+    ReplySnapshot,
+    Send,
+)
+from ottla.raft.log_view import LogView
+from ottla.raft.messages import NO_EPOCH, Answer, ReplicaKey, Request
+from ottla.raft.quorum_state import QuorumState
+from ottla.raft.settings import RaftSettings
+from ottla.raft.voters import VoterSet
+
+NEVER: Final = 2**63 - 1
+
+
+class State(Enum):
+    """Where a node stands."""
+
+    UNATTACHED = "knows no leader"
+    PROSPECTIVE = "asks whether it would be elected"
+    CANDIDATE = "asks for votes"
+    LEADER = "leads"
+    FOLLOWER = "fetches from the leader"
+    RESIGNED = "has led, and tells the others so"
+
+
+_OTHERS_LEAD: Final = "another node leads this epoch or a newer one"
+_NEWER_EPOCH: Final = "there is a newer epoch"
+
+# Every way there is from one state to another.
+TRANSITIONS: Final[Mapping[tuple[State, State], str]] = {
+    (State.UNATTACHED, State.PROSPECTIVE): "no leader within the election timeout, or a leader asked for it",
+    (State.FOLLOWER, State.PROSPECTIVE): "the leader is silent for the fetch timeout",
+    (State.PROSPECTIVE, State.PROSPECTIVE): "no majority would vote for it: a pause, and again",
+    (State.PROSPECTIVE, State.CANDIDATE): "a majority would vote for it",
+    (State.CANDIDATE, State.PROSPECTIVE): "no majority voted for it: a pause, and again",
+    (State.CANDIDATE, State.LEADER): "a majority voted for it",
+    (State.LEADER, State.RESIGNED): "no majority fetches from it, or it is about to stop",
+    (State.RESIGNED, State.UNATTACHED): "the election timeout is over, or there is a newer epoch",
+    (State.PROSPECTIVE, State.UNATTACHED): f"{_NEWER_EPOCH}, it voted for another, or it is about to stop",
+    (State.CANDIDATE, State.UNATTACHED): f"{_NEWER_EPOCH}, or it is about to stop",
+    (State.LEADER, State.UNATTACHED): _NEWER_EPOCH,
+    (
+        State.FOLLOWER,
+        State.UNATTACHED,
+    ): f"{_NEWER_EPOCH}, the leader resigned, or is silent and this node may not stand",
+    (State.UNATTACHED, State.UNATTACHED): f"{_NEWER_EPOCH}, or it voted",
+    **{(state, State.FOLLOWER): _OTHERS_LEAD for state in State},
+}
+
+
+class Asked(NamedTuple):
+    """A request under way."""
+
+    to: int
+    request: Request
+
+
+class Node:
+    """The shared state. `memory` is what the disk remembers; None if it remembers nothing (see `proof`)."""
+
+    def __init__(
+        self,
+        identity: ReplicaKey,
+        voters: VoterSet,
+        log: LogView,
+        memory: QuorumState | None,
+        settings: RaftSettings,
+        jitter: Callable[[int], int],
+    ) -> None:
+        self.identity = identity
+        self.voters = voters
+        self.log = log
+        self.settings = settings
+        self.jitter = jitter
+        self.state = State.UNATTACHED
+        known = memory or QuorumState()
+        # The log may have seen a leader that was never written down: without a vote there was no need to.
+        self.epoch = max(known.epoch, log.last_epoch)
+        self.voted = known.voted if known.epoch == self.epoch else None
+        self.leader_id: int | None = None
+        self.ended_epoch = NO_EPOCH  # its leader said that it is over: nobody is followed in it
+        self.is_proven = memory is not None and identity.node_id in voters
+        self.is_leaving = False
+        self.is_halted = False
+        self.high_watermark = log.log_start_offset  # what a snapshot holds is committed
+        self.is_writing = False  # an effect that changes the log is being carried out
+        self.is_flushing = False
+        self.now_ms = 0
+        self.asked: dict[int, Asked] = {}
+        self._request_id = 0
+        self._effects: list[Effect] = []
+        self._held: list[tuple[int, Send | Reply | ReplyRecords | ReplySnapshot]] = []
+        self._changes = 0  # of the memory; numbers PersistVote
+        self._persisted = 0
+        self._is_changed = False
+
+    # ---- who it is
+
+    @property
+    def node_id(self) -> int:
+        return self.identity.node_id
+
+    @property
+    def is_voter(self) -> bool:
+        return self.identity.node_id in self.voters
+
+    @property
+    def can_vote(self) -> bool:
+        """A voter that remembers what it promised."""
+        return self.is_proven
+
+    @property
+    def can_stand(self) -> bool:
+        return self.is_proven and not self.is_leaving
+
+    # ---- where it stands
+
+    def to(self, state: State) -> None:
+        """Change the state: what was asked in the old one is asked no more."""
+        assert (self.state, state) in TRANSITIONS, f"there is no way from {self.state} to {state}"
+        self.state = state
+        self.asked.clear()
+        self._held = [held for held in self._held if not isinstance(held[1], Send)]
+
+    def enter_epoch(self, epoch: int) -> None:
+        """A newer epoch: nobody is known to lead it, and nobody has this node's vote."""
+        assert epoch > self.epoch, f"the epoch goes from {self.epoch} back to {epoch}"
+        self.epoch, self.voted = epoch, None
+        self.memory_changed()
+
+    def vote_for(self, candidate: ReplicaKey) -> None:
+        """One vote for each epoch."""
+        assert self.voted in (None, candidate), f"{self.voted} has the vote of epoch {self.epoch} already"
+        self.voted = candidate
+        self.memory_changed()
+
+    def lead_by(self, leader_id: int | None) -> None:
+        """Somebody leads this epoch, or nobody."""
+        self.leader_id = leader_id
+        self.emit(LeaderChanged(leader_id, self.epoch))
+
+    def raise_high_watermark(self, offset: int) -> bool:
+        """Move it up, never down."""
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self.emit(HighWatermarkAdvanced(offset))
+        return True
+
+    def halt(self, reason: str) -> None:
+        """What cannot be has been: nothing is done any more."""
+        self.is_halted = True
+        self._effects = [Halt(ErrorCode.UNKNOWN_SERVER_ERROR, reason)]
+        self._held.clear()
+        self._is_changed = False
+
+    # ---- what it remembers
+
+    def memory_changed(self) -> None:
+        """Have it persisted with this step. A node without a vote promises nothing, and writes nothing down."""
+        if self.is_proven and not self._is_changed:
+            self._is_changed = True
+            self._changes += 1
+
+    def memory_persisted(self, number: int) -> None:
+        """Say what was held back for it."""
+        self._persisted = max(self._persisted, number)
+        while self._held and self._held[0][0] <= self._persisted:
+            self._effects.append(self._held.pop(0)[1])
+
+    @property
+    def is_persisted(self) -> bool:
+        return self._persisted == self._changes
+
+    # ---- what it says
+
+    def emit(self, effect: Effect) -> None:
+        """An effect that nobody else sees."""
+        self._effects.append(effect)
+
+    def send(self, to: int, request: Request, wait_ms: int = 0) -> int:
+        """Ask a node; the id tells the answer. `wait_ms` is how long the other may take on purpose."""
+        self._request_id += 1
+        self.asked[self._request_id] = Asked(to, request)
+        self._say(Send(to, self._request_id, request, wait_ms + self.settings.request_timeout_ms))
+        return self._request_id
+
+    def reply(self, ticket: Any, answer: Answer) -> None:
+        self._say(Reply(ticket, answer))
+
+    def reply_from_disk(self, effect: ReplyRecords | ReplySnapshot) -> None:
+        """An answer whose bytes the shell reads."""
+        self._say(effect)
+
+    def flush(self) -> None:
+        """Have the log flushed, unless that is under way. Only a voter's flushed offset matters to anybody."""
+        is_free = self.is_voter and not (self.is_flushing or self.is_writing)
+        if is_free and self.log.flushed_offset < self.log.log_end_offset:
+            self.is_flushing = True
+            self.emit(Flush())
+
+    def take_effects(self) -> list[Effect]:
+        """All there is to do, the memory first."""
+        effects, self._effects = self._effects, []
+        if self._is_changed:
+            self._is_changed = False
+            memory = QuorumState(self.epoch, self.voted, self.leader_id)
+            return [PersistVote(self._changes, memory), *effects]
+        return effects
+
+    def _say(self, effect: Send | Reply | ReplyRecords | ReplySnapshot) -> None:
+        if self.is_persisted:
+            self._effects.append(effect)
+        else:
+            self._held.append((self._changes, effect))

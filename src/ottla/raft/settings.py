@@ -1,0 +1,29 @@
+"""The settings of the quorum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftSettings:
+    """Most are Kafka's `controller.quorum.*`, and have its defaults."""
+
+    election_timeout_ms: int = (
+        1_000  # how long a round of votes, or the wait for one, lasts; up to twice that
+    )
+    election_backoff_ms: int = 20  # the pause after the first round that was lost; it doubles
+    election_backoff_max_ms: int = 1_000
+    fetch_timeout_ms: int = 2_000  # a leader is lost, to its followers and to itself, after so much silence
+    fetch_max_wait_ms: int = 500  # how long a fetch may wait at the leader; well below the fetch timeout
+    fetch_max_bytes: int = 8 << 20
+    snapshot_chunk_bytes: int = 1 << 20
+    request_timeout_ms: int = 2_000
+    retry_backoff_ms: int = 20
+    disconnect_grace_ms: int = 100  # how long a leader whose connection died may take to come back
+    observer_session_ms: int = 300_000  # an observer that is silent so long is not described any more
+
+    @property
+    def begin_interval_ms(self) -> int:
+        """How often a leader announces itself to voters that do not fetch: before they lose patience."""
+        return max(self.fetch_timeout_ms // 2, 1)
