@@ -1,1 +1,1 @@
-"""Ottla's own client. Today: the administrator's half; producer and consumer follow."""
+"""Ottla's own client: administrator and consumer. The producer follows."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla.client.coordinator import Coordinator
 from ottla.client.group_offsets import CommittedOffset
@@ -22,6 +22,8 @@ from ottla.client.metadata import TopicPartition
 from ottla.client.outcomes import succeeded
 from ottla.client.partition_reader import PartitionReader
 from ottla.errors import ErrorCode, KafkaError
+
+Progress: TypeAlias = Mapping[PartitionReader, CommittedOffset]
 
 # What a member is told when the group does not stand as it thinks.
 _REFUSALS: Final = (
@@ -68,25 +70,19 @@ class Commits:
                 break
         succeeded(outcomes)
 
-    async def commit_positions(
-        self, readers: Iterable[PartitionReader], timeout_ms: int | None = None
-    ) -> None:
-        """Commit where these readers are, as far as that is new; a failure is passed over."""
-        moved = {
-            reader.partition: reader for reader in readers if reader.position not in (None, reader.committed)
-        }
-        offsets = positions_of(moved.values())
-        if not offsets:
+    async def commit_quietly(self, progress: Progress, timeout_ms: int | None = None) -> None:
+        """Commit where readers were; a failure is passed over."""
+        if not progress:
             return
         self._is_running = True
         try:
-            await self.commit(offsets, timeout_ms)
+            await self.commit({reader.partition: at for reader, at in progress.items()}, timeout_ms)
         except (KafkaError, ConnectionError, TimeoutError):
             return
         finally:
             self._is_running = False
-        for partition, committed in offsets.items():
-            moved[partition].committed = committed.offset
+        for reader, at in progress.items():
+            reader.committed = at.offset
 
     def _membership(self) -> Membership | None:
         if self.session is None:
@@ -99,10 +95,10 @@ class Commits:
         return membership
 
 
-def positions_of(readers: Iterable[PartitionReader]) -> dict[TopicPartition, CommittedOffset]:
-    """What a commit of everything that was handed out would say."""
+def progress_of(readers: Iterable[PartitionReader]) -> Progress:
+    """Where readers are now, if that is not committed yet. Taken before records are handed out, it knows nothing of them."""
     return {
-        reader.partition: CommittedOffset(reader.position, reader.leader_epoch)
+        reader: CommittedOffset(reader.position, reader.leader_epoch)
         for reader in readers
-        if reader.position is not None
+        if reader.position is not None and reader.position != reader.committed
     }

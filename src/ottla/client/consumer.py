@@ -22,12 +22,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from types import TracebackType
 from typing import Final
 
 from ottla.client.assignors import ASSIGNORS
 from ottla.client.background import Background
-from ottla.client.commits import Commits, positions_of
+from ottla.client.commits import Commits, progress_of
 from ottla.client.connections import Connections
 from ottla.client.coordinator import Coordinator
 from ottla.client.fetch_plan import FetchSettings
@@ -105,6 +106,7 @@ class Consumer:
             self._asking, max_age_ms=metadata_max_age_ms, on_change=self._topology_changed
         )
         self._fetcher = Fetcher(self._fetching, self._topology, fetch or FetchSettings(), self._wake)
+        self._readers = self._fetcher.readers
         self._positions = Positions(self._asking, self._coordinator, offset_reset, timeout_ms=timeout_ms)
         self._background = Background(self._wake)
         self._lookup: asyncio.Task[None] | None = None
@@ -143,7 +145,7 @@ class Consumer:
         self._needs_open()
         if self._coordinator is None or self._commits is None:
             raise ValueError("subscribe needs a group_id; to read without a group, use assign")
-        if self._session is None and self._fetcher.readers:
+        if self._session is None and self._readers:
             raise ValueError("this consumer was assigned partitions: it cannot subscribe as well")
         if self._subscription is None:
             self._subscription = Subscription(self._topology, self._fetcher, self._commits, self._assignors)
@@ -159,7 +161,7 @@ class Consumer:
         """Read exactly these partitions, without a group's help; those that were read before keep their position."""
         if self._session is not None:
             raise ValueError("this consumer has subscribed: its group assigns partitions")
-        readers = self._fetcher.readers
+        readers = self._readers
         kept = {each: readers.get(each) or PartitionReader(each) for each in partitions}
         readers.clear()
         readers.update(kept)
@@ -169,7 +171,7 @@ class Consumer:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are read at the moment."""
-        return frozenset(self._fetcher.readers)
+        return frozenset(self._readers)
 
     # ---- records
 
@@ -202,12 +204,17 @@ class Consumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        records = self._take_quickly() if self._is_open and not self._wakeup.is_set() else []
-        if not records and self._is_open:
-            records = await self.poll(max_records=1)
+        # Dense: most records are the next one of a batch that is open, with nothing else to be done.
+        if self._is_open and not self._wakeup.is_set():
+            reader = self._readers.get(self._turns[0]) if self._turns else None
+            if reader is not None and monotonic() - self._touched_seconds < _TOUCH_SECONDS:
+                record = reader.take_one()
+                if record is not None:
+                    self._last_handed_out = (record,)
+                    return record
+        records = await self.poll(max_records=1) if self._is_open else []
         if not records:  # closed
             raise StopAsyncIteration
-        self._last_handed_out = records
         return records[0]
 
     # ---- positions
@@ -237,7 +244,7 @@ class Consumer:
         """How many offsets lie between the position and the end of each partition, as its leader says now."""
         wanted = dict.fromkeys(self.assignment, int(OffsetSpec.LATEST))
         ends = succeeded(await list_offsets(self._asking, wanted, self._timeout_ms))
-        positions = {each: reader.position for each, reader in self._fetcher.readers.items()}
+        positions = {each: reader.position for each, reader in self._readers.items()}
         return {
             each: max(0, ends[each].offset - position)
             for each, position in positions.items()
@@ -248,10 +255,15 @@ class Consumer:
         """Commit these offsets (each that of the next record to read), or, without any, everything that was handed out."""
         commits = self._needs_group()
         if offsets is None:
-            wanted = positions_of(self._fetcher.readers.values())
+            readers = self._readers.values()
+            wanted = {
+                each.partition: CommittedOffset(each.position, each.leader_epoch)
+                for each in readers
+                if each.position is not None
+            }
         else:
             wanted = {each: CommittedOffset(offset) for each, offset in offsets.items()}
-        if self._session is not None and (foreign := wanted.keys() - self._fetcher.readers.keys()):
+        if self._session is not None and (foreign := wanted.keys() - self._readers.keys()):
             raise KafkaError(
                 ErrorCode.ILLEGAL_GENERATION, f"{min(foreign)} is not assigned to this consumer any more"
             )
@@ -279,7 +291,9 @@ class Consumer:
             waits = self._session is not None
             self._lookup = self._background.start(self._look_up(wait_for_topics=waits))
         if self._commits is not None and self._commits.is_due():
-            self._background.start(self._commits.commit_positions(list(self._fetcher.readers.values())))
+            # Taken now: when the task runs, more may have been handed out.
+            progress = progress_of(self._readers.values())
+            self._background.start(self._commits.commit_quietly(progress))
         self._fetcher.pump()
 
     def _raise_failure(self) -> None:
@@ -291,7 +305,7 @@ class Consumer:
 
     def _take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records, partition by partition; each time another partition is first."""
-        readers, taken = self._fetcher.readers, list[ConsumerRecord]()
+        readers, taken = self._readers, list[ConsumerRecord]()
         if len(self._turns) != len(readers) or not readers.keys() >= set(self._turns):
             self._turns = deque(readers)
         for _ in range(len(self._turns)):
@@ -309,20 +323,6 @@ class Consumer:
         self._fetcher.pump()
         return taken
 
-    def _take_quickly(self) -> list[ConsumerRecord]:
-        """The next record, if one is there and nothing else is to be done."""
-        now = asyncio.get_running_loop().time()
-        if now - self._touched_seconds > _TOUCH_SECONDS:
-            return []  # through `poll`, which tells the group that the application is alive, and commits
-        reader = self._fetcher.readers.get(self._turns[0]) if self._turns else None
-        if reader is None or reader.is_drained:
-            return []
-        buffered_bytes = reader.buffered_bytes
-        records = reader.take(1)
-        if reader.buffered_bytes != buffered_bytes:  # a batch was opened: there may be room for more
-            self._fetcher.pump()
-        return records
-
     async def _woken(self, deadline: float | None) -> bool:
         """Wait for something new; False if the time is over before."""
         try:
@@ -337,7 +337,7 @@ class Consumer:
         self._wake()
 
     def _without_position(self) -> list[PartitionReader]:
-        return [reader for reader in self._fetcher.readers.values() if reader.needs_position]
+        return [reader for reader in self._readers.values() if reader.needs_position]
 
     @contextmanager
     def _polling(self) -> Iterator[None]:
@@ -350,7 +350,7 @@ class Consumer:
             yield
         finally:
             self._is_polling = False
-            self._touched_seconds = asyncio.get_running_loop().time()
+            self._touched_seconds = monotonic()
             if self._session is not None:
                 self._session.tell(PollEnded())
 
@@ -365,7 +365,7 @@ class Consumer:
             self._subscription.topology_changed()
 
     def _reader(self, partition: TopicPartition) -> PartitionReader:
-        reader = self._fetcher.readers.get(partition)
+        reader = self._readers.get(partition)
         if reader is None:
             raise ValueError(f"{partition} is not assigned to this consumer")
         return reader
@@ -397,7 +397,7 @@ class Consumer:
     def _take_back(self) -> None:
         """What was handed out last was not done: it must not be committed."""
         for record in reversed(self._last_handed_out):
-            reader = self._fetcher.readers.get(TopicPartition(record.topic, record.partition))
+            reader = self._readers.get(TopicPartition(record.topic, record.partition))
             if reader is not None:
                 reader.seek(record.offset)
 
@@ -405,8 +405,8 @@ class Consumer:
         try:
             if self._session is None:
                 if self._commits is not None and self._commits.is_automatic:
-                    readers = self._fetcher.readers.values()
-                    await self._commits.commit_positions(readers, CLOSE_TIMEOUT_MS)
+                    progress = progress_of(self._readers.values())
+                    await self._commits.commit_quietly(progress, CLOSE_TIMEOUT_MS)
             elif self._subscription is not None:
                 is_lost = self._session.failure is not None
                 await self._subscription.let_go(is_lost=is_lost, timeout_ms=CLOSE_TIMEOUT_MS)

@@ -117,6 +117,17 @@ class PartitionReader:
         except CorruptRecord as damage:
             self.error = self._damaged(self.fetch_offset, damage)
 
+    def take_one(self) -> ConsumerRecord | None:
+        """The next record of the batch that is open, if there is one: the short way for a loop over records."""
+        at = self._next
+        if at >= len(self._records):
+            return None
+        record = self._records[at]
+        self._next = at = at + 1
+        self._leader_epoch = self._records_epoch
+        self.position = self._records_end if at == len(self._records) else record[2] + 1
+        return record
+
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Hand out up to `limit` records; raises the error that stands at the position, once."""
         taken: list[ConsumerRecord] = []

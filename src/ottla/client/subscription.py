@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ottla.client.assignors import ASSIGNORS, GroupedMember, subscribed_topics
-from ottla.client.commits import Commits
+from ottla.client.commits import Commits, progress_of
 from ottla.client.consumer_protocol import (
     MemberSubscription,
     decode_assignment,
@@ -87,7 +87,7 @@ class Subscription:
         self._group_topics = None
         try:
             if readers and self._commits.is_automatic and not is_lost:
-                await self._commits.commit_positions(readers.values(), timeout_ms)
+                await self._commits.commit_quietly(progress_of(readers.values()), timeout_ms)
             if readers and self._on_revoked is not None:
                 await self._on_revoked(frozenset(readers), is_lost)
         finally:

@@ -329,6 +329,22 @@ def test_automatic_commits_happen_when_the_application_comes_back() -> None:
     consuming(cluster, body, group_id="g", auto_commit_interval_ms=20)
 
 
+def test_an_automatic_commit_knows_nothing_of_what_is_just_being_handed_out() -> None:
+    cluster = FakeCluster()
+    cluster.append(b"a", b"b")
+
+    async def body(consumer: Consumer) -> None:
+        consumer.assign([T0])
+        await values(consumer, 1)
+        await asyncio.sleep(0.03)  # until an automatic commit is due
+        assert len(await consumer.poll(max_records=1)) == 1
+        while not cluster.committed:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert cluster.committed == {T0: 1}
+
+    consuming(cluster, body, group_id="g", auto_commit_interval_ms=20)
+
+
 def test_a_record_whose_processing_failed_is_not_committed() -> None:
     cluster = FakeCluster()
     cluster.append(b"a", b"b", b"c")
