@@ -198,8 +198,11 @@ class OsDisk:
         entries = []
         with os.scandir(directory) as listing:
             for found in listing:
-                stat = found.stat()
-                entries.append(Entry(found.name, stat.st_size, stat.st_mtime_ns // 1_000_000, found.is_dir()))
+                # A file that another thread removes meanwhile is not there.
+                with contextlib.suppress(FileNotFoundError):
+                    stat = found.stat()
+                    modified_ms = stat.st_mtime_ns // 1_000_000
+                    entries.append(Entry(found.name, stat.st_size, modified_ms, found.is_dir()))
         return entries
 
     def size(self, path: str) -> int:

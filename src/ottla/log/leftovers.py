@@ -1,8 +1,8 @@
 """Clears up what an interrupted roll, swap or deletion left in a partition directory.
 
-x.deleted   was out of the log already: removed
-x.cleaned   was being written: removed, and with it every .swap of the same or a later offset
+x.cleaned   was being written: removed, and with it every .swap that it belongs to
 x.swap      was complete: it takes the place of all segments whose offsets it covers
+x.deleted   was out of the log already: removed
 x.tmp       was being written: removed
 an index without its .log: removed
 """
@@ -29,11 +29,10 @@ def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:
     """Bring the directory into order; the files that are left, by name."""
     names = {entry.name for entry in disk.list(directory)}
     before = set(names)
-    _remove(disk, directory, names, [name for name in names if name.endswith((DELETED, TEMPORARY))])
     _clear_cleaned(disk, directory, names)
     for base in sorted(base for name in names if (base := offset_of(name, LOG + SWAP)) is not None):
         _complete_swap(disk, directory, names, base)
-    _remove(disk, directory, names, [name for name in names if name.endswith(SWAP)])
+    _remove(disk, directory, names, [name for name in names if name.endswith((SWAP, DELETED, TEMPORARY))])
     _remove(disk, directory, names, _orphans(names))
     if names != before:
         disk.sync_directory(directory)
@@ -41,23 +40,40 @@ def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:
 
 
 def _clear_cleaned(disk: Disk, directory: str, names: set[str]) -> None:
+    """Remove .cleaned files, and before them the .swap files that would have been complete only with them.
+
+    Those have the same offset, or they are the later halves of a segment that Kafka was splitting: of such a half there
+    never was a segment. Where there was one, a swap was under way, and other .cleaned files have nothing to do with it.
+    """
     cleaned = [name for name in names if name.endswith(CLEANED)]
-    offsets = [int(name[:20]) for name in cleaned if name[:20].isdecimal()]
+    offsets = {int(name[:20]) for name in cleaned if name[:20].isdecimal()}
+    had_segment = {
+        offset
+        for name in names
+        for kind in (LOG, LOG + DELETED)
+        if (offset := offset_of(name, kind)) is not None
+    }
+    unfinished = [
+        name
+        for name in names
+        if name.endswith(SWAP)
+        and name[:20].isdecimal()
+        and (
+            (base := int(name[:20])) in offsets
+            or (base not in had_segment and base > min(offsets, default=base))
+        )
+    ]
+    _remove(disk, directory, names, unfinished)
     _remove(disk, directory, names, cleaned)
-    if offsets:
-        # The swap that these belonged to had not reached the point from which it is completed.
-        unfinished = [
-            name
-            for name in names
-            if name.endswith(SWAP) and name[:20].isdecimal() and int(name[:20]) >= min(offsets)
-        ]
-        _remove(disk, directory, names, unfinished)
 
 
 def _complete_swap(disk: Disk, directory: str, names: set[str], base: int) -> None:
     """Put the new segment in the place of the old ones; after another crash in here it is done again."""
     swap = f"{directory}/{file_name(base, LOG + SWAP)}"
     end = scan(disk.open(swap), base, None, may_have_holes=True).next_offset
+    if end == base and file_name(base, LOG) in names:
+        logger.error("%s holds no batch: the segment that it should have replaced stays", swap)
+        return
     logger.warning("%s: completing an interrupted swap of offsets %d to %d", directory, base, end)
     for name in list(names):
         offset = offset_of(name, LOG)

@@ -27,7 +27,7 @@ from ottla.log.rolling import is_roll_due, roll, snapshot_path, write_snapshot
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.state import LogState
-from ottla.log.swap import remove_cleaned, swap_cleaned
+from ottla.log.swap import discard_cleaned, remove_cleaned, swap_cleaned
 from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
 from ottla.log.truncation import truncate_fully, truncate_to
 from ottla.log.writing import Writer
@@ -269,7 +269,8 @@ class Log:
         The old files are renamed now and removed by `remove_deleted` later. OSError if the disk failed.
         """
         if self.is_closed or not self.cleaning.is_intact(group):
-            self.drop_cleaned()
+            if not self.is_deleted:
+                discard_cleaned(self._state, cleaned)
             return False
         self._reader.forget_places()
         deleted = swap_cleaned(self._state, group.segments, cleaned)
@@ -277,7 +278,7 @@ class Log:
         return True
 
     def drop_cleaned(self) -> None:
-        """Remove what an unfinished pass left; nothing if the log itself is gone."""
+        """Remove what a pass left that could not be completed; in any thread. Nothing if the log itself is gone."""
         if not self.is_deleted:
             remove_cleaned(self._state.disk, self.directory)
 

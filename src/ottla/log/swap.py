@@ -30,8 +30,6 @@ def swap_cleaned(state: LogState, replaced: Sequence[Segment], cleaned: CleanedS
     If that happens after the first step, the log refuses writes until it is opened again, which completes the swap.
     """
     disk, directory = state.disk, state.directory
-    # Opening takes a .swap beside a .cleaned of a lower offset for unfinished: none may lie around.
-    remove_cleaned(disk, directory, but_of=cleaned.base_offset)
     for kind in cleaned.kinds:
         _rename(disk, directory, cleaned.base_offset, kind + CLEANED, kind + SWAP)
     try:
@@ -46,11 +44,16 @@ def swap_cleaned(state: LogState, replaced: Sequence[Segment], cleaned: CleanedS
     return deleted
 
 
-def remove_cleaned(disk: Disk, directory: str, *, but_of: int | None = None) -> None:
+def discard_cleaned(state: LogState, cleaned: CleanedSegment) -> None:
+    """Remove the files of a segment that came too late."""
+    for kind in cleaned.kinds:
+        state.disk.remove(f"{state.directory}/{file_name(cleaned.base_offset, kind + CLEANED)}")
+
+
+def remove_cleaned(disk: Disk, directory: str) -> None:
     """Remove .cleaned files that nobody will ever swap in."""
-    wanted = None if but_of is None else file_name(but_of, ".")
     for entry in disk.list(directory):
-        if entry.name.endswith(CLEANED) and not (wanted and entry.name.startswith(wanted)):
+        if entry.name.endswith(CLEANED):
             disk.remove(f"{directory}/{entry.name}")
 
 

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from ottla.config import BrokerConfig
@@ -130,8 +131,10 @@ class Compaction:
             self._leave_alone(partition, _FOR_GOOD_MS, damage)
         except (OSError, CleanerDied) as problem:
             self._leave_alone(partition, self._now_ms() + _SET_ASIDE_MS, problem)
-        finally:
-            log.drop_cleaned()
+        else:
+            return
+        with suppress(OSError):
+            await asyncio.to_thread(log.drop_cleaned)
 
     async def _carry_out(self, partition: HostedPartition, begun: CleaningPass) -> None:
         log, started_s = partition.log, time.monotonic()

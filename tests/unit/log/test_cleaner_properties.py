@@ -47,7 +47,7 @@ def forget_snapshots(disk: SimulatedDisk) -> None:
             disk.remove(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_rounds_of_compaction_leave_what_the_model_leaves(seed: int) -> None:
     random = Random(seed)
@@ -79,7 +79,7 @@ def test_rounds_of_compaction_leave_what_the_model_leaves(seed: int) -> None:
     assert again.first_unstable_offset == log.first_unstable_offset
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_in_the_end_each_key_has_its_newest_value_and_deleted_keys_are_gone(seed: int) -> None:
     random = Random(seed)
@@ -108,7 +108,7 @@ def test_in_the_end_each_key_has_its_newest_value_and_deleted_keys_are_gone(seed
     assert records(log) == sorted(record for record in newest.values() if record.value is not None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_every_offset_can_be_fetched_and_leads_to_the_next_record(seed: int) -> None:
     random = Random(seed)
@@ -130,7 +130,7 @@ def test_every_offset_can_be_fetched_and_leads_to_the_next_record(seed: int) -> 
         assert batches[-1].next_offset == log.log_end_offset
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_the_indexes_of_cleaned_segments_are_those_that_appending_would_have_made(seed: int) -> None:
     random = Random(seed)
@@ -163,7 +163,7 @@ def dirty_log(random: Random) -> tuple[SimulatedDisk, int]:
     return disk, log.log_end_offset
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(SEEDS)
 def test_a_crash_at_any_file_operation_leaves_the_log_before_or_after_a_swap(seed: int) -> None:
     random = Random(seed)

@@ -14,7 +14,7 @@ from ottla.records.compression import Compression
 from ottla.records.record import Record
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(record_lists(), st.sampled_from(Compression), st.integers(0, 100))
 def test_the_spans_of_a_batch_are_its_records(
     records: list[Record], codec: Compression, position: int
@@ -33,7 +33,7 @@ def test_the_spans_of_a_batch_are_its_records(
     assert [start for start, *_ in read_spans(block)] == [block.start, *ends][: len(records)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(record_lists(min_size=1), st.integers(0, 2**32))
 def test_damage_is_found_or_steps_over_nothing_that_a_decoder_would_see(
     records: list[Record], seed: int

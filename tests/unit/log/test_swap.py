@@ -199,6 +199,29 @@ def test_leftovers_of_another_pass_do_not_undo_a_swap_at_the_next_opening() -> N
     assert records(reopened)[-1].value == b"new2"
 
 
+def test_the_later_half_of_a_segment_that_kafka_was_splitting_is_thrown_away() -> None:
+    disk = SimulatedDisk()
+    log = dirty(disk, segments=1)
+    log.close()
+    half = bytes(disk.content(f"{DIRECTORY}/{0:020d}.log"))
+    disk.put(f"{DIRECTORY}/{0:020d}.log.cleaned", half)
+    disk.put(f"{DIRECTORY}/{1:020d}.log.swap", half[len(half) // 2 :])
+    reopened = log_of(disk)
+    assert [record.value for record in records(reopened)] == [b"0", b"0"]
+    assert [segment.base_offset for segment in reopened.segments] == [0, 2]
+
+
+def log_of(disk: SimulatedDisk) -> Log:
+    return open_log(disk, settings=COMPACTED, clean=False)
+
+
+def test_a_swap_file_that_holds_nothing_replaces_nothing() -> None:
+    disk = SimulatedDisk()
+    before = content(dirty(disk))
+    disk.put(f"{DIRECTORY}/{2:020d}.log.swap", b"damaged")
+    assert content(log_of(disk)) == before
+
+
 def operations_of_a_swap() -> int:
     disk = SimulatedDisk()
     log = dirty(disk)
