@@ -26,7 +26,7 @@ from ottla.errors import ErrorCode, KafkaError
 
 # What Kafka's brokers call them; a classic group is never in the last two.
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling"]
-OFFSET = click.IntRange(0, 2**63 - 1)
+OFFSET = click.IntRange(min=0)
 
 
 @click.group()
