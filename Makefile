@@ -30,7 +30,7 @@ test: setup  ## every test that needs only PyPI
 	$(PY) -m pytest -m "not compat" $(ARGS)
 
 compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, kcat)
-	$(PY) -m pytest -m compat tests/compat -rs $(ARGS)
+	$(PY) -m pytest -m compat tests -rs $(ARGS)
 
 bench: setup  ## measure beside a floor program and Apache Kafka; writes bench/RESULTS.md
 	$(PY) -m bench $(ARGS)
