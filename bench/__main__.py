@@ -124,7 +124,8 @@ def main() -> int:
     finally:
         if chosen.directory is None:
             shutil.rmtree(directory, ignore_errors=True)
-    print("\n".join(["", *report.verdicts_table(values), "", *report.figures_table(values)]))
+    verdicts = report.verdicts_table(values, everything=not chosen.only)
+    print("\n".join(["", *verdicts, "", *report.figures_table(values)]))
     if not chosen.quick and not chosen.only:
         report.write(values, shlex.join(["python", "-m", "bench", *sys.argv[1:]]), chosen.runs, facts)
         print(f"\nwritten to {report.RESULTS}")

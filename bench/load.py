@@ -99,10 +99,10 @@ def expect_end(connection: socket.socket, topic: str, expected: int) -> None:
 
 
 def produce(
-    connection: socket.socket, watch: Stopwatch, topic: str, batch_bytes: int, megabytes: int
+    connection: socket.socket, watch: Stopwatch, topic: str, shape: tuple[int, int], megabytes: int
 ) -> Result:
-    """Pipelined batches of one size."""
-    records = wire.batch(batch_bytes, RECORD_BYTES)
+    """Pipelined batches of one shape: so many bytes, in records of so many."""
+    records = wire.batch(*shape)
     frames = [wire.produce(topic, wire.varied(records, n), correlation_id=n) for n in range(CORRELATION_IDS)]
     count = max(1, megabytes * 1_000_000 // len(records))
     before = wire.log_end_offset(connection, topic)
@@ -206,6 +206,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--broker-pid", type=int, required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--batch-bytes", type=int, default=16_384)
+    parser.add_argument("--record-bytes", type=int, default=RECORD_BYTES)
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--max-bytes", type=int, default=1 << 20)
@@ -215,9 +216,10 @@ def options() -> argparse.Namespace:
 def main() -> None:
     chosen = options()
     watch, topic = Stopwatch(chosen.broker_pid), chosen.topic
+    shape = (chosen.batch_bytes, chosen.record_bytes)
     with wire.connect(chosen.port) as connection:
         work: dict[str, Callable[[], Result]] = {
-            "produce": lambda: produce(connection, watch, topic, chosen.batch_bytes, chosen.megabytes),
+            "produce": lambda: produce(connection, watch, topic, shape, chosen.megabytes),
             "fetch": lambda: fetch(connection, watch, topic, chosen.max_bytes),
             "small": lambda: small(connection, watch, topic, chosen.requests, idempotent=False),
             "idempotent": lambda: small(connection, watch, topic, chosen.requests, idempotent=True),

@@ -41,8 +41,8 @@ def figures_table(measured: Measured) -> list[str]:
     return table(["workload", "figure", *present], rows)
 
 
-def verdicts_table(measured: Measured) -> list[str]:
-    """Each promise: what it asks, what was measured, held or missed."""
+def verdicts_table(measured: Measured, *, everything: bool = True) -> list[str]:
+    """Each promise: what it asks, what was measured, held or missed; perhaps only those that were measured."""
     rows: list[list[str]] = []
     for target in TARGETS:
         values = target.values(measured)
@@ -50,7 +50,7 @@ def verdicts_table(measured: Measured) -> list[str]:
         if values:
             spread = Spread.of(values)
             rows.append([target.name(), limit, spread.text(), target.verdict(spread), target.source])
-        else:
+        elif everything:
             rows.append([target.name(), limit, "-", "not measured", target.source])
     return table(["what", "asked", "median (spread)", "verdict", "from"], rows)
 

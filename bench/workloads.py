@@ -30,6 +30,7 @@ IDLE_SECONDS = 2.0  # until whatever a broker does after its start is done
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 RECORDS = {100: 1_500_000, 1024: 300_000}
 RAW_MEGABYTES = 384
+CONSUMED_BATCH_BYTES = 262_144
 SMALL_REQUESTS = 100_000
 PING_PONGS = 5_000
 
@@ -113,9 +114,12 @@ def confluent_produce(target: Target, run: Run, size: int, acks: str) -> Figures
 
 
 def confluent_consume(target: Target, run: Run, size: int) -> Figures:
+    """Every target has the same batches to give: what a producer made of its answers must not matter here."""
     topic, records = f"consume-{size}-{run.scale}", run.some(RECORDS[size])
     if (target.name, topic) not in run.written:
-        confluent(target, "produce", create(target, topic), records, size)
+        megabytes = 2 + records * (size + 10) // 1_000_000
+        shape = {"batch_bytes": CONSUMED_BATCH_BYTES, "record_bytes": size}
+        raw(target, "produce", create(target, topic), megabytes=megabytes, **shape)
         run.written.add((target.name, topic))
     result = confluent(target, "consume", topic, records, size)
     return {"krec_per_s": result.requests / result.seconds / 1e3, **moved(result)}
