@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from ottla.config import TopicConfig
+from ottla.config import LONG_MAX, TopicConfig
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended
@@ -41,6 +41,7 @@ class HostedPartition:
         "_config",
         "_min_insync_replicas",
         "flushed",
+        "flushes_by_time",
         "high_watermark",
         "index",
         "is_closed",
@@ -58,6 +59,7 @@ class HostedPartition:
         self.log = log
         self.replica = replica
         self._config = log.config
+        self.flushes_by_time = log.config.flush_ms < LONG_MAX
         self._min_insync_replicas = log.config.min_insync_replicas
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.flushed_offset)
@@ -82,6 +84,7 @@ class HostedPartition:
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
         self._config = config
+        self.flushes_by_time = config.flush_ms < LONG_MAX
         self.log.configure(config)
         self._set_min_insync_replicas()
 
@@ -152,7 +155,12 @@ class HostedPartition:
 
     def is_flush_overdue(self, now_ms: int) -> bool:
         """Whether the oldest unflushed record has waited for flush.ms."""
-        return now_ms - self.log.last_flush_ms >= self._config.flush_ms
+        log = self.log
+        return (
+            not self.is_closed
+            and log.unflushed_messages > 0
+            and now_ms - log.last_flush_ms >= self._config.flush_ms
+        )
 
     def close(self) -> None:
         """Refuse appends and let go of everybody who waits; the log is closed or deleted by the caller."""
