@@ -59,8 +59,8 @@ class GroupAdmin(Protocol):
 
 
 def kafka_name(state: str) -> str:
-    """`PREPARING_REBALANCE`, `PreparingRebalance` and their like as Kafka writes it."""
-    return "".join(word.capitalize() for word in state.split("_")) if state.isupper() else state
+    """A state as Kafka writes it, where a client has a name of its own for it (`PREPARING_REBALANCING`)."""
+    return "".join(word.capitalize() for word in state.split("_")).replace("Rebalancing", "Rebalance")
 
 
 class HostAdmin:

@@ -117,6 +117,9 @@ class Hosts:
         self._own.append(host)
         return host
 
+    def is_shared(self, host: Host) -> bool:
+        return host in self._shared.values()
+
     def close_own(self) -> None:
         while self._own:
             host = self._own.pop()

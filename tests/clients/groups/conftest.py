@@ -90,16 +90,16 @@ class GroupTrial:
     def check_programs(self) -> None:
         """Mistakes of our own programs must not pass for behaviour of a client."""
         for member in self.members:
-            if member.host.is_running:
+            if self.hosts.is_shared(member.host):
                 wrong = [error for error in member.look().errors if error.startswith(OUR_MISTAKES)]
                 assert not wrong, f"{member.name}: {wrong}"
 
     def close(self) -> None:
+        self.hosts.close_own()  # first: some of them may be frozen, and would not answer
         for member in self.members:
-            # A test may have frozen or killed it, or have made it such that it cannot leave in peace.
+            # A test may have made it such that it cannot leave in peace.
             with contextlib.suppress(Exception):
                 member.leave()
-        self.hosts.close_own()
         self.writer.close()
 
 

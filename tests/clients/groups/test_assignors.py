@@ -6,6 +6,7 @@ from tests.clients.groups.catalogue import GroupFamily, family_assignors
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import await_shared_out, until
 from tests.clients.groups.model import Assignor
+from tests.clients.groups.test_scenarios import have_read
 
 
 @family_assignors()
@@ -16,10 +17,6 @@ def test_members_share_the_partitions_and_one_that_leaves_gives_them_back(
     members = [trial.join(family, assignors=(assignor,)) for _ in range(3)]
     await_shared_out(members, 6)
     values = trial.write(30, 6)
-    until(
-        lambda: sorted(v for m in members for v in m.look().values) == sorted(values),
-        "all is read once",
-        members,
-    )
+    until(lambda: have_read(members, values), "all is read", members)
     members[0].leave()
     await_shared_out(members[1:], 6)

@@ -167,7 +167,7 @@ const operations = {
 const typeOf = error => {
   for (let e = error; e; e = e.cause) {
     if (e.type) return e.type
-    const inner = (e.errors || e.partitions || [])[0]
+    const inner = (e.errors || e.partitions || e.groups || [])[0]
     if (inner) return typeOf(inner.error || inner)
     if (e.name === 'KafkaJSOffsetOutOfRange') return 'OFFSET_OUT_OF_RANGE'
     // Its own words, from its own copy of the metadata.
