@@ -87,6 +87,16 @@ def test_old_files_stay_for_a_while_and_a_reader_in_the_middle_finishes() -> Non
     assert batch.base_offset == 6
 
 
+def test_a_reader_that_stopped_inside_an_old_segment_goes_on_in_the_new_one() -> None:
+    disk = SimulatedDisk()
+    log = dirty(disk)
+    stopped = [log.read(offset, 1, upper_offset=8, at_least_one=True) for offset in (0, 2, 4)]
+    assert [found and found.next_offset for found in stopped] == [1, 3, 5]
+    compact(disk, log)
+    for offset in (1, 3, 5):
+        assert [batch.base_offset for batch in read_all(log, from_offset=offset)] == [6, 7]
+
+
 def test_the_snapshots_of_merged_segments_go_and_the_first_ones_stays() -> None:
     disk = SimulatedDisk()
     log = dirty(disk)
