@@ -11,5 +11,8 @@ leader_epochs, checkpoint          which leader wrote what, and Kafka's small te
 loading, leftovers, replay         from a directory to a log
 scanning, recovery                 the same after a crash, or with damaged files
 retention, removal, truncation     what goes: planned and carried out; a follower's cut
+cleaning, log_cleaning, swap       compaction: planned, begun, and put in place
+cleaner and what it is made of     compaction: the work itself (cleaner_io, offset_map, record_spans, batch_cleaning,
+                                   transaction_trail, cleaned_segment), done by cleaner_process for remote_cleaner
 disk, open_files, names, uuids     the one interface to files, bounded handles, file names
 """
