@@ -19,7 +19,13 @@ MAY_BE_LONG: dict[str, str] = {}
 
 # Tests may be skipped, loudly, only for the lack of what cannot be fetched: the definitions of Kafka's messages
 # beside the checkout, or the clients and the Apache Kafka that PyPI does not have.
-MAY_SKIP = ("tests/conformance/", "tests/compat/", "tests/clients/conftest.py", "tests/conftest.py")
+MAY_SKIP = (
+    "tests/conformance/",
+    "tests/compat/",
+    "tests/clients/conftest.py",
+    "tests/clients/groups/conftest.py",
+    "tests/conftest.py",
+)
 
 
 @cache

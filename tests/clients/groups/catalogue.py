@@ -13,7 +13,6 @@ import pytest
 from tests.clients.families.driver_family import Driver
 from tests.clients.groups.host import Host, python_host
 from tests.clients.groups.model import Assignor, GroupAbility
-from tests.compat.apache_kafka import CannotFetchError
 from tests.compat.foreign_clients import java_driver, kafkajs_driver
 
 
@@ -103,17 +102,18 @@ def mixed(assignor: Assignor, families: Sequence[GroupFamily]) -> list[GroupFami
 class Hosts:
     """The programs of a session: one shared by most tests per family, and fresh ones for tests that end them."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Callable[[GroupFamily], Host]) -> None:
+        self._start = start
         self._shared: dict[str, Host] = {}
         self._own: list[Host] = []
 
     def shared(self, family: GroupFamily) -> Host:
         if family.name not in self._shared:
-            self._shared[family.name] = _start(family)
+            self._shared[family.name] = self._start(family)
         return self._shared[family.name]
 
     def own(self, family: GroupFamily) -> Host:
-        host = _start(family)
+        host = self._start(family)
         self._own.append(host)
         return host
 
@@ -131,10 +131,3 @@ class Hosts:
         for host in self._shared.values():
             host.close()
         self._shared.clear()
-
-
-def _start(family: GroupFamily) -> Host:
-    try:
-        return Host(family.name, family.start())
-    except CannotFetchError as reason:
-        pytest.skip(f"NO {family.name.upper()} TO TRY: {reason}")

@@ -14,6 +14,7 @@ from tests.clients.groups.catalogue import GroupFamily, Hosts
 from tests.clients.groups.host import Host, Member
 from tests.clients.groups.model import Membership
 from tests.clients.model import Client, Message
+from tests.compat.apache_kafka import CannotFetchError
 from tests.conftest import start
 
 COUNTER = itertools.count()
@@ -27,9 +28,17 @@ GROUP_SETTINGS = {
 OUR_MISTAKES = ("TypeError", "AttributeError", "KeyError", "NameError", "ReferenceError", "java.lang.")
 
 
+def start_host(family: GroupFamily) -> Host:
+    """A family's program; a client that cannot be had is said loudly."""
+    try:
+        return Host(family.name, family.start())
+    except CannotFetchError as reason:
+        pytest.skip(f"NO {family.name.upper()} TO TRY: {reason}")
+
+
 @pytest.fixture(scope="session")
 def hosts() -> Iterator[Hosts]:
-    hosts = Hosts()
+    hosts = Hosts(start_host)
     yield hosts
     hosts.close()
 
