@@ -67,7 +67,7 @@ async def _with_refused_later(
 def _take_out_unknown(
     image: ClusterImage, version: int, request: OffsetCommitRequest
 ) -> list[OffsetCommitResponseTopic]:
-    """Give topics their names; take those topics and partitions out of the request that do not exist."""
+    """Give topics their names and ids; take those topics and partitions out of the request that do not exist."""
     refused: list[OffsetCommitResponseTopic] = []
     known: list[OffsetCommitRequestTopic] = []
     by_id = version >= _FIRST_TOPIC_ID_VERSION
@@ -77,7 +77,8 @@ def _take_out_unknown(
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.append(_refused_commit(topic, [p.partition_index for p in topic.partitions], error))
             continue
-        topic.name = found.name
+        # Both go into the record: Kafka's has the id, too, however old the request is.
+        topic.name, topic.topic_id = found.name, found.topic_id
         missing = _take_out_missing_partitions(found, topic)
         if missing:
             refused.append(_refused_commit(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
