@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tests.simulation.raft_disk import FIRST_DIGEST, Entry, RaftDisk, SimulatedLog, next_digest
+from tests.simulation.raft_disk import FIRST_DIGEST, Entry, QuorumLog, RaftDisk, next_digest
 
 from ottla.raft.messages import ReplicaKey
 
@@ -56,13 +56,13 @@ class Checks:
             f"and {seen[0]} behind epoch {seen[1]} elsewhere",
         )
 
-    def led(self, node_id: int, life: int, epoch: int, log: SimulatedLog) -> None:
+    def led(self, node_id: int, life: int, epoch: int, log: QuorumLog) -> None:
         """A node leads an epoch."""
         seen = self._leaders.setdefault(epoch, (node_id, life))
         require(seen == (node_id, life), f"both {seen} and {(node_id, life)} lead epoch {epoch}")
         self._holds_all_committed(f"the leader {node_id} of epoch {epoch}", log)
 
-    def _holds_all_committed(self, who: str, log: SimulatedLog) -> None:
+    def _holds_all_committed(self, who: str, log: QuorumLog) -> None:
         require(
             log.log_end_offset >= len(self.committed),
             f"{who} ends at {log.log_end_offset}, and {len(self.committed)} records are committed",
@@ -78,9 +78,7 @@ class Checks:
         seen = self._votes.setdefault((voter, epoch), candidate)
         require(seen == candidate, f"{voter.node_id} votes for {seen} and for {candidate} in epoch {epoch}")
 
-    def advanced(
-        self, low: int, high: int, log: SimulatedLog, disks: Iterable[RaftDisk], now_us: int
-    ) -> None:
+    def advanced(self, low: int, high: int, log: QuorumLog, disks: Iterable[RaftDisk], now_us: int) -> None:
         """A node has raised its high watermark."""
         require(
             high <= log.log_end_offset, f"the high watermark is {high}, the log ends at {log.log_end_offset}"
@@ -124,7 +122,7 @@ class Checks:
         )
 
 
-def _is_flushed(log: SimulatedLog, offset: int, entry: Entry) -> bool:
+def _is_flushed(log: QuorumLog, offset: int, entry: Entry) -> bool:
     if offset < log.log_start_offset:
         return True
     return offset < log.flushed_offset and log.entry(offset) == entry

@@ -11,8 +11,10 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from random import Random
 from struct import Struct
+from typing import Protocol
 from uuid import UUID
 
+from ottla.raft.log_view import LogView
 from ottla.raft.messages import EpochEnd, SnapshotId
 from ottla.raft.quorum_state import QuorumState
 
@@ -35,6 +37,38 @@ class Entry:
 
     epoch: int
     value: int
+
+
+class QuorumLog(LogView, Protocol):
+    """What the shell of a member does with its log."""
+
+    latest_snapshot: SnapshotId | None
+
+    def entry(self, offset: int) -> Entry: ...
+
+    def epoch_before(self, offset: int) -> int: ...
+
+    def append(self, entry: Entry) -> None: ...
+
+    def append_records(self, records: bytes | memoryview) -> None: ...
+
+    def entries_of(self, records: bytes | memoryview) -> list[tuple[int, Entry]]: ...
+
+    def read(self, offset: int, max_bytes: int) -> bytes: ...
+
+    def truncate(self, offset: int) -> None: ...
+
+    def reset(self, snapshot_id: SnapshotId) -> None: ...
+
+    def advance_start(self, snapshot_id: SnapshotId) -> None: ...
+
+    def begin_flush(self) -> None: ...
+
+    def end_flush(self) -> None: ...
+
+    def crash(self, random: Random) -> None: ...
+
+    def restart(self) -> None: ...
 
 
 class SimulatedLog:
@@ -61,8 +95,8 @@ class SimulatedLog:
     def end_offset_for(self, epoch: int) -> EpochEnd:
         number = bisect_right(self._epochs, epoch)
         if number == 0:
-            is_known = NO_EPOCH < self.log_start_epoch <= epoch
-            return EpochEnd(self.log_start_epoch, self.log_start_offset) if is_known else EpochEnd(-1, -1)
+            # As the real log says it: an epoch that old has ended where the log starts.
+            return EpochEnd(-1, -1) if epoch == NO_EPOCH else EpochEnd(epoch, self.log_start_offset)
         end = self._starts[number] if number < len(self._starts) else self.log_end_offset
         return EpochEnd(self._epochs[number - 1], end)
 
@@ -78,6 +112,14 @@ class SimulatedLog:
             self._epochs.append(entry.epoch)
             self._starts.append(self.log_end_offset)
         self._entries.append(entry)
+
+    def append_records(self, records: bytes | memoryview) -> None:
+        for _, entry in self.entries_of(records):
+            self.append(entry)
+
+    def entries_of(self, records: bytes | memoryview) -> list[tuple[int, Entry]]:
+        """Records as they travel: each with its offset."""
+        return [(offset, Entry(epoch, value)) for offset, epoch, value in _ENTRY.iter_unpack(records)]
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole records from an offset on; the first comes even if it is too large."""
@@ -113,7 +155,8 @@ class SimulatedLog:
         self.reset(snapshot_id)
         for entry in kept:
             self.append(entry)
-        self.flushed_offset, self._flushing_offset = flushed, flushing
+        self.flushed_offset = max(flushed, snapshot_id.end_offset)  # for the snapshot is
+        self._flushing_offset = max(flushing, snapshot_id.end_offset)
 
     def begin_flush(self) -> None:
         self._flushing_offset = self.log_end_offset
@@ -126,10 +169,8 @@ class SimulatedLog:
         self.truncate(random.randint(self.flushed_offset, self.log_end_offset))
         self.flushed_offset = self._flushing_offset = self.log_end_offset
 
-
-def entries_of(records: bytes | memoryview) -> list[tuple[int, Entry]]:
-    """Records as they travel: each with its offset."""
-    return [(offset, Entry(epoch, value)) for offset, epoch, value in _ENTRY.iter_unpack(records)]
+    def restart(self) -> None:
+        """The process died and the machine did not: everything is there, and no more flushed than it was."""
 
 
 def snapshot_content(snapshot_id: SnapshotId, digest: int) -> bytes:
@@ -147,9 +188,9 @@ def digest_in(content: bytes, snapshot_id: SnapshotId) -> int | None:
 class RaftDisk:
     """Everything that a member of the quorum keeps. A new one has a new directory id."""
 
-    def __init__(self, directory_id: UUID, memory: QuorumState | None) -> None:
+    def __init__(self, directory_id: UUID, memory: QuorumState | None, log: QuorumLog) -> None:
         self.directory_id = directory_id
-        self.log = SimulatedLog()
+        self.log = log
         self.memory = memory
         self.unwritten: list[QuorumState] = []  # on their way to the disk, in order
         self.snapshots: dict[SnapshotId, bytes] = {}
@@ -159,6 +200,7 @@ class RaftDisk:
 
     def settle(self) -> None:
         """The process died and the machine did not: what was written is there, what was on its way is not."""
+        self.log.restart()
         self.unwritten = []
 
     def crash(self, random: Random) -> None:
@@ -167,6 +209,14 @@ class RaftDisk:
         if self.unwritten:
             self.memory = self.unwritten[-1]
             self.unwritten = []
+
+    def damage(self, random: Random) -> None:
+        """Records that were flushed are gone."""
+        self.log.truncate(random.randint(self.log.log_start_offset, self.log.log_end_offset))
+
+    def move_to(self, other: RaftDisk) -> None:
+        """What is left on a disk, under another directory id."""
+        other.log, other.snapshots = self.log, self.snapshots
 
     def recover(self) -> None:
         """What a start does first: a snapshot that is ahead of the log takes its place."""

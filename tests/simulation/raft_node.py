@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from tests.simulation.cluster import US_PER_MS, Clock, Cluster
 from tests.simulation.raft_checks import Checks, require
@@ -18,7 +17,6 @@ from tests.simulation.raft_disk import (
     Entry,
     RaftDisk,
     digest_in,
-    entries_of,
     next_digest,
     snapshot_content,
 )
@@ -93,6 +91,7 @@ class World:
     flush_us: tuple[int, int] = (100, 5_000)
     persist_us: tuple[int, int] = (100, 5_000)
     death_share: float = 0.0  # of effects before which the process dies
+    trim_share: float = 0.0  # of commits after which the log is cut behind a snapshot
     trace: Trace | None = None
 
     @property
@@ -182,10 +181,10 @@ class RaftMember:
         else:
             self.disk.settle()
 
-    def lose_disk(self, directory_id: UUID) -> None:
+    def lose_disk(self, new_disk: RaftDisk) -> None:
         """The process dies, and its disk with it."""
         self.stop(is_power_loss=False)
-        self.disk = RaftDisk(directory_id, None)
+        self.disk = new_disk
         self.spoken_epoch = 0
 
     def pause(self) -> None:
@@ -385,12 +384,13 @@ class RaftMember:
         self._append(Entry(effect.epoch, -1 - self.world.cluster.schedule.now_us))
 
     def _append_records(self, effect: AppendRecords) -> None:
-        for offset, entry in entries_of(effect.records):
-            require(
-                offset == self.disk.log.log_end_offset,
-                f"{self.node_id} is to append {offset} at {self.disk.log.log_end_offset}",
-            )
-            self._append(entry)
+        log = self.disk.log
+        next_offset, previous_epoch = log.log_end_offset, log.last_epoch
+        for offset, entry in log.entries_of(effect.records):
+            require(offset == next_offset, f"{self.node_id} is to append {offset} at {next_offset}")
+            self.world.checks.wrote(offset, entry, previous_epoch)
+            next_offset, previous_epoch = offset + 1, entry.epoch
+        log.append_records(effect.records)
 
     def _append(self, entry: Entry) -> None:
         log = self.disk.log
@@ -442,6 +442,8 @@ class RaftMember:
             self._digest = next_digest(self._digest, entry.epoch, entry.value)
         self.applied_offset = max(self.applied_offset, high)
         world.checks.applied(self.node_id, self.applied_offset, self._digest)
+        if world.trim_share and world.cluster.random.random() < world.trim_share:
+            self.take_snapshot(trims=True)
 
     def _halt(self, effect: Halt) -> None:
         require(False, f"{self.node_id} halts: {effect.reason}")

@@ -16,7 +16,7 @@ from tests.simulation.cluster import US_PER_MS, Cluster
 from tests.simulation.network import CALM, Conditions
 from tests.simulation.raft_checks import BrokenPromiseError, Checks, require
 from tests.simulation.raft_codec import coded, unchanged
-from tests.simulation.raft_disk import ENTRY_BYTES, RaftDisk
+from tests.simulation.raft_disk import ENTRY_BYTES, QuorumLog, RaftDisk, SimulatedLog
 from tests.simulation.raft_node import RaftMember, Trace, World
 
 from ottla.raft.events import Disconnected, Leave
@@ -67,19 +67,23 @@ class Ending:
     healed_ms: int
 
 
-def tell(seed: int, trace: Trace | None = None) -> Ending:
+def tell(seed: int, new_log: Callable[[], QuorumLog] = SimulatedLog) -> Ending:
     """Run one story. If it goes wrong, the message says how to see it again."""
     try:
-        return RaftStory(seed, trace).run()
+        return RaftStory(seed, None, new_log).run()
     except Exception as problem:
         again = f"python -m tests.simulation.raft --seed {seed} --trace"
+        again += " --real-log" if new_log is not SimulatedLog else ""
         raise BrokenPromiseError(f"seed {seed}: {problem!r}; again: {again}") from problem
 
 
 class RaftStory:
     """One seed's worth."""
 
-    def __init__(self, seed: int, trace: Trace | None = None) -> None:
+    def __init__(
+        self, seed: int, trace: Trace | None = None, new_log: Callable[[], QuorumLog] = SimulatedLog
+    ) -> None:
+        self._new_log = new_log
         self.cluster = Cluster(seed)
         self.random = self.cluster.random
         self._value = 0
@@ -133,12 +137,16 @@ class RaftStory:
         """Some client writes to a node that says it leads; others read from all that do."""
         leaders = [m for m in self.members.values() if m.running is not None and m.running.is_leader]
         if leaders and (self._healed_value is None or self.random.random() < 0.5):
-            count = self.random.randint(1, 3)
-            self._value += count
-            self.random.choice(leaders).propose(list(range(self._value - count, self._value)))
+            self._propose(self.random.choice(leaders))
         for member in leaders:
             self._read(member)
         self.cluster.schedule.after(self.random.randint(5, 120) * MS, self._write)
+
+    def _propose(self, member: RaftMember) -> None:
+        if member.running is not None and member.running.is_leader:
+            count = self.random.randint(1, 3)
+            self._value += count
+            member.propose(list(range(self._value - count, self._value)))
 
     def _read(self, member: RaftMember) -> None:
         replica = member.running
@@ -167,6 +175,7 @@ class RaftStory:
             self._change_disks,
             self._dismiss_leader,
             self._lose_disk,
+            self._damage_disk,
             self._take_snapshot,
             self._take_snapshot,
             self._fall_silent,
@@ -174,6 +183,8 @@ class RaftStory:
         chosen = self.random.sample(kinds, self.random.randint(2, len(kinds)))
         if self.random.random() < 0.3:
             self.world.death_share = 0.003
+        if self.random.random() < 0.2:
+            self.world.trim_share = 0.2
         return [*chosen, *self.random.choices(chosen, k=4), self._heal_links]
 
     def _fault(self) -> None:
@@ -196,7 +207,10 @@ class RaftStory:
         self._stop(self._anyone())
 
     def _crash_leader(self) -> None:
-        self._stop(self._leader())
+        """In the middle of a write, for that is when it hurts."""
+        leader = self._leader()
+        self._propose(leader)
+        self.cluster.schedule.after(self.random.randint(0, 4 * MS), partial(self._stop, leader))
 
     def _stop(self, member: RaftMember) -> None:
         member.stop(is_power_loss=self.random.random() < 0.6)
@@ -221,7 +235,11 @@ class RaftStory:
         self.cluster.network.part([self._anyone().node_id], self.members)
 
     def _isolate_leader(self) -> None:
-        self.cluster.network.part([self._leader().node_id], self.members)
+        """It does not know, and writes on."""
+        leader = self._leader()
+        self.cluster.network.part([leader.node_id], self.members)
+        for _ in range(self.random.choice((1, 6))):
+            self._propose(leader)
 
     def _cut_one_way(self) -> None:
         member = self.random.choice((self._leader(), self._anyone()))
@@ -253,14 +271,29 @@ class RaftStory:
         self.cluster.schedule.after(self.random.randint(5, 300) * MS, partial(self._stop, member))
 
     def _lose_disk(self) -> None:
-        """A minority may be without memory at a time: a majority without one is not saved by anything."""
         member = self._anyone()
+        if self._may_forget(member):
+            self._change_disk(member, self._new_disk(None))
+
+    def _damage_disk(self) -> None:
+        """Records that were flushed are gone, and that is noticed: such a voter must not trust its memory either."""
+        member = self._anyone()
+        if self._may_forget(member):
+            member.stop(is_power_loss=True)
+            new_disk = self._new_disk(None)
+            member.disk.damage(self.random)
+            member.disk.move_to(new_disk)
+            self._change_disk(member, new_disk)
+
+    def _may_forget(self, member: RaftMember) -> bool:
+        """A minority may be without memory at a time: a majority without one is not saved by anything."""
         voters = [self.members[voter] for voter in self.world.voters.ids]
         forgetful = {voter.node_id for voter in voters if voter.disk.memory is None} | {member.node_id}
-        if len(voters) - len(forgetful & self.world.voters.ids) < self.world.voters.majority:
-            return
+        return len(voters) - len(forgetful & self.world.voters.ids) >= self.world.voters.majority
+
+    def _change_disk(self, member: RaftMember, new_disk: RaftDisk) -> None:
         self.checks.disks_lost += member.is_voter
-        member.lose_disk(self._new_disk(None).directory_id)
+        member.lose_disk(new_disk)
         self._notice_death(member)
         self.cluster.schedule.after(self._down_us(), member.start)
 
@@ -274,7 +307,7 @@ class RaftStory:
 
     def _new_disk(self, memory: QuorumState | None) -> RaftDisk:
         self._disk_number += 1
-        return RaftDisk(UUID(int=self._disk_number), memory)
+        return RaftDisk(UUID(int=self._disk_number), memory, self._new_log())
 
     # ---- and the end
 

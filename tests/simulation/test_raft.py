@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from tests.simulation.raft_mutations import MUTATIONS, planted
+from tests.simulation.raft_real_log import RealLog
 from tests.simulation.raft_story import RaftStory, tell
 
 SEEDS = 300
+REAL_LOG_SEEDS = 25
 _SHARE = 50
 
 
@@ -18,6 +20,11 @@ def test_nothing_that_must_stay_true_is_broken(first: int) -> None:
     # A simulation in which nothing happens would find nothing.
     assert sum(ending.leaders for ending in endings) > 2 * _SHARE
     assert sum(ending.committed for ending in endings) > 20 * _SHARE
+
+
+def test_nothing_is_broken_over_the_real_log_either() -> None:
+    for seed in range(REAL_LOG_SEEDS):
+        tell(seed, RealLog)
 
 
 @pytest.mark.parametrize("bug", MUTATIONS)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ottla.errors import ErrorCode
 from ottla.raft.messages import Answer, FetchAnswer, Request, SnapshotId
 from ottla.raft.quorum_state import QuorumState
 
@@ -243,7 +242,6 @@ class LeadershipEstablished:
 class Halt:
     """Something happened that cannot: stop the process, loudly. The machine does nothing any more."""
 
-    error: ErrorCode
     reason: str
 
 

@@ -207,6 +207,9 @@ class Following:
                 f"but everything below {node.high_watermark} is committed"
             )
             return
+        if offset >= node.log.log_end_offset:
+            self.retry_later()  # there is nothing to cut: whatever the leader means, do not storm it
+            return
         node.is_writing = True
         node.emit(TruncateTo(offset))
 

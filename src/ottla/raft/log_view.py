@@ -39,7 +39,10 @@ class LogView(Protocol):
         """The snapshot to give to who is behind the log's start; it ends at that start or later."""
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        """The largest epoch that is at most `epoch`, and where it ends; (-1, -1) if there is none."""
+        """The largest epoch that is at most `epoch`, and where it ends.
+
+        If the log knows none that old: (-1, -1), or the epoch itself, ending where the log starts.
+        """
 
 
 def is_up_to_date(log: LogView, last_epoch: int, end_offset: int) -> bool:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from ottla.errors import ErrorCode
 from ottla.raft.events import (
     Effect,
     Flush,
@@ -106,7 +105,7 @@ class Node:
         self.ended_epoch = NO_EPOCH  # its leader said that it is over: nobody is followed in it
         self.is_proven = memory is not None and identity.node_id in voters
         self.is_leaving = False
-        self.is_halted = False
+        self._halt: Halt | None = None
         self.high_watermark = log.log_start_offset  # what a snapshot holds is committed
         self.is_writing = False  # an effect that changes the log is being carried out
         self.is_flushing = False
@@ -173,11 +172,12 @@ class Node:
         return True
 
     def halt(self, reason: str) -> None:
-        """What cannot be has been: nothing is done any more."""
-        self.is_halted = True
-        self._effects = [Halt(ErrorCode.UNKNOWN_SERVER_ERROR, reason)]
-        self._held.clear()
-        self._is_changed = False
+        """What cannot be has been: nothing is done any more, not even what this step had to do."""
+        self._halt = Halt(reason)
+
+    @property
+    def is_halted(self) -> bool:
+        return self._halt is not None
 
     # ---- what it remembers
 
@@ -226,6 +226,8 @@ class Node:
 
     def take_effects(self) -> list[Effect]:
         """All there is to do, the memory first."""
+        if self._halt is not None:
+            return [self._halt]
         effects, self._effects = self._effects, []
         if self._is_changed:
             self._is_changed = False

@@ -119,6 +119,8 @@ class Questions:
 
     def _fetch(self, ticket: Any, fetch: Fetch) -> None:
         error = self._leader_error(fetch.epoch)
+        if error is ErrorCode.NONE and fetch.fetch_offset < 0:
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
         if error is ErrorCode.NONE:
             self._leadership.fetch(ticket, fetch)
         else:

@@ -190,7 +190,10 @@ class RaftReplica:
         node = self._node
         before = (node.state, node.epoch)
         self._transitions.meet(answer.epoch, answer.leader_id)
-        if node.is_halted or (node.state, node.epoch) != before or answer.epoch != node.epoch:
+        if (node.state, node.epoch) != before:
+            return
+        if answer.epoch < node.epoch:
+            self._unanswered(asked)  # who was told of this epoch and answers from an older one says nothing
             return
         match asked.request, answer:
             case Vote(), VoteAnswer():

@@ -49,21 +49,29 @@ def response_message(request: Request, answer: Answer) -> Any:
 def read_response(message: Any) -> Answer:
     """The answer in Kafka's message; KafkaError if it is an error above all partitions."""
     if message.error_code != ErrorCode.NONE:
-        raise KafkaError(ErrorCode(message.error_code))
+        raise KafkaError(_error(message.error_code))
     match message:
         case quorum.VoteResponse():
             vote: quorum.VoteResponsePartitionData = only_partition(message.topics)
             return VoteAnswer(
-                ErrorCode(vote.error_code), vote.leader_epoch, _node(vote.leader_id), vote.vote_granted
+                _error(vote.error_code), vote.leader_epoch, _node(vote.leader_id), vote.vote_granted
             )
         case quorum.BeginQuorumEpochResponse() | quorum.EndQuorumEpochResponse():
             epoch: quorum.QuorumEpochPartitionData = only_partition(message.topics)
-            return EpochAnswer(ErrorCode(epoch.error_code), epoch.leader_epoch, _node(epoch.leader_id))
+            return EpochAnswer(_error(epoch.error_code), epoch.leader_epoch, _node(epoch.leader_id))
         case fetches.FetchResponse():
             return _read_fetched(only_partition(message.responses))
         case quorum.FetchSnapshotResponse():
             return _read_piece(only_partition(message.topics))
     raise TypeError(f"{type(message).__name__} is no answer of the quorum")
+
+
+def _error(code: int) -> ErrorCode:
+    """A code that we do not know is an error all the same."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _id(node_id: int | None) -> int:
@@ -93,7 +101,7 @@ def _fetched(answer: FetchAnswer) -> fetches.FetchableTopicResponse:
 def _read_fetched(partition: fetches.PartitionData) -> FetchAnswer:
     diverging, snapshot_id = partition.diverging_epoch, partition.snapshot_id
     return FetchAnswer(
-        error=ErrorCode(partition.error_code),
+        error=_error(partition.error_code),
         epoch=partition.current_leader.leader_epoch,
         leader_id=_node(partition.current_leader.leader_id),
         high_watermark=partition.high_watermark,
@@ -123,7 +131,7 @@ def _piece(answer: FetchSnapshotAnswer) -> quorum.FetchSnapshotResponseTopicSnap
 
 def _read_piece(partition: quorum.FetchSnapshotResponsePartitionSnapshot) -> FetchSnapshotAnswer:
     return FetchSnapshotAnswer(
-        error=ErrorCode(partition.error_code),
+        error=_error(partition.error_code),
         epoch=partition.current_leader.leader_epoch,
         leader_id=_node(partition.current_leader.leader_id),
         snapshot_id=SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),

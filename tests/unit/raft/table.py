@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tests.simulation.raft_disk import Entry, SimulatedLog, entries_of
+from tests.simulation.raft_disk import Entry, SimulatedLog
 from tests.unit.raft.members import Member, flush
 
 from ottla.raft.events import (
@@ -133,8 +133,7 @@ class Table:
             case AppendLeaderChange():
                 log.append(Entry(effect.epoch, 0))
             case AppendRecords():
-                for _, entry in entries_of(effect.records):
-                    log.append(entry)
+                log.append_records(effect.records)
             case TruncateTo():
                 log.truncate(effect.offset)
         return None

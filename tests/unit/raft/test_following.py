@@ -273,3 +273,37 @@ def test_a_snapshot_that_is_ready_too_late_does_not_touch_the_log() -> None:
     member.wait(SETTINGS.fetch_timeout_ms)
     assert member.state() is State.PROSPECTIVE
     assert member.hear(SnapshotReady(1)) == []
+
+
+def test_an_answer_out_of_an_older_epoch_is_none() -> None:
+    member = Member()
+    send = member.become_follower(epoch=2)
+    member.answer(send, FetchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, -1, None))
+    assert member.effects == []
+    member.wait(SETTINGS.retry_backoff_ms)
+    assert len(fetches(member)) == 1
+
+
+def test_a_cut_behind_the_logs_end_is_none() -> None:
+    member = Member(log=log_of(1, 1))
+    member.answer(member.become_follower(epoch=4), member.fetched(diverging=EpochEnd(1, 5)))
+    assert member.effects == []
+    member.wait(SETTINGS.retry_backoff_ms)
+    assert len(fetches(member)) == 1
+
+
+def test_an_error_of_the_leader_is_followed_by_a_pause() -> None:
+    member = Member()
+    send = member.become_follower()
+    member.answer(send, FetchAnswer(ErrorCode.KAFKA_STORAGE_ERROR, 1, 2))
+    assert member.effects == []
+    assert member.state() is State.FOLLOWER
+    member.wait(SETTINGS.retry_backoff_ms)
+    assert len(fetches(member)) == 1
+
+
+def test_after_halting_nothing_else_is_done() -> None:
+    member = Member()
+    member.become_follower(leader_id=2)
+    member.ask(BeginEpoch(1, 1, 3))
+    assert [type(effect) for effect in member.effects] == [Halt]

@@ -308,6 +308,12 @@ def test_a_voter_without_memory_that_has_caught_up_gets_a_record_to_be_proven_by
     assert not member.all(AppendLeaderChange)  # that one is not committed yet
 
 
+def test_there_is_nothing_before_the_first_offset() -> None:
+    member = leader()
+    answer = member.asked(member.fetch(2, 0, fetch_offset=-3))
+    assert answer == FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, 1, 1)
+
+
 def test_nothing_happens_without_an_event() -> None:
     member = leader()
     assert member.hear(Tick()) == []

@@ -49,7 +49,7 @@ def test_a_fetch_goes_on_where_the_logs_agree(offset: int, epoch: int, verdict: 
         (4, 2, SnapshotId(3, 3)),
         (4, 3, EpochEnd(3, 3)),
         (4, 5, None),
-        (5, 4, EpochEnd(3, 3)),
+        (5, 4, EpochEnd(4, 3)),
     ],
 )
 def test_who_parts_before_the_logs_start_needs_the_snapshot(

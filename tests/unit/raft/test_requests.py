@@ -92,3 +92,9 @@ def test_an_answer_that_is_an_error_is_raised() -> None:
     with pytest.raises(KafkaError) as refusal:
         read_response(VoteResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_an_error_that_we_do_not_know_is_one_all_the_same() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        read_response(VoteResponse(9_999))
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
