@@ -33,6 +33,8 @@ _PARTITIONS_PER_TURN: Final = 64
 # How long a log is left alone after the disk failed under it: long enough for somebody to make room.
 _SET_ASIDE_MS: Final = 600_000
 _FOR_GOOD_MS: Final = 1 << 62
+# Kafka allows a backoff of 0; an event loop that does nothing but look for work serves nobody.
+_SHORTEST_BACKOFF_S: Final = 0.01
 
 
 class Compaction:
@@ -45,7 +47,7 @@ class Compaction:
         directory: LogDirectory,
         now_ms: Callable[[], int],
     ) -> None:
-        self._backoff_s = config.log_cleaner_backoff_ms / 1000
+        self._backoff_s = max(config.log_cleaner_backoff_ms / 1000, _SHORTEST_BACKOFF_S)
         self._partitions = partitions
         self._directory = directory
         self._now_ms = now_ms
@@ -127,14 +129,14 @@ class Compaction:
         begun = log.cleaning.begin(plan, self._now_ms())
         try:
             await self._carry_out(partition, begun)
-        except CorruptRecord as damage:
-            self._leave_alone(partition, _FOR_GOOD_MS, damage)
-        except (OSError, CleanerDied) as problem:
-            self._leave_alone(partition, self._now_ms() + _SET_ASIDE_MS, problem)
-        else:
-            return
-        with suppress(OSError):
-            await asyncio.to_thread(log.drop_cleaned)
+        except (CorruptRecord, OSError, CleanerDied) as problem:
+            # Of a topic that is deleted meanwhile nobody needs to hear.
+            if not log.is_closed:
+                is_damaged = isinstance(problem, CorruptRecord)
+                until_ms = _FOR_GOOD_MS if is_damaged else self._now_ms() + _SET_ASIDE_MS
+                self._leave_alone(partition, until_ms, problem)
+                with suppress(OSError):
+                    await asyncio.to_thread(log.drop_cleaned)
 
     async def _carry_out(self, partition: HostedPartition, begun: CleaningPass) -> None:
         log, started_s = partition.log, time.monotonic()
