@@ -50,7 +50,16 @@ def max_timestamp(state: LogState) -> TimestampOffset:
         if timestamp_ms > best.timestamp:
             placed = segment.find(last_offset)
             found = None if placed is None else _first_record(state, segment, placed, timestamp_ms)
-            best = found or best
+            best = found or _largest_left(state, segment, best)
+    return best
+
+
+def _largest_left(state: LogState, segment: Segment, best: TimestampOffset) -> TimestampOffset:
+    """The record with the largest timestamp of a segment where compaction, or a new log start, took the largest."""
+    for placed in segment.walk():
+        header = placed.header
+        if header.records_count and header.max_timestamp > best.timestamp:
+            best = _first_record(state, segment, placed, header.max_timestamp) or best
     return best
 
 

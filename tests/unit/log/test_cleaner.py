@@ -26,6 +26,8 @@ from ottla.log.log import Log
 from ottla.log.offset_map import OffsetMap
 from ottla.log.transaction_trail import TXN_INDEX_ENTRY
 from ottla.records.batch import CorruptRecord
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
 
 
 def filled(disk: SimulatedDisk, *pairs: tuple[bytes, bytes | None], per_segment: int = 2) -> Log:
@@ -165,6 +167,22 @@ def test_a_full_disk_stops_the_pass_and_the_log_stays_as_it_is() -> None:
     assert content(log) == before
     assert compact(disk, log) is not None
     assert [record.value for record in records(log)] == [b"5"]
+
+
+def test_the_largest_timestamp_is_that_of_a_record_that_is_still_there() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=COMPACTED)
+    for key, age_ms in ((b"a", 50), (b"b", 20), (b"c", 0), (b"c", 90)):
+        batch = build_batch([Record(0, NOW_MS - age_ms, key, b"v")])
+        log.append_records(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)
+        if key == b"c":
+            log.roll(NOW_MS)
+    log.configure(compacted(segment_bytes=230))
+    compact(disk, log)
+    # Of the newest one only the header is left, because its segment ends there.
+    assert [batch.records_count for batch in read_all(log)] == [1, 1, 0, 1]
+    assert log.max_timestamp()[:2] == (NOW_MS - 20, 1)
+    assert log.offset_for_timestamp(NOW_MS - 10, upper_offset=4) is None
 
 
 def test_the_transaction_index_is_kept_in_step() -> None:
