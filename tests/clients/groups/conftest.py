@@ -36,6 +36,20 @@ def start_host(family: GroupFamily) -> Host:
         pytest.skip(f"NO {family.name.upper()} TO TRY: {reason}")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Kill the control with one client only: it comes back slowly, and how it does is not what is tried here."""
+    tried_once = [
+        item
+        for item in items
+        if item.path.name == "test_crashes.py"
+        and "[apache-" in item.name
+        and "[apache-confluent]" not in item.name
+    ]
+    if tried_once:
+        config.hook.pytest_deselected(items=tried_once)
+        items[:] = [item for item in items if item not in tried_once]
+
+
 @pytest.fixture(scope="session")
 def hosts() -> Iterator[Hosts]:
     hosts = Hosts(start_host)

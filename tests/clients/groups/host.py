@@ -58,7 +58,7 @@ class Host:
     def close(self) -> None:
         if self.is_running:
             self.is_running = False
-            self._driver.close()
+            self._driver.kill()  # its members have left; some libraries take seconds to end
 
 
 class Member:

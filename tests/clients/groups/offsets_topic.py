@@ -13,6 +13,7 @@ from tests.clients.raw import HEADER, ask, batches, fetch, one_partition, string
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 50
+OFFSET_KEY_TYPE = 1
 GROUP_KEY_TYPE = 2
 OFFSET_COMMIT = 8
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ from tests.clients.groups.catalogue import GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import Member, until
 from tests.clients.groups.model import Committed
+from tests.clients.groups.offsets_topic import OFFSET_KEY_TYPE, partition_of, records
 from tests.clients.model import RefusedError
+from tests.clients.raw import string
 
 
 def member_of_two(trial: GroupTrial, family: GroupFamily, **wishes: Any) -> Member:
@@ -36,6 +40,23 @@ def test_what_is_committed_by_partition_is_what_is_fetched(trial: GroupTrial, fa
         member.commit([Committed(trial.topic, 0, 9, "x" * 4097)])
     assert refused.value.code == "OFFSET_METADATA_TOO_LARGE"
     assert member.committed((trial.topic, 0))[0].offset == 2
+
+
+@group_families()
+def test_the_record_of_a_committed_offset_has_the_id_of_its_topic(
+    trial: GroupTrial, family: GroupFamily
+) -> None:
+    member = member_of_two(trial, family)
+    member.commit([Committed(trial.topic, 0, 3)])
+    kept = (trial.broker.data / f"{trial.topic}-0" / "partition.metadata").read_text()
+    topic_id = urlsafe_b64decode(kept.rpartition("topic_id:")[2].strip() + "==")
+    key = (
+        struct.pack(">h", OFFSET_KEY_TYPE) + string(trial.group) + string(trial.topic) + struct.pack(">i", 0)
+    )
+    found = records(trial.broker.bootstrap, partition_of(trial.group))
+    (value,) = [value for found_key, value in found if found_key == key]
+    assert value.startswith(struct.pack(">hq", 4, 3))  # version 4, the offset
+    assert value.endswith(b"\x01\x00\x10" + topic_id)  # one tagged field, number 0, of 16 bytes
 
 
 @group_families()
