@@ -16,6 +16,7 @@ from bench.verdicts import TARGETS, Measured, Spread
 from tests.compat.apache_kafka import VERSION as KAFKA_VERSION
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+BUSY = ": the machine was busy with other work, so do not rely on what is measured in seconds (throughput, latency, start)"
 ORDER = ("floor", "ottla", "apache", "mock")
 
 
@@ -56,12 +57,13 @@ def verdicts_table(measured: Measured, *, everything: bool = True) -> list[str]:
 
 
 def machine() -> list[str]:
-    """Where and with what this was measured."""
+    """Where and with what this was measured, and whether the machine had time for it."""
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
+    load = os.getloadavg()[0]
     return [
         f"- {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, commit {commit.stdout.strip() or 'unknown'}",
         f"- {os.cpu_count()} x {model.group(1) if model else platform.processor()}, "
@@ -69,7 +71,7 @@ def machine() -> list[str]:
         f"- Python {platform.python_version()}, ottla {version('ottla')}, confluent-kafka {version('confluent-kafka')}, "
         f"crc32c {version('crc32c')}",
         f"- Apache Kafka {KAFKA_VERSION}, {(java.stderr.splitlines() or ['no java'])[0]}",
-        f"- load average at the start: {os.getloadavg()[0]:.2f}",
+        f"- load average at the start: {load:.2f}{BUSY if load > (os.cpu_count() or 1) else ''}",
     ]
 
 
