@@ -26,6 +26,7 @@ from ottla.raft.events import (
     Answered,
     AppendLeaderChange,
     AppendRecords,
+    Disconnected,
     Effect,
     Event,
     FinishSnapshot,
@@ -109,6 +110,7 @@ class RaftMember:
         self.disk = disk
         self.replica: RaftReplica | None = None
         self.life = 0
+        self.has_power = True
         self.waiting: list[Event] | None = None  # while the process stands still
         self.applied_offset = 0
         self.spoken_epoch = 0  # the newest that others heard of from this disk while it could vote
@@ -175,6 +177,7 @@ class RaftMember:
         if self.replica is None:
             return
         self.replica = self.waiting = None
+        self.has_power = not is_power_loss
         self.life += 1
         if is_power_loss:
             self.disk.crash(self.world.cluster.random)
@@ -290,13 +293,17 @@ class RaftMember:
         world.cluster.schedule.after(effect.timeout_ms * US_PER_MS, lost)
 
     def receive(self, ticket: Ticket) -> None:
-        """A question arrives. Where no process listens, the one who asks learns it, mostly."""
-        world = self.world
+        """A question arrives. Where no process listens, the kernel says so, if there is power."""
         if self.replica is not None:
             self.hear(Received(ticket, ticket.request))
-        elif world.cluster.random.random() < 0.5:
-            refused = partial(ticket.sender.answered, ticket.life, Unanswered(ticket.request_id))
-            world.cluster.pass_on(self.node_id, ticket.sender.node_id, refused)
+        elif self.has_power:
+            refused = partial(ticket.sender.refused, ticket.life, ticket.request_id, self.node_id)
+            self.world.cluster.pass_on(self.node_id, ticket.sender.node_id, refused)
+
+    def refused(self, life: int, request_id: int, node_id: int) -> None:
+        """A connection is refused."""
+        self.answered(life, Unanswered(request_id))
+        self.answered(life, Disconnected(node_id))
 
     def answered(self, life: int, event: Event) -> None:
         """An answer comes, or none will; a process that died meanwhile does not hear of it."""

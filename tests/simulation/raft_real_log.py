@@ -139,6 +139,8 @@ class RealLog:
             log_start_offset=self._start.end_offset,
             clean=False,
         )
+        # A process that died may have made a segment whose name is not durable; a flush syncs the file, and not the name.
+        self._disk.sync_directory(self._log.directory)
         self._cut_at_hole()
         end = self.log_end_offset
         require(flushed <= end <= self._list.log_end_offset, f"{flushed} was flushed, the log ends at {end}")

@@ -222,7 +222,7 @@ class RaftStory:
 
     def _notice_death(self, dead: RaftMember) -> None:
         for member in self.members.values():
-            if member is not dead and self.random.random() < 0.5:
+            if member is not dead and dead.has_power:
                 event = Disconnected(dead.node_id)
                 self.cluster.pass_on(dead.node_id, member.node_id, partial(member.hear, event))
 

@@ -72,6 +72,11 @@ class Election:
         if is_granted:
             self.granted.add(voter_id)
 
+    def refused(self) -> None:
+        """Somebody said no, perhaps to stand itself. Those who are silent may be dead: wait no whole round for them."""
+        settings = self._node.settings
+        self.wait_at_most(settings.election_backoff_ms + self._node.jitter(settings.election_spread_ms))
+
     @property
     def is_won(self) -> bool:
         return self._node.voters.is_majority(self.granted)

@@ -56,7 +56,7 @@ class Following:
         node = self._node
         self.deadline_ms = NEVER
         if node.state is State.FOLLOWER:
-            self.deadline_ms = node.now_ms + node.settings.fetch_timeout_ms
+            self._extend_deadline()
         self.has_fetched = False
         self._retry_at_ms = node.now_ms
         self._high_watermark = NO_OFFSET
@@ -218,6 +218,11 @@ class Following:
         self.retry_later()
 
     def _heard(self) -> None:
-        node = self._node
         self.has_fetched = True
-        self.deadline_ms = node.now_ms + node.settings.fetch_timeout_ms
+        self._extend_deadline()
+
+    def _extend_deadline(self) -> None:
+        """All followers heard the leader last at the same time; they should not lose it at the same time."""
+        node = self._node
+        spread_ms = node.settings.election_spread_ms
+        self.deadline_ms = node.now_ms + node.settings.fetch_timeout_ms + node.jitter(spread_ms)

@@ -197,12 +197,17 @@ class RaftReplica:
             return
         match asked.request, answer:
             case Vote(), VoteAnswer():
-                self._election.count(asked.to, is_granted=answer.is_granted)
-                self._transitions.conclude()
+                self._voted(asked.to, answer)
             case Fetch(), FetchAnswer():
                 self._fetched(asked.request, answer)
             case FetchSnapshot(), FetchSnapshotAnswer():
                 self._following.snapshot_fetched(asked.request, answer)
+
+    def _voted(self, voter_id: int, answer: VoteAnswer) -> None:
+        self._election.count(voter_id, is_granted=answer.is_granted)
+        if not answer.is_granted:
+            self._election.refused()
+        self._transitions.conclude()
 
     def _fetched(self, fetch: Fetch, answer: FetchAnswer) -> None:
         node = self._node

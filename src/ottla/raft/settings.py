@@ -24,6 +24,11 @@ class RaftSettings:
     observer_session_ms: int = 300_000  # an observer that is silent so long is not described any more
 
     @property
+    def election_spread_ms(self) -> int:
+        """Within which time those who could stand at the same time are spread, so that one wins."""
+        return max(self.election_timeout_ms // 4, 1)
+
+    @property
     def begin_interval_ms(self) -> int:
         """How often a leader announces itself to voters that do not fetch: before they lose patience."""
         return max(self.fetch_timeout_ms // 2, 1)

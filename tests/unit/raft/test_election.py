@@ -181,6 +181,14 @@ def test_a_lost_round_is_tried_again_after_a_pause_that_grows() -> None:
     assert pauses == [SETTINGS.election_backoff_ms] * 3  # jitter, which is nothing here, is what grows
 
 
+def test_who_is_refused_does_not_wait_for_the_silent() -> None:
+    member = Member([1, 2, 3, 4, 5])
+    first, *_ = member.become_prospective()
+    assert member.replica.next_deadline_ms == member.now_ms + SETTINGS.election_timeout_ms
+    member.answer(first, member.refused())
+    assert member.replica.next_deadline_ms == member.now_ms + SETTINGS.election_backoff_ms
+
+
 def test_nobody_who_could_answer_is_a_lost_round_too() -> None:
     member = Member()
     for send in member.become_prospective():
