@@ -9,13 +9,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.clients.raw import HEADER, ask, batches, fetch, one_partition, string
+from tests.clients.raw import HEADER, batches, fetch, string
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 50
 OFFSET_KEY_TYPE = 1
 GROUP_KEY_TYPE = 2
-OFFSET_COMMIT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +100,3 @@ def _string(value: bytes, position: int) -> tuple[str, int]:
     (size,) = struct.unpack_from(">h", value, position)
     position += 2
     return value[position : position + max(size, 0)].decode(), position + max(size, 0)
-
-
-def commit(bootstrap: str, group: str, generation: int, member_id: str, topic: str, offset: int) -> int:
-    """The error code of an OffsetCommit v2 of a topic's first partition."""
-    head = string(group) + struct.pack(">i", generation) + string(member_id) + struct.pack(">q", -1)
-    body = head + one_partition(topic, struct.pack(">iq", 0, offset) + string(""))
-    answer = ask(bootstrap, OFFSET_COMMIT, 2, body)
-    (error_code,) = struct.unpack_from(">h", answer, 4 + 2 + len(topic) + 4 + 4)
-    return int(error_code)

@@ -7,11 +7,12 @@ from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
-from tests.clients.groups.catalogue import GroupFamily, group_families
+from tests.clients.groups.catalogue import CONFLUENT, GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import Member, until
 from tests.clients.groups.model import Committed
 from tests.clients.groups.offsets_topic import OFFSET_KEY_TYPE, partition_of, records
+from tests.clients.groups.python_admins import ConfluentGroupAdmin
 from tests.clients.model import RefusedError
 from tests.clients.raw import string
 
@@ -139,3 +140,14 @@ def test_what_is_paused_is_not_read_and_what_is_sought_is_read_again(
     member.seek((trial.topic, 1), 1)
     again = [first[3], *second[1::2]]
     until(lambda: member.look().values[-3:] == again, "three are read again", [member])
+
+
+def test_offsets_in_a_deleted_topic_are_forgotten(trial: GroupTrial) -> None:
+    member = member_of_two(trial, CONFLUENT)
+    member.commit([Committed(trial.topic, 0, 3)])
+    member.leave()
+    trial.writer.delete_topic(trial.topic)
+    admin = ConfluentGroupAdmin(trial.broker.bootstrap)
+    until(lambda: admin.offsets(trial.group) == [], "they are gone", [])
+    trial.make_topic(2)
+    assert trial.join(CONFLUENT).committed((trial.topic, 0))[0].offset == -1

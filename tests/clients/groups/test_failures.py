@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Any
 
 import pytest
-from tests.clients.groups.catalogue import GroupFamily, group_families
+from tests.brokers import BrokerProcess, wait_until
+from tests.clients.groups.catalogue import CONFLUENT, GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import await_shared_out, until
 from tests.clients.groups.model import Committed
-from tests.clients.groups.offsets_topic import commit, recorded_group
+from tests.clients.groups.offsets_topic import recorded_group
+from tests.clients.groups.python_admins import ConfluentGroupAdmin
+from tests.clients.groups.raw_requests import commit, join_frame
 from tests.clients.model import RefusedError
 
 
@@ -68,3 +73,26 @@ def test_the_coordinator_refuses_commits_of_other_generations_and_of_strangers(
     assert member.committed((topic, 0))[0].offset == -1
     assert commit(bootstrap, group, generation, member_id, topic, 7) == 0
     assert member.committed((topic, 0))[0].offset == 7
+
+
+def descriptors(broker: BrokerProcess) -> int:
+    """How many files and connections a broker has open."""
+    return len(os.listdir(f"/proc/{broker.pid}/fd"))
+
+
+def test_members_that_die_while_they_join_hold_nobody_up_and_leave_nothing_behind(trial: GroupTrial) -> None:
+    trial.make_topic(2)
+    admin = ConfluentGroupAdmin(trial.broker.bootstrap)
+    assert trial.group not in admin.list_groups()
+    before = descriptors(trial.broker)
+    host, port = trial.broker.bootstrap.rsplit(":", 1)
+    for _ in range(30):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(join_frame(trial.group, trial.topic, session_timeout_ms=500))
+    member = trial.join(CONFLUENT)
+    until(lambda: member.has(2), "one that lives has all", [member])
+    assert [one.member_id for one in admin.describe_group(trial.group).members] == [member.look().member_id]
+    member.leave()
+    wait_until(
+        lambda: descriptors(trial.broker) <= before + 2, "all connections are closed"
+    )  # the member's host keeps some
