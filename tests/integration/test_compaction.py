@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -149,13 +151,10 @@ def test_librdkafka_reads_over_the_holes_to_the_end(compacting: BrokerThread, pe
 def test_tombstones_go_after_their_time_without_another_write(
     compacting: BrokerThread, peer: Peer, topic: str
 ) -> None:
-    create_topic(peer, topic, delete_retention_ms=1000, **COMPACTED)
+    create_topic(peer, topic, delete_retention_ms=300, **COMPACTED)
     overwrite(peer, topic, rounds=3)
     put(peer, topic, {b"k0": None, b"k1": b"stays", b"k2": None})
     seal(compacting, topic)
-    wait_until_clean(compacting, topic)
-    tombstones = {record.key for record in read_records(peer, topic) if record.value is None}
-    assert tombstones == {b"k0", b"k2"}
     wait_until(lambda: len(read_records(peer, topic)) == 8, "the tombstones are gone")
     found = {record.key: record.value for record in read_records(peer, topic)}
     assert found[b"k1"] == b"stays"
@@ -284,6 +283,27 @@ def test_without_compacted_topics_there_is_no_process_and_a_stop_leaves_none(tmp
         assert broker.stop() == 0
         assert not Path(f"/proc/{cleaner}").exists()
     assert "Traceback" not in broker.said()
+
+
+def test_a_cleaner_that_is_killed_costs_its_log_a_while_and_the_others_nothing(tmp_path: Path) -> None:
+    slowly = SETTINGS | {"log.cleaner.io.max.bytes.per.second": "20000"}
+    with running(start_ottla(tmp_path / "data", slowly)) as broker, Peer(broker.port) as peer:
+        create_topic(peer, "slow", **COMPACTED)
+        overwrite(peer, "slow", rounds=200)
+        wait_until(lambda: bool(children(broker.pid)), "the cleaner is there")
+        (cleaner,) = children(broker.pid)
+        os.kill(cleaner, signal.SIGKILL)
+        wait_until(lambda: "slow-0 cannot be compacted" in broker.said(), "its end is noticed")
+        assert "is left alone for ten minutes: the cleaner process ended with status -9" in broker.said()
+        wait_until(partial(is_gone, cleaner), "no zombie is left")
+        create_topic(peer, "quick", **COMPACTED)
+        newest = overwrite(peer, "quick", rounds=6)
+        put(peer, "quick", dict.fromkeys([b"filler"], b"." * 3900))
+        wait_until(lambda: "compacted quick-0" in broker.said(), "another is compacted by another process")
+        found = {record.key: record.value for record in read_records(peer, "quick")}
+        assert {key: found[key] for key in newest} == newest
+        files = [file.name for file in (tmp_path / "data" / "slow-0").iterdir()]
+        assert not [name for name in files if name.endswith((".cleaned", ".swap"))]
 
 
 def children(pid: int) -> list[int]:
