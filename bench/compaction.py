@@ -263,18 +263,32 @@ def neighbours_at_work(broker: BrokerProcess, cleaner: int, megabytes: list[int]
         thread.join()
 
 
-def produce(broker: BrokerProcess, work: str, topic: str, scale: Scale) -> float:
-    """MB or thousand requests a second."""
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """MB or thousand requests a second, and what one request cost the broker's process."""
+
+    rate: float
+    cpu_us: float
+
+
+def produce(broker: BrokerProcess, work: str, topic: str, scale: Scale) -> Speed:
+    """One run of the raw load on a topic of its own."""
     with wire.connect(broker.port) as connection:
         wire.create_topic(connection, topic)
     options: dict[str, object] = {"port": broker.port, "broker-pid": broker.pid, "topic": topic}
     size = {"megabytes": scale.megabytes} if work == "produce" else {"requests": scale.small_requests}
+    before = own_cpu_seconds(broker.pid)
     result = run_client("bench.load", work, options | size)
+    cpu_us = (own_cpu_seconds(broker.pid) - before) / result.requests * 1e6
     with wire.connect(broker.port) as connection:
         wire.delete_topic(connection, topic)
-    return (
-        result.bytes / result.seconds / 1e6 if work == "produce" else result.requests / result.seconds / 1e3
-    )
+    amount = result.bytes / 1e6 if work == "produce" else result.requests / 1e3
+    return Speed(amount / result.seconds, cpu_us)
+
+
+def own_cpu_seconds(pid: int) -> float:
+    """The CPU time of one process without its children (see `bench.processes`)."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def measure_neighbours(directory: Path, scale: Scale) -> list[Figure]:
@@ -303,7 +317,9 @@ def measure_neighbours(directory: Path, scale: Scale) -> list[Figure]:
 def _compare(
     broker: BrokerProcess, cleaner: int, left: list[int], scale: Scale, work: str, what: str, unit: str
 ) -> list[Figure]:
-    quiet, busy, shares = [], [], []
+    quiet: list[Speed] = []
+    busy: list[Speed] = []
+    shares: list[float] = []
     for number in range(scale.rounds):
         before = left[0]
 
@@ -311,25 +327,36 @@ def _compare(
             quiet.append(produce(broker, work, f"quiet-{work}-{number}", scale))
 
         def beside(number: int = number) -> None:
-            begun, cpu = time.perf_counter(), cpu_seconds(cleaner)
+            begun, cpu = time.perf_counter(), own_cpu_seconds(cleaner)
             with neighbours_at_work(broker, cleaner, left):
                 busy.append(produce(broker, work, f"busy-{work}-{number}", scale))
-            shares.append((cpu_seconds(cleaner) - cpu) / (time.perf_counter() - begun) * 100)
+            shares.append((own_cpu_seconds(cleaner) - cpu) / (time.perf_counter() - begun) * 100)
 
         # In turns, so that whatever else goes on here hits both alike.
         for measure in (alone, beside) if number % 2 else (beside, alone):
             measure()
         print(
-            f"  {what}: {quiet[-1]:.0f} alone, {busy[-1]:.0f} beside; the cleaner had {shares[-1]:.0f} % of a core,"
-            f" retention took {before - left[0]} MB",
+            f"  {what}: {quiet[-1].rate:.0f} {unit} alone, {busy[-1].rate:.0f} beside; the cleaner had"
+            f" {shares[-1]:.0f} % of a core, retention took {before - left[0]} MB",
             flush=True,
         )
-    cost = 100 - 100 * statistics.median(b / q for q, b in zip(quiet, busy, strict=True))
+    rates = [after.rate / before.rate for before, after in zip(quiet, busy, strict=True)]
     name = f"one producer, {what}"
     return [
-        Figure(f"{name}: alone", statistics.median(quiet), unit),
-        Figure(f"{name}: beside compaction and retention", statistics.median(busy), unit),
-        Figure(f"{name}: what they cost it, median of {scale.rounds}", cost, "%", 20),
+        Figure(f"{name}: alone", statistics.median(one.rate for one in quiet), unit),
+        Figure(f"{name}: beside compaction and retention", statistics.median(one.rate for one in busy), unit),
+        Figure(
+            f"{name}: what they cost it, median of {scale.rounds}",
+            100 - 100 * statistics.median(rates),
+            "%",
+            20,
+        ),
+        Figure(
+            f"{name}: broker CPU per request, alone", statistics.median(one.cpu_us for one in quiet), "µs"
+        ),
+        Figure(
+            f"{name}: broker CPU per request, beside", statistics.median(one.cpu_us for one in busy), "µs"
+        ),
         Figure(f"{name}: the cleaner's share of a core meanwhile", statistics.median(shares), "%"),
     ]
 
