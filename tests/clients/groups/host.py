@@ -159,3 +159,8 @@ def await_shared_out(members: Sequence[Member], total: int, seconds: float = DEA
         members,
         seconds,
     )
+
+
+def rounds(member: Member) -> int:
+    """How often it was told what it has."""
+    return sum(event.kind == "assigned" for event in member.look().events)

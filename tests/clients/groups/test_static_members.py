@@ -7,16 +7,11 @@ from typing import Any
 
 from tests.clients.groups.catalogue import GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
-from tests.clients.groups.host import Member, await_shared_out, until
+from tests.clients.groups.host import Member, await_shared_out, rounds, until
 from tests.clients.groups.model import Committed, Partition
 from tests.clients.groups.offsets_topic import recorded_group
 from tests.clients.groups.test_scenarios import have_read
 from tests.clients.model import RefusedError
-
-
-def rounds(member: Member) -> int:
-    """How often it was told what it has."""
-    return sum(event.kind == "assigned" for event in member.look().events)
 
 
 @group_families("static")
