@@ -65,7 +65,8 @@ def _load(disk: Disk, open_files: OpenFiles, opening: Opening) -> LogState:
     elif not (opening.is_clean and _load_active(segments[-1])):
         scanned_from = _recover(disk, opening, segments)
     state = LogState(disk, directory, opening.config, open_files, Segments(segments), _epochs(disk, opening))
-    if is_new:
+    if is_new or not opening.is_clean:
+        # After a crash a name may be there that was never made durable, and the next flush must vouch for it.
         state.unsynced_directories.update((directory, directory.rpartition("/")[0]))
     _complete(state, opening, scanned_from)
     return state
