@@ -19,6 +19,7 @@ from tests.compat.apache_kafka import ToolResult, run_tool
 from tests.compat.test_java_tools import Tools
 
 NAMES = itertools.count()
+PARTITIONS = 50  # of the offsets topic, where nobody says otherwise
 FORMATTERS = "org.apache.kafka.tools.consumer"
 
 
@@ -168,7 +169,7 @@ def test_the_groups_tool_deletes_offsets_and_groups(tools: Tools, group: Group) 
 
 def printed_offsets_topic(tools: Tools, group: Group, formatter: str) -> list[dict[str, Any]]:
     """What the console consumer prints of this group's records: one JSON document after the other, with nothing between."""
-    partition = partition_of(group.name)
+    partition = partition_of(group.name, PARTITIONS)
     count = sum(1 for _ in records(tools.bootstrap, partition))
     where = ("--topic", OFFSETS_TOPIC, "--partition", str(partition), "--offset", "earliest")
     limits = ("--max-messages", str(count), "--timeout-ms", "10000")
@@ -216,7 +217,7 @@ def test_the_console_consumer_prints_our_groups(tools: Tools, group: Group) -> N
 def test_the_dump_tool_decodes_our_offsets_topic(tools: Tools, group: Group) -> None:
     with group.member():
         pass
-    directory = group.broker.data / f"{OFFSETS_TOPIC}-{partition_of(group.name)}"
+    directory = group.broker.data / f"{OFFSETS_TOPIC}-{partition_of(group.name, PARTITIONS)}"
     files = ",".join(str(file) for file in sorted(directory.glob("*.log")))
     result = run_tool("dump-log", "--offsets-decoder", "--files", files)
     assert result.status == 0, result.everything

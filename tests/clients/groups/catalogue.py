@@ -25,7 +25,7 @@ class GroupFamily:
     assignors: tuple[Assignor, ...]
     abilities: frozenset[GroupAbility]
     from_pypi: bool = True
-    session_timeout_ms: int = 1000  # where a test waits for its end: as short as this client is quick
+    session_timeout_ms: int = 800  # where a test waits for its end: as short as this client is quick
 
     @property
     def marks(self) -> tuple[pytest.MarkDecorator, ...]:

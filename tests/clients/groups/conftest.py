@@ -13,17 +13,19 @@ from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.groups.catalogue import GroupFamily, Hosts
 from tests.clients.groups.host import Host, Member
 from tests.clients.groups.model import Membership
+from tests.clients.groups.offsets_topic import PARTITIONS
 from tests.clients.model import Client, Message
 from tests.compat.apache_kafka import CannotFetchError
 from tests.conftest import start
 
 COUNTER = itertools.count()
 # Groups begin at once, and sessions may be so short that a test can wait for their end. Some clients would create a topic
-# by asking for it.
+# by asking for it. Fewer partitions are closed sooner.
 GROUP_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": str(PARTITIONS),
 }
 OUR_MISTAKES = ("TypeError", "AttributeError", "KeyError", "NameError", "ReferenceError", "java.lang.")
 
@@ -59,11 +61,11 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture(scope="session")
 def group_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """The broker under test, quick with groups."""
-    with running(
-        start(target, tmp_path_factory.mktemp(f"groups-{target}") / "data", GROUP_SETTINGS)
-    ) as process:
+    """The broker under test, quick with groups. What it has is not needed afterwards, so it need not close it."""
+    data = tmp_path_factory.mktemp(f"groups-{target}") / "data"
+    with running(start(target, data, GROUP_SETTINGS)) as process:
         yield process
+        process.kill()
 
 
 class GroupTrial:
@@ -76,7 +78,7 @@ class GroupTrial:
         self.writer: Client = ConfluentClient(broker.bootstrap)
         self.hosts = hosts
         self.members: list[Member] = []
-        self._written = itertools.count()
+        self.written = 0
 
     def make_topic(self, partitions: int, name: str | None = None) -> str:
         self.writer.create_topic(name or self.topic, partitions)
@@ -94,7 +96,8 @@ class GroupTrial:
 
     def write(self, count: int, partitions: int, topic: str | None = None) -> list[str]:
         """So many records, over all partitions in turn, none like another; answers their values."""
-        values = [f"v{next(self._written)}" for _ in range(count)]
+        values = [f"v{self.written + n}" for n in range(count)]
+        self.written += count
         for partition in range(partitions):
             part = [Message(value.encode()) for value in values[partition::partitions]]
             if part:

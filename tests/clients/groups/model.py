@@ -42,7 +42,7 @@ class Membership:
     assignors: tuple[Assignor, ...] = ("range",)
     instance_id: str | None = None
     session_timeout_ms: int = 20_000  # a session of which no test waits for the end
-    heartbeat_interval_ms: int = 100
+    heartbeat_interval_ms: int = 50  # by which a member hears of a rebalance
     max_poll_interval_ms: int = 60_000
     metadata_max_age_ms: int = 300_000
     commits: CommitPolicy = "none"

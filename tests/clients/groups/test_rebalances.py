@@ -27,12 +27,13 @@ ASSIGNORS: tuple[Assignor, ...] = ("range", "roundrobin", "sticky", "cooperative
 
 
 def mixtures() -> pytest.MarkDecorator:
-    """Each assignor with those who have it, of PyPI's clients and of all. With range, which all have, each leads once."""
+    """Each assignor with those who have it, of PyPI's clients and of all. Of all, who all have range, each leads once."""
     cases = []
     for families in (PYTHON_FAMILIES, FAMILIES):
         for number, assignor in enumerate(ASSIGNORS):
             able = mixed(assignor, families)
-            for first in range(len(able)) if assignor == "range" else [number % len(able)]:
+            each_leads = families is FAMILIES and assignor == "range"
+            for first in range(len(able)) if each_leads else [number % len(able)]:
                 order = able[first:] + able[:first]
                 marks = [pytest.mark.compat] if families is FAMILIES else []
                 name = f"{assignor}-{'-'.join(family.name for family in order)}"

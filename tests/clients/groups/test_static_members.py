@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from tests.clients.groups.catalogue import GroupFamily, group_families
+from tests.clients.groups.catalogue import CONFLUENT, GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import Member, await_shared_out, rounds, until
 from tests.clients.groups.model import Committed, Partition
@@ -66,15 +65,14 @@ def test_the_second_of_one_instance_id_takes_over_and_the_first_is_told_so(
     until(lambda: have_read([second, other], values), "all is read", [second, other])
 
 
-@group_families("static")
-def test_a_static_member_that_stays_away_loses_its_share_when_its_session_ends(
-    trial: GroupTrial, family: GroupFamily
-) -> None:
+def test_a_static_member_that_stays_away_loses_its_share_when_its_session_ends(trial: GroupTrial) -> None:
     trial.make_topic(2)
-    wishes: dict[str, Any] = {"session_timeout_ms": family.session_timeout_ms}
-    gone, stays = (trial.join(family, instance_id=name, **wishes) for name in ("gone", "stays"))
+    session_ms = CONFLUENT.session_timeout_ms
+    gone, stays = (
+        trial.join(CONFLUENT, instance_id=name, session_timeout_ms=session_ms) for name in ("gone", "stays")
+    )
     await_shared_out([gone, stays], 2)
     gone.leave()
     left_at = time.monotonic()
     until(lambda: stays.has(2), "the other has all", [stays])
-    assert time.monotonic() - left_at > family.session_timeout_ms / 1000 / 2
+    assert time.monotonic() - left_at > session_ms / 1000 / 2

@@ -157,7 +157,7 @@ class Members {
                 return;
             }
             List<ConsumerRecord<String, String>> polled = new ArrayList<>();
-            consumer.poll(Duration.ofMillis(50)).forEach(polled::add);
+            consumer.poll(Duration.ofMillis(20)).forEach(polled::add);
             keep(polled);
             if (commitsEach && !polled.isEmpty()) commitPolled(polled);
         }

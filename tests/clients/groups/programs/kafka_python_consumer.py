@@ -32,7 +32,7 @@ ASSIGNORS: dict[str, Any] = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
-LONG_POLL_SECONDS = 1.0
+LONG_POLL_SECONDS = 0.5
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from tests.clients.groups.model import Committed, Consumed, Event, Membership, Partition
 from tests.clients.model import DEADLINE_SECONDS, RefusedError
 
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.02
 
 
 class Log:
