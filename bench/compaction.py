@@ -376,7 +376,7 @@ def write(figures: list[Figure], command: str, facts: list[str]) -> None:
         f"Made by `{command}`. How each figure is taken stands in `bench/compaction.py`.",
         "",
     ]
-    RESULTS.write_text("\n".join([*head, *(f"- {fact}" for fact in facts), "", *table(figures), ""]))
+    RESULTS.write_text("\n".join([*head, *facts, "", *table(figures), ""]))
 
 
 def main() -> int:
