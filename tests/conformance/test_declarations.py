@@ -12,7 +12,7 @@ from tests.conformance import kafka_schema
 from tests.conformance.declared import declared_classes, version_id
 from tests.conformance.kafka_schema import FieldShape
 
-from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey
+from ottla.protocol.apis import DECLARED_APIS, ApiKey
 from ottla.protocol.codec import Int32, String, declaration_of, message, since
 from ottla.protocol.declaration import ZERO_UUID
 from ottla.protocol.layout import Field, layout
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 definitions = cache(kafka_schema.definitions)
 
-ALL_APIS = (*APIS.values(), *INTERNAL_APIS.values(), *QUORUM_APIS.values())
+ALL_APIS = tuple(DECLARED_APIS.values())
 
 
 def our_fields(cls: type[Any], version: int) -> tuple[FieldShape, ...]:

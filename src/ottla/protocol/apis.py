@@ -3,8 +3,10 @@
 `APIS` is what a listener serves; ApiVersions tells clients the same table, except that it claims Produce from version 0
 on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659). The minima are floors: older
 librdkafka switches features off if a range does not contain exactly the version it looks for.
-`INTERNAL_APIS` are commands that brokers give to the controller: declared, never advertised, refused on the wire.
-`QUORUM_APIS` are what the voters of the metadata quorum ask each other, and what is asked about it: declared, not served yet.
+`ADMIN_APIS` are what an operator of a cluster asks; each moves into `APIS` when it has a handler.
+`INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata quorum ask each other:
+served and not advertised, for a node knows the versions of its peers.
+`api_of` finds an API in whichever table it stands.
 """
 
 from __future__ import annotations
@@ -199,9 +201,23 @@ APIS: Final = _by_key(
     ]
 )
 
+ADMIN_APIS: Final = _by_key(
+    [
+        Api(ApiKey.ELECT_LEADERS, "partitions", (0, 2), flexible=2),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "partitions", (0, 1), flexible=0),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "partitions", (0, 0), flexible=0),
+        Api(ApiKey.DESCRIBE_QUORUM, "quorum", (0, 2), flexible=0),
+        Api(ApiKey.UPDATE_FEATURES, "features", (0, 2), flexible=0),
+        Api(ApiKey.UNREGISTER_BROKER, "brokers", (0, 0), flexible=0),
+    ]
+)
+
 INTERNAL_APIS: Final = _by_key(
     [
+        Api(ApiKey.ALTER_PARTITION, "partitions", (2, 3), flexible=0),
+        Api(ApiKey.ENVELOPE, "envelope", (0, 0), flexible=0),
         Api(ApiKey.BROKER_REGISTRATION, "brokers", (0, 4), flexible=0),
+        Api(ApiKey.BROKER_HEARTBEAT, "brokers", (0, 1), flexible=0),
         Api(ApiKey.ALLOCATE_PRODUCER_IDS, "producer_ids", (0, 0), flexible=0),
     ]
 )
@@ -211,7 +227,15 @@ QUORUM_APIS: Final = _by_key(
         Api(ApiKey.VOTE, "quorum", (0, 2), flexible=0),
         Api(ApiKey.BEGIN_QUORUM_EPOCH, "quorum", (0, 1), flexible=1),
         Api(ApiKey.END_QUORUM_EPOCH, "quorum", (0, 1), flexible=1),
-        Api(ApiKey.DESCRIBE_QUORUM, "quorum", (0, 2), flexible=0),
         Api(ApiKey.FETCH_SNAPSHOT, "quorum", (0, 1), flexible=0),
     ]
 )
+
+DECLARED_APIS: Final[Mapping[int, Api]] = MappingProxyType(
+    {**APIS, **ADMIN_APIS, **INTERNAL_APIS, **QUORUM_APIS}
+)
+
+
+def api_of(key: int) -> Api | None:
+    """The API with this key, advertised or not; None if none is declared."""
+    return DECLARED_APIS.get(key)

@@ -7,13 +7,20 @@ import sys
 
 import pytest
 
-from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, Api, ApiKey
+from ottla.protocol.apis import (
+    ADMIN_APIS,
+    APIS,
+    DECLARED_APIS,
+    INTERNAL_APIS,
+    QUORUM_APIS,
+    Api,
+    ApiKey,
+    api_of,
+)
 from ottla.protocol.codec import declaration_of
 
-EVERY_API = [*APIS.values(), *INTERNAL_APIS.values(), *QUORUM_APIS.values()]
 
-
-@pytest.mark.parametrize("api", EVERY_API, ids=repr)
+@pytest.mark.parametrize("api", DECLARED_APIS.values(), ids=repr)
 def test_the_table_says_what_the_messages_declare(api: Api) -> None:
     declared = (api.key, (api.min_version, api.max_version), api.first_flexible_version)
     assert tuple(declaration_of(api.request)) == declared
@@ -36,9 +43,32 @@ def test_only_produce_claims_more_than_is_served() -> None:
     assert not produce.serves(14)
 
 
-def test_commands_to_the_controller_are_not_served() -> None:
-    assert set(INTERNAL_APIS) == {ApiKey.BROKER_REGISTRATION, ApiKey.ALLOCATE_PRODUCER_IDS}
-    assert not set(INTERNAL_APIS) & set(APIS)
+def test_an_api_stands_in_one_table() -> None:
+    tables = (APIS, ADMIN_APIS, INTERNAL_APIS, QUORUM_APIS)
+    assert len(DECLARED_APIS) == sum(map(len, tables))
+
+
+def test_what_nodes_ask_each_other_is_not_advertised() -> None:
+    assert {api.key.name for api in (*INTERNAL_APIS.values(), *QUORUM_APIS.values())} == {
+        "ALTER_PARTITION",
+        "ENVELOPE",
+        "BROKER_REGISTRATION",
+        "BROKER_HEARTBEAT",
+        "ALLOCATE_PRODUCER_IDS",
+        "VOTE",
+        "BEGIN_QUORUM_EPOCH",
+        "END_QUORUM_EPOCH",
+        "FETCH_SNAPSHOT",
+    }
+
+
+def test_any_declared_api_is_found_by_its_key() -> None:
+    for key in (ApiKey.PRODUCE, ApiKey.ELECT_LEADERS, ApiKey.BROKER_HEARTBEAT, ApiKey.VOTE):
+        found = api_of(key)
+        assert found is not None
+        assert found.key == key
+    assert api_of(ApiKey.LEADER_AND_ISR) is None
+    assert api_of(-1) is None
 
 
 def test_the_served_versions_are_those_that_clients_look_for() -> None:

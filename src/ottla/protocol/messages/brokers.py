@@ -1,7 +1,9 @@
-"""BrokerRegistration (key 62), versions 0 to 4: a command to the controller from its brokers.
+"""The life of a broker: what it tells the controller, and how somebody ends its membership.
 
-KIP-631 the registration itself, KIP-866 migration from ZooKeeper (v1, unused), KIP-858 log directories (v2), KIP-966 the
-previous epoch (v3), KIP-1022 features whose minimum is 0 (v4).
+BrokerRegistration (key 62), versions 0 to 4: KIP-631 the registration itself, KIP-866 migration from ZooKeeper (v1,
+unused), KIP-858 log directories (v2), KIP-966 the previous epoch (v3), KIP-1022 features whose minimum is 0 (v4).
+BrokerHeartbeat (63), versions 0 to 1: KIP-631, KIP-858 failed log directories (v1).
+UnregisterBroker (64), version 0: KIP-631.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ottla.protocol.codec import (
     message,
     since,
     struct,
+    tag,
 )
 
 
@@ -57,3 +60,34 @@ class BrokerRegistrationResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     broker_epoch: Int64 = -1
+
+
+@message(key=63, versions=(0, 1), flexible=0)
+class BrokerHeartbeatRequest:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    current_metadata_offset: Int64 = 0  # of the last record that the broker has taken over
+    want_fence: Boolean = False
+    want_shut_down: Boolean = False
+    offline_log_dirs: Annotated[list[Uuid], tag(0, since=1)] = field(default_factory=list)
+
+
+@message(key=63, versions=(0, 1), flexible=0)
+class BrokerHeartbeatResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    is_caught_up: Boolean = False
+    is_fenced: Boolean = True
+    should_shut_down: Boolean = False
+
+
+@message(key=64, versions=(0, 0), flexible=0)
+class UnregisterBrokerRequest:
+    broker_id: Int32 = 0
+
+
+@message(key=64, versions=(0, 0), flexible=0)
+class UnregisterBrokerResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
