@@ -15,12 +15,14 @@ from ottla.config import (
     ConfigType,
     Listener,
     TopicConfig,
+    Voter,
     parse_properties,
     properties_from_environment,
     render_reference,
     settings_of,
 )
 from ottla.config.properties import environment_name
+from ottla.config.quorum import derived_cluster_id
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -198,3 +200,58 @@ def test_no_two_settings_share_an_environment_variable() -> None:
 def test_the_committed_reference_page_is_the_rendered_one() -> None:
     hint = "docs/settings.md is stale; run: .venv/bin/python docs/generate_settings.py"
     assert (DOCS / "settings.md").read_text(encoding="utf-8") == render_reference(), hint
+
+
+def test_a_node_alone_is_its_own_quorum_and_does_everything() -> None:
+    config = BrokerConfig.from_properties({})
+    assert config.voters == ()
+    assert config.is_broker
+    assert config.is_voter
+
+
+def test_voters_come_in_the_order_of_their_ids() -> None:
+    config = BrokerConfig.from_properties({"controller.quorum.voters": "3@c:9, 1@a:7,2@[::1]:8"})
+    assert config.voters == (Voter(1, "a", 7), Voter(2, "::1", 8), Voter(3, "c", 9))
+    assert ",".join(map(str, config.voters)) == "1@a:7,2@[::1]:8,3@c:9"
+
+
+@pytest.mark.parametrize(
+    "voter", ["1", "1@a", "@a:1", "a:1", "1@a:0", "1@a:70000", "x@a:1", "1@:1", "1@a:1:2"]
+)
+def test_a_voter_is_a_node_id_and_an_address(voter: str) -> None:
+    assert "each voter is a node id and an address, for example" in refused(controller__quorum__voters=voter)
+
+
+def test_voters_that_make_no_quorum_are_refused() -> None:
+    assert "names node 1 twice" in refused(controller__quorum__voters="1@a:1,1@b:2")
+    six = ",".join(f"{node}@a:{node}" for node in range(1, 7))
+    assert "names 6 voters: a quorum has at most 5." in refused(controller__quorum__voters=six)
+
+
+def test_a_node_without_a_place_in_its_quorum_is_refused() -> None:
+    assert "cannot be empty" in refused(process__roles=" , ")
+    assert "must name the controllers" in refused(process__roles="broker")
+    assert "add it there" in refused(controller__quorum__voters="2@a:1")
+    voter = {"controller__quorum__voters": "1@a:1", "process__roles": "broker"}
+    assert "add controller to process.roles" in refused(**voter)
+    observer = BrokerConfig.from_properties(
+        {"node.id": "4", "process.roles": "broker", "controller.quorum.voters": "1@a:1"}
+    )
+    assert (observer.is_broker, observer.is_voter) == (True, False)
+
+
+def test_nodes_with_the_same_voters_derive_the_same_cluster_id() -> None:
+    texts = ("1@a:1,2@b:2", "2@b:2, 1@a:1", "1@a:1,2@b:3")
+    one, same, other = (
+        derived_cluster_id(BrokerConfig.from_properties({"controller.quorum.voters": text}).voters)
+        for text in texts
+    )
+    assert one == same != other
+    assert len(one) == 22
+    assert "1 to 64 letters" in refused(ottla__cluster__id="my cluster")
+
+
+def test_heartbeats_rarer_than_the_session_lasts_are_refused() -> None:
+    times = {"broker__heartbeat__interval__ms": "5000", "broker__session__timeout__ms": "4000"}
+    assert "broker.heartbeat.interval.ms (5000) cannot exceed broker.session.timeout.ms" in refused(**times)
+    assert "cannot exceed" in refused(replica__lag__time__max__ms="100")

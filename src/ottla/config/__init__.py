@@ -6,7 +6,8 @@ docs/settings.md all follow from that declaration. Names and defaults are Kafka'
 not have begins with `ottla.` and says why it exists.
 """
 
-from ottla.config.broker import BrokerConfig, Listener
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Listener, Voter
 from ottla.config.properties import parse_properties, properties_from_environment
 from ottla.config.reference import render_reference
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigType, Setting, settings_of
@@ -21,6 +22,7 @@ __all__ = [
     "Listener",
     "Setting",
     "TopicConfig",
+    "Voter",
     "parse_properties",
     "properties_from_environment",
     "render_reference",

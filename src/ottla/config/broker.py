@@ -5,26 +5,23 @@ Only what this broker honours is declared: a name that stands here does somethin
 they are the defaults of topic settings (config/topic.py).
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
-from ottla.config import cleaner, groups
-from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigType, parse_values, setting
+from ottla.config import cleaner, connections, groups, quorum, replication
+from ottla.config.listeners import Listener, Voter, parse_listener
+from ottla.config.setting import LONG_MAX, ConfigError, ConfigType, parse_values, setting
 
 INT, LONG, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
 
-_LISTENER = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/,\s]*)):([0-9]{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Where a broker listens. An empty host is every interface; port 0 lets the kernel choose."""
-
-    name: str
-    host: str
-    port: int
+# Pairs of which the first must not be larger than the second.
+_ORDERED: Final = (
+    ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,68 +49,43 @@ class BrokerConfig:
         type=STRING,
         doc="The address that clients are told to connect to; if not set, the one in listeners.",
     )
-    # Connections
-    socket_request_max_bytes: int = setting(
-        "socket.request.max.bytes",
-        100 << 20,
-        at_least=1,
-        doc="The largest request accepted; a connection that announces a larger one is closed.",
-    )
-    socket_send_buffer_bytes: int = setting(
-        "socket.send.buffer.bytes",
-        256 << 10,
-        at_least=-1,
-        doc="The kernel's send buffer of each connection; -1 leaves it to the operating system, which grows it with the "
-        "connection's speed: better over long distances, and some 15 % more CPU per byte on a local network.",
-    )
-    socket_receive_buffer_bytes: int = setting(
-        "socket.receive.buffer.bytes",
-        -1,
-        at_least=-1,
-        doc="The kernel's receive buffer of each connection; -1 leaves it to the operating system, which grows it "
-        "with the connection's speed. Kafka's 102400 switches that off.",
-    )
-    socket_listen_backlog_size: int = setting(
-        "socket.listen.backlog.size",
-        1024,
-        at_least=1,
-        doc="How many connections may wait to be accepted; the operating system may cap it. With Kafka's 50 a storm of "
-        "connections would make clients wait a second and try again.",
-    )
-    max_connections: int = setting(
-        "max.connections",
-        INT_MAX,
-        at_least=0,
-        doc="How many connections the broker keeps open; beyond that new ones are closed at once.",
-    )
-    max_connections_per_ip: int = setting(
-        "max.connections.per.ip",
-        INT_MAX,
-        at_least=0,
-        doc="How many connections one client address may keep open.",
-    )
-    connections_max_idle_ms: int = setting(
-        "connections.max.idle.ms",
-        600_000,
-        type=LONG,
-        doc="A connection without a request for this long is closed; -1 keeps idle connections.",
-        at_least=-1,
-    )
-    ottla_connection_response_bytes: int = setting(
-        "ottla.connection.response.bytes",
-        64 << 20,
-        at_least=1,
-        doc="Responses that one connection may have waiting to be sent; beyond that no more of its requests are read. "
-        "Kafka sends one response at a time; here requests are pipelined, so a slow reader needs a limit.",
-    )
-    ottla_idle_buffer_release_ms: int = setting(
-        "ottla.idle.buffer.release.ms",
-        10_000,
-        type=LONG,
-        at_least=0,
-        doc="A connection's large receive buffer is given back after this long without use. "
-        "Kafka has no such buffer; here it makes busy connections fast and must not cost memory when idle.",
-    )
+    # The cluster: roles, the metadata quorum, who counts as alive (config/quorum.py)
+    process_roles: tuple[str, ...] = quorum.PROCESS_ROLES
+    controller_quorum_voters: tuple[str, ...] = quorum.QUORUM_VOTERS
+    ottla_cluster_id: str | None = quorum.CLUSTER_ID
+    controller_quorum_election_timeout_ms: int = quorum.ELECTION_TIMEOUT_MS
+    controller_quorum_election_backoff_max_ms: int = quorum.ELECTION_BACKOFF_MAX_MS
+    controller_quorum_fetch_timeout_ms: int = quorum.FETCH_TIMEOUT_MS
+    controller_quorum_request_timeout_ms: int = quorum.REQUEST_TIMEOUT_MS
+    controller_quorum_retry_backoff_ms: int = quorum.RETRY_BACKOFF_MS
+    metadata_log_max_record_bytes_between_snapshots: int = quorum.MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS
+    broker_heartbeat_interval_ms: int = quorum.HEARTBEAT_INTERVAL_MS
+    broker_session_timeout_ms: int = quorum.SESSION_TIMEOUT_MS
+    ottla_broker_disconnect_grace_ms: int = quorum.DISCONNECT_GRACE_MS
+    ottla_broker_capacity: int = quorum.CAPACITY
+    controlled_shutdown_enable: bool = quorum.CONTROLLED_SHUTDOWN_ENABLE
+    auto_leader_rebalance_enable: bool = quorum.LEADER_REBALANCE_ENABLE
+    leader_imbalance_check_interval_seconds: int = quorum.LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS
+    leader_imbalance_per_broker_percentage: int = quorum.LEADER_IMBALANCE_PER_BROKER_PERCENTAGE
+    # Replication between brokers (config/replication.py)
+    replica_lag_time_max_ms: int = replication.LAG_TIME_MAX_MS
+    replica_fetch_wait_max_ms: int = replication.FETCH_WAIT_MAX_MS
+    replica_fetch_min_bytes: int = replication.FETCH_MIN_BYTES
+    replica_fetch_max_bytes: int = replication.FETCH_MAX_BYTES
+    replica_fetch_response_max_bytes: int = replication.FETCH_RESPONSE_MAX_BYTES
+    replica_fetch_backoff_ms: int = replication.FETCH_BACKOFF_MS
+    leader_replication_throttled_rate: int = replication.LEADER_THROTTLED_RATE
+    follower_replication_throttled_rate: int = replication.FOLLOWER_THROTTLED_RATE
+    # Connections (config/connections.py)
+    socket_request_max_bytes: int = connections.REQUEST_MAX_BYTES
+    socket_send_buffer_bytes: int = connections.SEND_BUFFER_BYTES
+    socket_receive_buffer_bytes: int = connections.RECEIVE_BUFFER_BYTES
+    socket_listen_backlog_size: int = connections.LISTEN_BACKLOG_SIZE
+    max_connections: int = connections.MAX_CONNECTIONS
+    max_connections_per_ip: int = connections.MAX_CONNECTIONS_PER_IP
+    connections_max_idle_ms: int = connections.MAX_IDLE_MS
+    ottla_connection_response_bytes: int = connections.RESPONSE_BYTES
+    ottla_idle_buffer_release_ms: int = connections.IDLE_BUFFER_RELEASE_MS
     # Topics
     auto_create_topics_enable: bool = setting(
         "auto.create.topics.enable",
@@ -447,14 +419,29 @@ class BrokerConfig:
     @property
     def listener(self) -> Listener:
         """Where to listen."""
-        return _parse_listener("listeners", self.listeners)
+        return parse_listener("listeners", self.listeners)
 
     @property
     def advertised_listener(self) -> Listener:
         """What to tell clients. A host that is empty, or port 0, is for the server to fill in."""
         if self.advertised_listeners is None:
             return self.listener
-        return _parse_listener("advertised.listeners", self.advertised_listeners)
+        return parse_listener("advertised.listeners", self.advertised_listeners)
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """The voters of the metadata quorum in the order of their ids; none if this node alone is the quorum."""
+        return quorum.parse_voters(self.controller_quorum_voters)
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this node holds topics and serves clients."""
+        return quorum.BROKER in self.process_roles
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node votes in the metadata quorum."""
+        return quorum.CONTROLLER in self.process_roles
 
     @property
     def data_directory(self) -> str:
@@ -471,24 +458,9 @@ class BrokerConfig:
             )
         if not self.data_directory or "," in self.data_directory:
             raise ConfigError(f"log.dirs cannot be '{self.data_directory}': it must be one directory.")
-        low, high = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
-        if low > high:
-            raise ConfigError(
-                f"log.cleaner.min.compaction.lag.ms ({low}) cannot exceed log.cleaner.max.compaction.lag.ms ({high})."
-            )
-        low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
-        if low > high:
-            raise ConfigError(
-                f"group.min.session.timeout.ms ({low}) cannot exceed group.max.session.timeout.ms ({high})."
-            )
-
-
-def _parse_listener(setting_name: str, text: str) -> Listener:
-    match = _LISTENER.fullmatch(text.strip())
-    if match is None or int(match[4]) > 65535:
-        raise ConfigError(
-            f"{setting_name} cannot be '{text}': it must be one address such as PLAINTEXT://localhost:9092."
-        )
-    if match[1].upper() != "PLAINTEXT":
-        raise ConfigError(f"{setting_name} cannot be '{text}': only PLAINTEXT listeners are supported.")
-    return Listener(match[1].upper(), match[2] or match[3], int(match[4]))
+        quorum.refuse_role(self.node_id, self.process_roles, self.voters)
+        quorum.refuse_cluster_id(self.ottla_cluster_id)
+        for lower, higher in _ORDERED:
+            low, high = (getattr(self, name.replace(".", "_")) for name in (lower, higher))
+            if low > high:
+                raise ConfigError(f"{lower} ({low}) cannot exceed {higher} ({high}).")
