@@ -10,10 +10,16 @@ twice is sent again only if it certainly was not carried out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.cluster import ClusterDescription, LogDir, described_cluster, described_log_dirs
+from ottla.client.cluster import (
+    ClusterDescription,
+    LogDir,
+    described_cluster,
+    described_log_dirs,
+    unregistered_broker,
+)
 from ottla.client.configs import (
     ConfigChange,
     ConfigEntry,
@@ -51,6 +57,17 @@ from ottla.client.offsets import (
 from ottla.client.outcomes import succeeded
 from ottla.client.partition_reader import ConsumerRecord
 from ottla.client.peeking import peek
+from ottla.client.quorum import QuorumDescription, describe_quorum_request, described_quorum
+from ottla.client.reassignments import (
+    ElectionType,
+    Reassignment,
+    alter_reassignments_request,
+    altered_reassignments,
+    elect_leaders_request,
+    elected_leaders,
+    list_reassignments_request,
+    listed_reassignments,
+)
 from ottla.client.retries import settle
 from ottla.client.routing import by_coordinator, by_leader, by_node, by_resource
 from ottla.client.topics import (
@@ -64,6 +81,7 @@ from ottla.client.topics import (
     grown_topics,
 )
 from ottla.errors import KafkaError
+from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
 from ottla.wire.address import parse_addresses
@@ -211,15 +229,73 @@ class Admin:
 
         return await self._settle(before, by_leader(self._connections, ask))
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, controller and brokers."""
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """The cluster's id, controller and brokers; also those that are registered and not alive, if wanted."""
+        request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
 
         async def attempt(
             _: Mapping[str, None], left_ms: int
         ) -> Mapping[str, ClusterDescription | KafkaError]:
-            return {"": described_cluster(await self._ask_any(DescribeClusterRequest(), left_ms))}
+            return {"": described_cluster(await self._ask_any(request, left_ms))}
 
         return succeeded(await self._settle({"": None}, attempt))[""]
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Who leads the metadata quorum, who votes in it, and how far each node has come."""
+
+        async def attempt(
+            _: Mapping[str, None], left_ms: int
+        ) -> Mapping[str, QuorumDescription | KafkaError]:
+            return {"": described_quorum(await self._ask_any(describe_quorum_request(), left_ms))}
+
+        return succeeded(await self._settle({"": None}, attempt))[""]
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Forget a broker that is gone for good. It must hold no replicas and must not be alive."""
+
+        async def attempt(_: Mapping[int, None], left_ms: int) -> Mapping[int, KafkaError | None]:
+            request = UnregisterBrokerRequest(broker_id=node_id)
+            return {node_id: unregistered_broker(await self._ask_any(request, left_ms))}
+
+        succeeded(await self._settle({node_id: None}, attempt))
+
+    async def alter_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin to move partitions to these brokers, the preferred leader first; None cancels a move."""
+
+        async def attempt(
+            pending: Mapping[TopicPartition, Sequence[int] | None], left_ms: int
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            request = alter_reassignments_request(pending, left_ms)
+            return altered_reassignments(await self._ask_any(request, left_ms), pending)
+
+        return await self._settle(replicas, attempt)
+
+    async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The moves that are under way."""
+
+        async def attempt(
+            _: Mapping[str, None], left_ms: int
+        ) -> Mapping[str, dict[TopicPartition, Reassignment] | KafkaError]:
+            return {
+                "": listed_reassignments(await self._ask_any(list_reassignments_request(left_ms), left_ms))
+            }
+
+        return succeeded(await self._settle({"": None}, attempt))[""]
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition], election: ElectionType = ElectionType.PREFERRED
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Give partitions to their preferred leaders; or, unclean, give those without a leader to any live replica."""
+
+        async def attempt(
+            pending: Mapping[TopicPartition, None], left_ms: int
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            request = elect_leaders_request(pending, election, left_ms)
+            return elected_leaders(await self._ask_any(request, left_ms), pending)
+
+        return await self._settle(dict.fromkeys(partitions), attempt)
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None

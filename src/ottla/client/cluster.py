@@ -1,12 +1,13 @@
-"""A cluster's brokers and their disks as an administrator sees them: DescribeCluster and DescribeLogDirs."""
+"""A cluster's brokers and their disks as an administrator sees them: DescribeCluster, UnregisterBroker and DescribeLogDirs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ottla.client.metadata import BrokerInfo, TopicPartition
-from ottla.client.outcomes import error_of
+from ottla.client.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.brokers import UnregisterBrokerResponse
 from ottla.protocol.messages.cluster import (
     DescribeClusterResponse,
     DescribeLogDirsResponse,
@@ -50,9 +51,14 @@ def described_cluster(response: DescribeClusterResponse) -> ClusterDescription:
         cluster_id=response.cluster_id,
         controller_id=response.controller_id if response.controller_id >= 0 else None,
         brokers=tuple(
-            BrokerInfo(each.broker_id, each.host, each.port, each.rack) for each in response.brokers
+            BrokerInfo(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
+            for each in response.brokers
         ),
     )
+
+
+def unregistered_broker(response: UnregisterBrokerResponse) -> KafkaError | None:
+    return outcome(response.error_code, None, response.error_message)
 
 
 def described_log_dirs(response: DescribeLogDirsResponse) -> tuple[LogDir, ...] | KafkaError:

@@ -39,6 +39,7 @@ class BrokerInfo:
     host: str
     port: int
     rack: str | None = None
+    is_fenced: bool = False  # registered, and not alive; only DescribeCluster tells
 
     @property
     def address(self) -> Address:
