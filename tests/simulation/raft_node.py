@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tests.simulation.cluster import US_PER_MS, Clock, Cluster
 from tests.simulation.raft_checks import Checks, require
@@ -92,6 +92,7 @@ class World:
     flush_us: tuple[int, int] = (100, 5_000)
     persist_us: tuple[int, int] = (100, 5_000)
     death_share: float = 0.0  # of effects before which the process dies
+    power_loss_share: float = 0.5  # of those deaths
     trim_share: float = 0.0  # of commits after which the log is cut behind a snapshot
     trace: Trace | None = None
 
@@ -100,11 +101,30 @@ class World:
         return [self.members[voter].disk for voter in self.voters.ids]
 
 
+class Tenant(Protocol):
+    """What else lives in a member's process. It is told in the middle of a step: it must not step the member itself."""
+
+    def started(self) -> None: ...
+
+    def died(self, *, is_power_loss: bool) -> None: ...
+
+    def committed(self, low: int, high: int) -> None:
+        """The records from `low` up to `high` are committed."""
+
+    def loaded(self, snapshot_id: SnapshotId) -> None:
+        """The log begins anew behind a snapshot."""
+
+    def snapshot_taken(self, snapshot_id: SnapshotId) -> None: ...
+
+    def leader_changed(self) -> None: ...
+
+
 class RaftMember:
     """A node: a disk that outlives it, and a machine that does not."""
 
     def __init__(self, world: World, node_id: int, clock: Clock, disk: RaftDisk) -> None:
         self.world = world
+        self.tenant: Tenant | None = None
         self.node_id = node_id
         self.clock = clock
         self.disk = disk
@@ -132,8 +152,8 @@ class RaftMember:
             FinishSnapshot: self._finish_snapshot,
             ResetLog: self._reset_log,
             HighWatermarkAdvanced: self._high_watermark_advanced,
-            LeaderChanged: lambda effect: None,
-            LeadershipEstablished: lambda effect: None,
+            LeaderChanged: self._leader_changed,
+            LeadershipEstablished: self._leader_changed,
             Halt: self._halt,
         }
 
@@ -170,6 +190,8 @@ class RaftMember:
         self._alarm_us = None
         self._digest = self.disk.digest_at_start()
         self.applied_offset = self.disk.log.log_start_offset
+        if self.tenant is not None:
+            self.tenant.started()
         self._step(Tick())
 
     def stop(self, *, is_power_loss: bool) -> None:
@@ -183,6 +205,8 @@ class RaftMember:
             self.disk.crash(self.world.cluster.random)
         else:
             self.disk.settle()
+        if self.tenant is not None:
+            self.tenant.died(is_power_loss=is_power_loss)
 
     def lose_disk(self, new_disk: RaftDisk) -> None:
         """The process dies, and its disk with it."""
@@ -222,6 +246,8 @@ class RaftMember:
             return
         snapshot_id = SnapshotId(self.applied_offset, log.epoch_before(self.applied_offset))
         self.disk.keep(snapshot_id, snapshot_content(snapshot_id, self._digest))
+        if self.tenant is not None:
+            self.tenant.snapshot_taken(snapshot_id)
         if trims:
             log.advance_start(snapshot_id)
 
@@ -246,7 +272,7 @@ class RaftMember:
         is_changed = False
         for effect in effects:
             if world.death_share and world.cluster.random.random() < world.death_share:
-                self.stop(is_power_loss=world.cluster.random.random() < 0.5)
+                self.stop(is_power_loss=world.cluster.random.random() < world.power_loss_share)
             if self.life != life:
                 return
             kind = type(effect)
@@ -439,18 +465,27 @@ class RaftMember:
         self._digest = self.disk.digest_at_start()
         self.applied_offset = snapshot_id.end_offset
         self.world.checks.applied(self.node_id, self.applied_offset, self._digest)
+        if self.tenant is not None:
+            self.tenant.loaded(snapshot_id)
 
     def _high_watermark_advanced(self, effect: HighWatermarkAdvanced) -> None:
         log, world, high = self.disk.log, self.world, effect.high_watermark
         now_us = world.cluster.schedule.now_us
         world.checks.advanced(self.applied_offset, high, log, world.voter_disks, now_us)
-        for offset in range(self.applied_offset, high):
+        low = self.applied_offset
+        for offset in range(low, high):
             entry = log.entry(offset)
             self._digest = next_digest(self._digest, entry.epoch, entry.value)
-        self.applied_offset = max(self.applied_offset, high)
+        self.applied_offset = max(low, high)
         world.checks.applied(self.node_id, self.applied_offset, self._digest)
+        if self.tenant is not None and high > low:
+            self.tenant.committed(low, high)
         if world.trim_share and world.cluster.random.random() < world.trim_share:
             self.take_snapshot(trims=True)
+
+    def _leader_changed(self, effect: LeaderChanged | LeadershipEstablished) -> None:
+        if self.tenant is not None:
+            self.tenant.leader_changed()
 
     def _halt(self, effect: Halt) -> None:
         require(False, f"{self.node_id} halts: {effect.reason}")
