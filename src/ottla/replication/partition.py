@@ -1,31 +1,53 @@
 """One partition as its leader sees it: who leads, who is in sync, how far readers may read. Pure.
 
-    event                 effect
-    Assigned              (state replaced; leader epoch never goes back)
-    LogEndOffsetMoved     HighWatermarkAdvanced, when the ISR agrees
+    event                  effects
+    Assigned               HighWatermarkAdvanced, if the ISR shrank. (Epochs never go back: older ones are ignored.)
+    LogEndOffsetMoved      HighWatermarkAdvanced, if this replica is the whole ISR; HighWatermarkLowered, on a follower
+    FollowerFetched        HighWatermarkAdvanced, ProposeIsr to let the follower in
+    FollowerLost           HighWatermarkAdvanced, if it waited for a follower that is no member
+    IsrAnswered            HighWatermarkAdvanced, ProposeIsr
+    LeaderHighWatermark    HighWatermarkAdvanced; on a follower, up to its own log end
+    Tick                   ProposeIsr to put laggards out, or again after a pause; HighWatermarkAdvanced
+
+The high watermark is the least log end offset over the maximal ISR (isr.py). It also waits, shortly, for a follower that has caught
+up and is about to join: else it would run ahead of it for ever. It does not move while the ISR is smaller than
+min.insync.replicas: what readers see was on that many replicas. A follower joins when its log goes to the high watermark and to where
+this leader's epoch began; it leaves when it has not been caught up for replica.lag.time.max.ms.
 
 The hot path does not go through events: `append_error`, `fetch_error` and `readable_up_to` answer a value.
-With one replica the high watermark is the log end offset; followers join with the cluster.
+With one replica the high watermark is the log end offset.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.errors import ErrorCode
+from ottla.replication.follower_state import NEVER_MS, NO_BROKER_EPOCH, FollowerState
+from ottla.replication.isr import Isr, IsrAnswered, ProposeIsr
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_EPOCH = -1
+NO_LEADER = -1
 ACKS_ALL = -1
+NEVER: Final = 1 << 62
+
+REPLICA_LAG_TIME_MAX_MS: Final = 30_000
+# Twice replica.fetch.wait.max.ms: a follower that is there has asked again by then.
+JOIN_WAIT_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """What the controller decided about this partition."""
+    """What the controller decided about this partition, and where the local log ends now."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
+    partition_epoch: int = 0
+    log_end_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,41 +58,114 @@ class LogEndOffsetMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowerFetched:
+    """A follower asked for what comes at `fetch_offset`, and its epochs were found to match: it holds all before."""
+
+    replica_id: int
+    broker_epoch: int
+    fetch_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerLost:
+    """A follower's broker was fenced, or its connection died: do not wait for it to join. (Members leave by the controller.)"""
+
+    replica_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderHighWatermark:
+    """On a follower: the leader's high watermark, after the records that came with it are in the log."""
+
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; due at `next_deadline_ms`."""
+
+
+@dataclass(frozen=True, slots=True)
 class HighWatermarkAdvanced:
     """Readers may now read up to here."""
 
     high_watermark: int
 
 
-Event = Assigned | LogEndOffsetMoved
-Effect = HighWatermarkAdvanced
+@dataclass(frozen=True, slots=True)
+class HighWatermarkLowered:
+    """The log was cut below what was committed, as only an unclean election asks for: this much is left."""
+
+    high_watermark: int
+
+
+Event = (
+    Assigned
+    | LogEndOffsetMoved
+    | FollowerFetched
+    | FollowerLost
+    | LeaderHighWatermark
+    | IsrAnswered
+    | Tick
+)
+Effect = HighWatermarkAdvanced | HighWatermarkLowered | ProposeIsr
 
 
 class PartitionReplica:
     """The replica of a partition that lives on `node_id`."""
 
-    __slots__ = ("high_watermark", "isr", "leader", "leader_epoch", "node_id", "replicas")
+    __slots__ = (
+        "_effective_min_isr",
+        "_isr",
+        "_lag_time_max_ms",
+        "_min_insync_replicas",
+        "followers",
+        "high_watermark",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "log_end_offset",
+        "node_id",
+        "partition_epoch",
+        "replicas",
+    )
 
-    def __init__(self, node_id: int, high_watermark: int) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        high_watermark: int,
+        *,
+        replica_lag_time_max_ms: int = REPLICA_LAG_TIME_MAX_MS,
+        min_insync_replicas: int = 1,
+    ) -> None:
         self.node_id = node_id
-        self.leader = NO_EPOCH
+        self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
+        self.leader_epoch_start_offset = 0
+        self.partition_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
         self.high_watermark = high_watermark
+        self.log_end_offset = high_watermark
+        # Of the other replicas, by id, while this one leads.
+        self.followers: dict[int, FollowerState] = {}
+        self._isr = Isr()
+        self._lag_time_max_ms = replica_lag_time_max_ms
+        self._min_insync_replicas = min_insync_replicas
+        self._effective_min_isr = 1
+
+    # -- questions
 
     @property
     def is_leader(self) -> bool:
         """Whether this node may append and answer readers."""
         return self.leader == self.node_id
 
-    def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take one event in; answer what should happen."""
-        match event:
-            case Assigned():
-                return self._assigned(event)
-            case LogEndOffsetMoved(log_end_offset):
-                return self._log_end_offset_moved(log_end_offset)
+    @property
+    def high_watermark_is_known(self) -> bool:
+        """False on a new leader until all that was committed before it is below its high watermark."""
+        return self.high_watermark >= self.leader_epoch_start_offset or not self.is_leader
 
     def append_error(self, acks: int, min_insync_replicas: int) -> ErrorCode:
         """Why an append must be refused, or NONE."""
@@ -89,24 +184,225 @@ class PartitionReplica:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if self.leader == self.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def follower_error(self, replica_id: int, broker_epoch: int = NO_BROKER_EPOCH) -> ErrorCode:
+        """Why a follower's fetch must be refused, or NONE; asked after `fetch_error`."""
+        if self.leader != self.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        follower = self.followers.get(replica_id)
+        if follower is None:
+            # It may have heard of its assignment before we did: it should ask again.
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if NO_BROKER_EPOCH < broker_epoch < follower.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        return ErrorCode.NONE
+
     def readable_up_to(self, isolation_level: int, first_unstable_offset: int | None) -> int:
         """The offset before which this reader may read: high watermark, or last stable offset."""
         if isolation_level == READ_COMMITTED and first_unstable_offset is not None:
             return min(self.high_watermark, first_unstable_offset)
         return self.high_watermark
 
-    def _assigned(self, event: Assigned) -> list[Effect]:
-        if event.leader_epoch < self.leader_epoch:
-            return []
-        self.leader = event.leader
-        self.leader_epoch = event.leader_epoch
-        self.isr = event.isr
-        self.replicas = event.replicas
-        return []
+    def is_under_min_isr(self, min_insync_replicas: int) -> bool:
+        """Whether fewer replicas are in sync than the topic asks for (or than there are replicas)."""
+        return len(self.isr) < min(min_insync_replicas, len(self.replicas))
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """When a Tick is due; NEVER if there is nothing to wait for."""
+        return min(self._deadlines(), default=NEVER)
+
+    # -- events
+
+    def configure(self, min_insync_replicas: int) -> None:
+        """Take the topic's min.insync.replicas over; it holds from the next event on."""
+        self._min_insync_replicas = min_insync_replicas
+        self._effective_min_isr = min(min_insync_replicas, len(self.replicas))
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        """Take one event in; answer what should happen."""
+        match event:
+            case LogEndOffsetMoved(log_end_offset):
+                return self._log_end_offset_moved(log_end_offset)
+            case FollowerFetched():
+                return self._follower_fetched(event, now_ms)
+            case LeaderHighWatermark(high_watermark):
+                return self._leader_high_watermark(high_watermark)
+            case Assigned():
+                return self._assigned(event, now_ms)
+            case IsrAnswered():
+                return self._isr_answered(event, now_ms)
+            case FollowerLost(replica_id):
+                return self._follower_lost(replica_id)
+            case Tick():
+                return self._tick(now_ms)
 
     def _log_end_offset_moved(self, log_end_offset: int) -> list[Effect]:
+        self.log_end_offset = log_end_offset
+        if self.leader != self.node_id:
+            if log_end_offset >= self.high_watermark:
+                return []
+            self.high_watermark = log_end_offset
+            return [HighWatermarkLowered(log_end_offset)]
+        if self.followers:
+            return self._advance()
         # The leader's own log is the only one there is: what it holds, the whole ISR holds.
-        if self.is_leader and len(self.isr) == 1 and log_end_offset > self.high_watermark:
+        if log_end_offset > self.high_watermark:
             self.high_watermark = log_end_offset
             return [HighWatermarkAdvanced(log_end_offset)]
         return []
+
+    def _follower_fetched(self, event: FollowerFetched, now_ms: int) -> list[Effect]:
+        follower = self.followers.get(event.replica_id)
+        if follower is None or event.broker_epoch < follower.broker_epoch:
+            return []
+        is_caught_up = follower.fetched(event.fetch_offset, self.log_end_offset, event.broker_epoch, now_ms)
+        if follower.is_counted:
+            return self._advance()
+        # Who was just refused is not waited for.
+        follower.is_joining = is_caught_up and now_ms >= self._isr.retry_at_ms
+        # First the ISR: a member that is to be added counts from the moment it is proposed.
+        return self._change_isr(now_ms) + self._advance()
+
+    def _follower_lost(self, replica_id: int) -> list[Effect]:
+        follower = self.followers.get(replica_id)
+        if follower is None or follower.is_counted:
+            return []
+        follower.forget()
+        return self._advance()
+
+    def _leader_high_watermark(self, high_watermark: int) -> list[Effect]:
+        high_watermark = min(high_watermark, self.log_end_offset)
+        if self.leader == self.node_id or high_watermark <= self.high_watermark:
+            return []
+        self.high_watermark = high_watermark
+        return [HighWatermarkAdvanced(high_watermark)]
+
+    def _assigned(self, event: Assigned, now_ms: int) -> list[Effect]:
+        if (event.leader_epoch, event.partition_epoch) < (self.leader_epoch, self.partition_epoch):
+            return []
+        is_new_epoch = event.leader_epoch > self.leader_epoch
+        self.leader = event.leader
+        self.leader_epoch = event.leader_epoch
+        self.replicas = event.replicas
+        self.log_end_offset = event.log_end_offset
+        self._effective_min_isr = min(self._min_insync_replicas, len(event.replicas))
+        if is_new_epoch:
+            self.leader_epoch_start_offset = event.log_end_offset
+            self.followers = {}
+        # What an answer told before is no news: a proposal made since then is still under way.
+        if event.partition_epoch > self.partition_epoch or set(event.isr) != set(self.isr):
+            self._settle(event.partition_epoch, event.isr)
+        self._meet_followers(is_new_epoch, now_ms)
+        return self._advance() if self.is_leader else []
+
+    def _meet_followers(self, is_new_epoch: bool, now_ms: int) -> None:
+        """Have a state for each replica but this one, if this one leads. Members of a new epoch begin as caught up."""
+        known = self.followers
+        others = [r for r in self.replicas if r != self.node_id] if self.is_leader else []
+        self.followers = {
+            other: known.get(other)
+            or FollowerState(last_caught_up_ms=now_ms if is_new_epoch and other in self.isr else NEVER_MS)
+            for other in others
+        }
+        self._count_members()
+
+    def _isr_answered(self, event: IsrAnswered, now_ms: int) -> list[Effect]:
+        if event.error is ErrorCode.NONE:
+            is_news = event.leader_epoch == self.leader_epoch and event.partition_epoch > self.partition_epoch
+            if is_news and self.is_leader:
+                self._settle(event.partition_epoch, event.isr)
+                self._count_members()
+            elif event.proposal == self._isr.pending:
+                self._isr.refused(ErrorCode.INVALID_UPDATE_VERSION, now_ms)
+        elif event.proposal == self._isr.pending:
+            self._isr.refused(event.error, now_ms)
+            self._give_joining_up()
+        return (self._change_isr(now_ms) + self._advance()) if self.is_leader else []
+
+    def _tick(self, now_ms: int) -> list[Effect]:
+        if not self.is_leader:
+            return []
+        for follower in self.followers.values():
+            if follower.is_joining and now_ms - follower.last_fetch_ms > JOIN_WAIT_MS:
+                follower.forget()
+        return self._change_isr(now_ms) + self._advance()
+
+    # -- in-sync replicas
+
+    def _settle(self, partition_epoch: int, isr: tuple[int, ...]) -> None:
+        """An ISR was decided."""
+        for gone in set(self.isr).difference(isr):
+            if gone in self.followers:
+                self.followers[gone].forget()
+        self.partition_epoch = partition_epoch
+        self.isr = isr
+        self._isr.settle(isr)
+
+    def _count_members(self) -> None:
+        maximal = self._isr.maximal
+        for replica_id, follower in self.followers.items():
+            follower.is_counted = replica_id in maximal
+            follower.is_joining = follower.is_joining and not follower.is_counted
+
+    def _give_joining_up(self) -> None:
+        for follower in self.followers.values():
+            follower.is_joining = False
+        self._count_members()
+
+    def _change_isr(self, now_ms: int) -> list[Effect]:
+        """Propose the ISR as it should be, if it is another one and nothing else is under way."""
+        state = self._isr
+        if not state.may_change or now_ms < state.retry_at_ms or not self.is_leader:
+            return []
+        desired = self._desired_isr(now_ms)
+        if not state.differs_from(desired):
+            return []
+        epochs = tuple(self._broker_epoch(member) for member in desired)
+        proposal = ProposeIsr(desired, epochs, self.leader_epoch, self.partition_epoch)
+        state.propose(proposal)
+        self._count_members()
+        return [proposal]
+
+    def _desired_isr(self, now_ms: int) -> tuple[int, ...]:
+        return tuple(r for r in self.replicas if r == self.node_id or self._is_in_sync(r, now_ms))
+
+    def _is_in_sync(self, replica_id: int, now_ms: int) -> bool:
+        follower = self.followers[replica_id]
+        if replica_id in self.isr:
+            return follower.is_caught_up(self.log_end_offset, now_ms, self._lag_time_max_ms)
+        return follower.is_joining and follower.log_end_offset >= max(
+            self.high_watermark, self.leader_epoch_start_offset
+        )
+
+    def _broker_epoch(self, replica_id: int) -> int:
+        follower = self.followers.get(replica_id)
+        return NO_BROKER_EPOCH if follower is None else follower.broker_epoch
+
+    # -- high watermark
+
+    def _advance(self) -> list[Effect]:
+        """Raise the high watermark to what everybody holds who counts."""
+        end = self.log_end_offset
+        if end <= self.high_watermark or len(self.isr) < self._effective_min_isr:
+            return []
+        for follower in self.followers.values():
+            if follower.log_end_offset < end and (follower.is_counted or follower.is_joining):
+                end = follower.log_end_offset
+        if end <= self.high_watermark:
+            return []
+        self.high_watermark = end
+        return [HighWatermarkAdvanced(end)]
+
+    def _deadlines(self) -> Iterator[int]:
+        state = self._isr
+        if not self.is_leader or not state.may_change:
+            return
+        if state.is_uncertain:
+            yield state.retry_at_ms
+        for replica_id, follower in self.followers.items():
+            if replica_id in self.isr:
+                if follower.log_end_offset != self.log_end_offset:
+                    due_ms = follower.last_caught_up_ms + self._lag_time_max_ms + 1
+                    yield max(due_ms, state.retry_at_ms)
+            elif follower.is_joining:
+                yield max(state.retry_at_ms, follower.last_fetch_ms + JOIN_WAIT_MS + 1)

@@ -1,0 +1,77 @@
+"""Where two logs part, judged by leader epochs alone. Pure.
+
+Two logs that hold a record of the same epoch at the same offset are equal up to there: one leader wrote each epoch, in order, and a follower
+appends only behind a record that its leader has, too. So a follower says with each fetch which epoch its last record has; the leader
+finds the end of that epoch in its own log, and the follower cuts what lies behind. The watermark plays no part in it.
+"""
+
+from typing import Final, NamedTuple, Protocol
+
+from ottla.errors import ErrorCode
+
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+
+
+class EpochEnd(NamedTuple):
+    """An epoch, and the offset behind its last record."""
+
+    epoch: int
+    end_offset: int
+
+
+class LogView(Protocol):
+    """A log as replication sees it: offsets and epochs, no records. Always what the log is now."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset behind the last record."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last record; -1 without one."""
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown."""
+
+
+def end_of_epoch(log: LogView, leader_epoch: int, epoch: int) -> EpochEnd:
+    """As a leader of `leader_epoch` answers: the largest epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown.
+
+    The log hears of an epoch with its first record; that it has begun where the log ends is known before.
+    """
+    latest = log.latest_epoch
+    if latest < epoch <= leader_epoch:
+        is_older = epoch < leader_epoch and latest > NO_EPOCH
+        return EpochEnd(latest if is_older else epoch, log.log_end_offset)
+    return EpochEnd(*log.end_offset_for(epoch))
+
+
+def judge_fetch(
+    log: LogView, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
+) -> EpochEnd | ErrorCode:
+    """What a leader says to a follower that asks at `fetch_offset` and whose last record has `last_fetched_epoch` (-1: it has none).
+
+    NONE: it may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any more. An EpochEnd: the logs part.
+    """
+    if fetch_offset < log.log_start_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if last_fetched_epoch > NO_EPOCH:
+        end = end_of_epoch(log, leader_epoch, last_fetched_epoch)
+        if end.epoch == NO_EPOCH:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+            return end
+    return ErrorCode.OFFSET_OUT_OF_RANGE if fetch_offset > log.log_end_offset else ErrorCode.NONE
+
+
+def truncation_offset(log: LogView, diverging: EpochEnd) -> int:
+    """Where a follower cuts its log, told the leader's largest epoch that may be common, and its end there."""
+    if diverging.epoch >= log.latest_epoch:
+        return min(log.log_end_offset, diverging.end_offset)
+    own = EpochEnd(*log.end_offset_for(diverging.epoch))
+    return min(log.log_start_offset if own.epoch == NO_EPOCH else own.end_offset, diverging.end_offset)

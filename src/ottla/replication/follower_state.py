@@ -1,0 +1,64 @@
+"""What a leader knows of one follower: how far its log goes, and when it last held all there was.
+
+Caught up, as Kafka means it: a fetch at the leader's log end proves it for now; one at or behind the log end of the fetch before
+proves it for the time of that fetch before. So a follower that always asks for the newest is in sync, although
+new records have come by the time its question arrives.
+"""
+
+from typing import Final
+
+NEVER_MS: Final = -(1 << 62)
+NO_OFFSET: Final = -1
+NO_BROKER_EPOCH: Final = -1
+
+
+class FollowerState:
+    """One follower in one leader epoch. `log_end_offset` is -1 until it fetched."""
+
+    __slots__ = (
+        "broker_epoch",
+        "is_counted",
+        "is_joining",
+        "last_caught_up_ms",
+        "last_fetch_ms",
+        "leader_end_at_last_fetch",
+        "log_end_offset",
+    )
+
+    def __init__(self, *, last_caught_up_ms: int) -> None:
+        self.log_end_offset = NO_OFFSET
+        self.broker_epoch = NO_BROKER_EPOCH
+        self.last_caught_up_ms = last_caught_up_ms
+        self.last_fetch_ms = NEVER_MS
+        self.leader_end_at_last_fetch = NO_OFFSET
+        # Whether the high watermark waits for it: as a member of the maximal ISR, or as one about to become it.
+        self.is_counted = False
+        self.is_joining = False
+
+    def __repr__(self) -> str:
+        return f"FollowerState(log_end_offset={self.log_end_offset}, last_caught_up_ms={self.last_caught_up_ms})"
+
+    def fetched(self, fetch_offset: int, leader_end: int, broker_epoch: int, now_ms: int) -> bool:
+        """It asked for what comes at `fetch_offset`: everything before is in its log. Whether that proves it caught up."""
+        caught_up_ms = NEVER_MS
+        if fetch_offset >= leader_end:
+            caught_up_ms = now_ms
+        elif fetch_offset >= self.leader_end_at_last_fetch > NO_OFFSET:
+            caught_up_ms = self.last_fetch_ms
+        self.last_caught_up_ms = max(self.last_caught_up_ms, caught_up_ms)
+        self.log_end_offset = fetch_offset
+        self.broker_epoch = broker_epoch
+        self.leader_end_at_last_fetch = leader_end
+        self.last_fetch_ms = now_ms
+        return caught_up_ms != NEVER_MS
+
+    def forget(self) -> None:
+        """It left the ISR, or its broker is gone: it is in sync again when new fetches prove it."""
+        self.last_caught_up_ms = NEVER_MS
+        self.last_fetch_ms = NEVER_MS
+        self.leader_end_at_last_fetch = NO_OFFSET
+        self.is_joining = False
+
+    def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        """Whether it may stay in the ISR."""
+        return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_time_max_ms
