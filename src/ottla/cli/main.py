@@ -28,6 +28,7 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "serve": Entry("ottla.cli.serve", "serve", "Run a broker."),
+    "cluster": Entry("ottla.cli.cluster", "cluster", "Run a local cluster of brokers, and break it."),
     "topics": Entry("ottla.cli.topics", "topics", "Create, delete, list, describe and alter topics."),
     "configs": Entry("ottla.cli.configs", "configs", "Describe and alter the settings of running brokers."),
     "groups": Entry("ottla.cli.groups", "groups", "List, describe, move and delete consumer groups."),
@@ -69,3 +70,7 @@ def ottla() -> None:
 def main() -> None:
     """The entry point of the command `ottla`."""
     ottla(prog_name="ottla", obj=_STARTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""A network that can be broken: every connection to a broker passes through a door of this proxy.
+
+Who speaks is told by the client id of a connection's first request: brokers call themselves `broker-<id>`, everybody else is
+a client. Each direction between two nodes is a link of its own, so that a cut can be one-way.
+
+Rules
+- A cut link delivers nothing, not even that the other side hung up. What was sent waits, and arrives when the link heals,
+  as it would be sent again by TCP; late requests are part of the trouble that a cut makes.
+- A slow link delivers each piece after the delay. (Loss on a network is, above TCP, delay.)
+- `reset` ends the connections of two nodes at once, as a restarted router would.
+- A door is shut while its broker has no process, so that connecting to a dead broker is refused as it would be without us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+CLIENTS: Final = -1  # everybody who is not a broker
+_CHUNK_BYTES: Final = 256 << 10
+_PREFIX: Final = b"broker-"
+# Size, API key, version, correlation id: what comes before the client id and its length.
+_BEFORE_CLIENT_ID: Final = 12
+_LONGEST_CLIENT_ID: Final = 1 << 10
+
+
+class Link(NamedTuple):
+    """One direction between two nodes."""
+
+    source: int
+    target: int
+
+
+class Links:
+    """Which links are cut, and which are slow."""
+
+    def __init__(self) -> None:
+        self._cut: set[Link] = set()
+        self._delays_s: dict[Link, float] = {}
+        self._healed: asyncio.Event = asyncio.Event()
+
+    @property
+    def cut_links(self) -> list[Link]:
+        return sorted(self._cut)
+
+    @property
+    def slow_links(self) -> dict[Link, float]:
+        """The seconds that each slow link takes."""
+        return dict(sorted(self._delays_s.items()))
+
+    def cut(self, links: Iterable[Link]) -> None:
+        self._cut.update(links)
+
+    def slow(self, links: Iterable[Link], seconds: float) -> None:
+        self._delays_s.update(dict.fromkeys(links, seconds))
+
+    def heal(self, node_id: int | None = None) -> None:
+        """Make all links whole, or those of one node."""
+        if node_id is None:
+            self._cut.clear()
+            self._delays_s.clear()
+        else:
+            self._cut = {link for link in self._cut if node_id not in link}
+            self._delays_s = {link: s for link, s in self._delays_s.items() if node_id not in link}
+        self._healed.set()
+        self._healed = asyncio.Event()
+
+    async def pass_through(self, link: Link) -> None:
+        """Return when something that is on its way over this link has arrived."""
+        while link in self._cut:
+            await self._healed.wait()
+        if delay_s := self._delays_s.get(link):
+            await asyncio.sleep(delay_s)
+            if link in self._cut:
+                await self.pass_through(link)
+
+
+class ClusterProxy:
+    """The doors of all brokers, and the links between them."""
+
+    def __init__(self, host: str) -> None:
+        self.links = Links()
+        self._host = host
+        self._ports: dict[int, tuple[int, int]] = {}
+        self._doors: dict[int, asyncio.Server] = {}
+        self._passages: dict[asyncio.Task[None], Link] = {}
+
+    async def open_door(self, node_id: int, port: int, broker_port: int) -> None:
+        """Let connections in for a broker that listens, or soon will, on a port of its own."""
+        if node_id not in self._doors:
+
+            async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await self._carry(node_id, broker_port, reader, writer)
+
+            self._doors[node_id] = await asyncio.start_server(accept, self._host, port, limit=_CHUNK_BYTES)
+
+    def shut_door(self, node_id: int) -> None:
+        """Refuse new connections; those that are there go on to their end."""
+        door = self._doors.pop(node_id, None)
+        if door is not None:
+            door.close()
+
+    def reset(self, one: int, other: int) -> int:
+        """End all connections between two nodes; answers how many there were."""
+        ended = [task for task, link in self._passages.items() if set(link) == {one, other}]
+        for task in ended:
+            task.cancel()
+        return len(ended)
+
+    async def stop(self) -> None:
+        for node_id in list(self._doors):
+            self.shut_door(node_id)
+        passages = list(self._passages)
+        for task in passages:
+            task.cancel()
+        await asyncio.gather(*passages, return_exceptions=True)
+
+    async def _carry(
+        self, target: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """One connection, from its first byte to its last."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._passages[task] = Link(CLIENTS, target)
+        try:
+            first = await _first_bytes(reader)
+            link = self._passages[task] = Link(speaker(first), target)
+            await self.links.pass_through(link)
+            await self._join(link, port, first, reader, writer)
+        except (OSError, asyncio.CancelledError):
+            pass  # either side hung up, or `reset`, or the end of everything: the other side learns it below
+        finally:
+            del self._passages[task]
+            writer.transport.abort()
+
+    async def _join(
+        self,
+        link: Link,
+        port: int,
+        first: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        behind, before = await asyncio.open_connection(self._host, port, limit=_CHUNK_BYTES)
+        try:
+            before.write(first)
+            there = asyncio.create_task(self._pump(link, reader, before))
+            back = asyncio.create_task(self._pump(Link(link.target, link.source), behind, writer))
+            try:
+                await asyncio.gather(there, back)
+            finally:
+                there.cancel()
+                back.cancel()
+        finally:
+            before.transport.abort()
+
+    async def _pump(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one direction. An end that came by a reset ends the other direction too, once the link lets it through."""
+        try:
+            while data := await reader.read(_CHUNK_BYTES):
+                await self.links.pass_through(link)
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            await self.links.pass_through(link)
+            raise
+        await self.links.pass_through(link)
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+
+
+def speaker(first: bytes) -> int:
+    """The broker whose request begins with these bytes, or CLIENTS."""
+    length = int.from_bytes(first[_BEFORE_CLIENT_ID : _BEFORE_CLIENT_ID + 2], "big", signed=True)
+    name = first[_BEFORE_CLIENT_ID + 2 : _BEFORE_CLIENT_ID + 2 + max(length, 0)]
+    digits = name.removeprefix(_PREFIX)
+    return int(digits) if name.startswith(_PREFIX) and digits.isdigit() else CLIENTS
+
+
+async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
+    """Up to the end of the first request's client id, or whatever came before the other side fell silent for good."""
+    try:
+        first = await reader.readexactly(_BEFORE_CLIENT_ID + 2)
+        length = int.from_bytes(first[_BEFORE_CLIENT_ID:], "big", signed=True)
+        if 0 < length <= _LONGEST_CLIENT_ID:
+            first += await reader.readexactly(length)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    return first
+
+
+def isolating(node_id: int, others: Iterable[int], *, one_way: bool = False) -> list[Link]:
+    """The links whose cut keeps a node apart from others; one-way, it still hears them and is not heard."""
+    out = [Link(node_id, other) for other in others]
+    return out if one_way else out + [Link(other, node_id) for other in others]
+
+
+def cut_summary(links: Links) -> list[str]:
+    """What is broken, as a person reads it."""
+    between: dict[frozenset[int], set[Link]] = defaultdict(set)
+    for link in links.cut_links:
+        between[frozenset(link)].add(link)
+    lines = []
+    for cut in between.values():
+        source, target = min(cut)
+        arrow = "-/-" if len(cut) == 2 else "-/>"
+        lines.append(f"{_name(source)} {arrow} {_name(target)}")
+    slow = [f"{_name(s)} -> {_name(t)} +{d * 1000:.0f} ms" for (s, t), d in links.slow_links.items()]
+    return lines + slow
+
+
+def _name(node_id: int) -> str:
+    return "clients" if node_id == CLIENTS else str(node_id)
