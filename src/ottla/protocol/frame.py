@@ -14,7 +14,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any, Final
 
-from ottla.protocol.apis import APIS, Api, ApiKey
+from ottla.protocol.apis import DECLARED_APIS, Api, ApiKey, api_of
 from ottla.protocol.codec import codec
 from ottla.protocol.primitives import DecodeError, skip_tags
 
@@ -41,7 +41,7 @@ def _flexible_versions(api: Api) -> tuple[int, int]:
 
 
 # By API key; a version outside its pair has the short header. Unknown keys are not in it.
-_FLEXIBLE_REQUESTS: Final = {key: _flexible_versions(api) for key, api in APIS.items()}
+_FLEXIBLE_REQUESTS: Final = {key: _flexible_versions(api) for key, api in DECLARED_APIS.items()}
 _FLEXIBLE_RESPONSES: Final = {
     key: versions for key, versions in _FLEXIBLE_REQUESTS.items() if key != ApiKey.API_VERSIONS
 }
@@ -115,7 +115,7 @@ def response_frame(correlation_id: int, api_key: int, api_version: int, response
 
 def read_response(api_key: int, api_version: int, view: memoryview) -> tuple[int, Any]:
     """The correlation id and the message of a response frame, for the one who asked."""
-    api = APIS.get(api_key)
+    api = api_of(api_key)
     if api is None or not api.serves(api_version):
         raise DecodeError(f"no response is known for version {api_version} of the API {api_key}")
     first, last = _FLEXIBLE_RESPONSES.get(api_key, _NO_VERSIONS)

@@ -13,6 +13,8 @@ Clients use it, and brokers use it among themselves. Rules:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from errno import ECONNREFUSED
 from typing import Any, NamedTuple
 
 from ottla import __version__
@@ -27,10 +29,15 @@ from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.stream import ConnectionLostError, Stream
 
 DEFAULT_TIMEOUT_MS = 30_000
+_REFUSED = reason(ConnectionRefusedError(ECONNREFUSED, ""))
 
 
 class CannotConnectError(ConnectionError):
     """No connection could be made; nothing was sent."""
+
+
+class NobodyListensError(CannotConnectError):
+    """The connection was refused: the machine is there, and no process listens. It may have died."""
 
 
 class VersionRange(NamedTuple):
@@ -61,10 +68,16 @@ class Connection:
         client_id: str = "ottla",
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        on_lost: Callable[[], None] | None = None,
     ) -> Connection:
-        """Connect and agree on versions. `timeout_ms` holds for this, and for each request that names no other."""
+        """Connect and agree on versions. `timeout_ms` holds for this, and for each request that names no other.
+
+        `on_lost` is called once if the connection ends otherwise than by `close`.
+        """
         address = Address(host, port)
-        stream = await _connected_stream(address, timeout_ms, max_frame_bytes)
+        stream = await _connected_stream(
+            address, timeout_ms, lambda: Stream(str(address), max_frame_bytes, on_lost)
+        )
         connection = cls(address, stream, client_id, timeout_ms)
         try:
             await connection._negotiate()
@@ -108,7 +121,8 @@ class Connection:
         """Send a request and answer the response to it.
 
         Raises KafkaError(UNSUPPORTED_VERSION) if there is no common version, TimeoutError, or ConnectionLostError. An error
-        code inside the response is the caller's to judge.
+        code inside the response is the caller's to judge. A `version` that is given is not looked up: what is not advertised
+        can be asked for that way.
         """
         api_key = declaration_of(type(request)).key
         chosen = self.common_version(api_key) if version is None else version
@@ -167,15 +181,15 @@ def _fallback_version(response: ApiVersionsResponse) -> int:
     return min(ours, max(next(theirs, 0), 0))
 
 
-async def _connected_stream(address: Address, timeout_ms: int, max_frame_bytes: int) -> Stream:
+async def _connected_stream(address: Address, timeout_ms: int, new_stream: Callable[[], Stream]) -> Stream:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            _, stream = await loop.create_connection(
-                lambda: Stream(str(address), max_frame_bytes), address.host, address.port
-            )
+            _, stream = await loop.create_connection(new_stream, address.host, address.port)
             return stream
     except TimeoutError:
         raise CannotConnectError(f"could not reach {address}: no answer within {timeout_ms} ms") from None
     except (OSError, UnicodeError) as error:
-        raise CannotConnectError(f"could not reach {address}: {reason(error)}") from error
+        why = reason(error)
+        kind = NobodyListensError if why == _REFUSED else CannotConnectError
+        raise kind(f"could not reach {address}: {why}") from error

@@ -22,10 +22,14 @@ class ConnectionLostError(ConnectionError):
 
 
 class Stream(asyncio.BufferedProtocol):
-    """The protocol object that asyncio calls; a `Connection` owns it and is its only user."""
+    """The protocol object that asyncio calls; a `Connection` owns it and is its only user.
 
-    def __init__(self, peer: str, max_frame_bytes: int) -> None:
+    `on_lost` is called once when the connection ends otherwise than by `close`.
+    """
+
+    def __init__(self, peer: str, max_frame_bytes: int, on_lost: Callable[[], None] | None = None) -> None:
         self._peer = peer
+        self._on_lost = on_lost
         self._reader = FrameReader(max_frame_bytes)
         self._waiters: dict[int, asyncio.Future[memoryview]] = {}
         self._next_correlation_id = 0
@@ -62,6 +66,7 @@ class Stream(asyncio.BufferedProtocol):
 
     async def close(self) -> None:
         """Close, and wait until the socket is gone."""
+        self._on_lost = None
         self._end(ConnectionLostError(f"the connection to {self._peer} was closed here"))
         if self._transport is not None:
             # Whoever closes wants no answer any more, so nothing that is still to be sent matters: abort() cannot hang.
@@ -120,3 +125,6 @@ class Stream(asyncio.BufferedProtocol):
             if not waiter.done():
                 # One exception each: they are raised in different tasks, and each collects its own traceback.
                 waiter.set_exception(ConnectionLostError(str(self._why)))
+        on_lost, self._on_lost = self._on_lost, None
+        if on_lost is not None:
+            on_lost()

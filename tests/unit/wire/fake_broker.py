@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.apis import APIS, DECLARED_APIS
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -106,5 +106,5 @@ class FakeBroker:
 
 
 def _decoded(header: RequestHeader, view: memoryview, position: int) -> Any:
-    api = APIS[ApiKey(header.api_key)]
+    api = DECLARED_APIS[header.api_key]
     return codec(api.request, header.api_version).read(view, position)[0]

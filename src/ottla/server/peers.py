@@ -1,0 +1,171 @@
+"""The other nodes, to be asked: one connection for each node and purpose, opened when it is first needed.
+
+Rules
+- A connection answers in order, so a request that may wait at the other side (a long poll) needs a purpose of its own, or
+  others wait behind it. A purpose is any word.
+- Node-to-node requests go out in our newest version unless the caller names one: nothing is negotiated but the greeting.
+- A node that cannot be reached is not tried again for a moment, which grows; whoever asks meanwhile is told so at once.
+- After a request that was not answered in time the connection is given up: later ones would wait behind it.
+- Who watches is told when a connection dies or is refused, and not of one that is merely silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.protocol.apis import api_of
+from ottla.protocol.declaration import declaration_of
+from ottla.wire.address import Address
+from ottla.wire.connection import CannotConnectError, Connection, NobodyListensError
+from ottla.wire.stream import ConnectionLostError
+
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.2  # a node that comes back should not be noticed much later
+
+AddressOf = Callable[[int], Address | None]
+Watcher = Callable[[int], None]
+
+
+class Peers:
+    """Asks other nodes. `address_of` finds a node; None if nobody knows where it is."""
+
+    def __init__(self, node_id: int, address_of: AddressOf) -> None:
+        self.client_id = f"broker-{node_id}"
+        self._address_of = address_of
+        self._links: dict[tuple[int, str], _Link] = {}
+        self._watchers: list[Watcher] = []
+        self._is_closed = False
+
+    def watch(self, watcher: Watcher) -> None:
+        """Be told the id of a node whose connection died, or was refused."""
+        self._watchers.append(watcher)
+
+    async def ask(
+        self, node_id: int, request: Any, *, purpose: str, timeout_ms: int, version: int | None = None
+    ) -> Any:
+        """The answer of a node.
+
+        Raises CannotConnectError if nothing was sent, ConnectionLostError or TimeoutError if the request may have been
+        carried out.
+        """
+        if version is None:
+            version = newest_version(request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        connection = await self._connected(node_id, purpose, timeout_ms)
+        left_ms = max(int((deadline - loop.time()) * 1000), 1)
+        try:
+            return await connection.ask(request, version, timeout_ms=left_ms)
+        except TimeoutError:
+            await connection.close()
+            raise
+
+    async def is_listening(self, node_id: int, timeout_ms: int) -> bool:
+        """Whether a connection to a node is taken, or at least not refused: silence says nothing."""
+        address = self._address_of(node_id)
+        if address is None:
+            return True
+        try:
+            connection = await Connection.open(
+                address.host, address.port, client_id=self.client_id, timeout_ms=timeout_ms
+            )
+        except (NobodyListensError, ConnectionLostError):
+            return False
+        except OSError:
+            return True
+        await connection.close()
+        return True
+
+    async def close(self) -> None:
+        """Close all connections; nobody is asked any more."""
+        self._is_closed = True
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+    async def _connected(self, node_id: int, purpose: str, timeout_ms: int) -> Connection:
+        address = self._address_of(node_id)
+        if address is None or self._is_closed:
+            raise CannotConnectError(f"the address of node {node_id} is not known")
+        link = self._links.get((node_id, purpose))
+        if link is None or link.address != address:
+            if link is not None:
+                await link.close()
+            link = _Link(address, self.client_id, lambda: self._lost(node_id))
+            self._links[node_id, purpose] = link
+        return await link.connected(timeout_ms)
+
+    def _lost(self, node_id: int) -> None:
+        for watcher in self._watchers:
+            watcher(node_id)
+
+
+class _Link:
+    """One connection, opened again when it is gone."""
+
+    def __init__(self, address: Address, client_id: str, on_lost: Callable[[], None]) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._on_lost = on_lost
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
+        self._refusal: CannotConnectError | None = None
+        self._pause_s = _FIRST_PAUSE_S
+        self._retry_at = 0.0
+
+    async def connected(self, timeout_ms: int) -> Connection:
+        """The connection; whoever asks while it is being opened waits for the same one."""
+        connection = self._connection
+        if connection is not None and connection.is_open:
+            return connection
+        loop = asyncio.get_running_loop()
+        if self._opening is None:
+            if self._refusal is not None and loop.time() < self._retry_at:
+                raise CannotConnectError(str(self._refusal))
+            self._opening = loop.create_task(self._open(timeout_ms))
+        opening = self._opening
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await asyncio.shield(opening)
+        except TimeoutError:
+            raise CannotConnectError(f"could not reach {self.address} within {timeout_ms} ms") from None
+
+    async def close(self) -> None:
+        """Close it, and what is being opened."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _open(self, timeout_ms: int) -> Connection:
+        try:
+            self._connection = await Connection.open(
+                self.address.host,
+                self.address.port,
+                client_id=self._client_id,
+                timeout_ms=timeout_ms,
+                on_lost=self._on_lost,
+            )
+        except OSError as error:
+            # Also a connection that ended during the greeting: nothing but the greeting was sent.
+            self._refuse(CannotConnectError(str(error)))
+            if isinstance(error, NobodyListensError):
+                self._on_lost()
+            raise CannotConnectError(str(error)) from error
+        finally:
+            self._opening = None
+        self._refusal, self._pause_s = None, _FIRST_PAUSE_S
+        return self._connection
+
+    def _refuse(self, refusal: CannotConnectError) -> None:
+        self._refusal = refusal
+        self._retry_at = asyncio.get_running_loop().time() + self._pause_s
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def newest_version(request: Any) -> int:
+    """The newest version that we speak of a request's API."""
+    api = api_of(declaration_of(type(request)).key)
+    assert api is not None, f"{type(request).__name__} is not an API of ours"
+    return api.max_version
