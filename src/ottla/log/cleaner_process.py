@@ -29,7 +29,7 @@ from ottla.log.cleaner_io import Throttle
 from ottla.log.disk import OsDisk
 from ottla.records.batch import CorruptRecord
 
-# Where both cores are busy this leaves a few percent to the cleaner: enough to get on, too little to be felt.
+# Where all cores are busy this leaves a few percent to the cleaner: enough to get on, too little to be felt.
 NICENESS: Final = 15
 
 
@@ -69,8 +69,7 @@ def leaving_with(parent: int) -> Callable[[], None]:
 def main() -> None:
     """Answer until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError):
-        os.nice(NICENESS)
+    _step_back()
     limits = CleanerLimits(**json.loads(sys.argv[1]))
     # Told, not asked: the broker may be gone already.
     check = leaving_with(int(sys.argv[2]))
@@ -80,6 +79,14 @@ def main() -> None:
     with suppress(BrokenPipeError):
         for line in sys.stdin:
             _write(output, json.dumps(answer(cleaner, json.loads(line))).encode() + b"\n")
+
+
+def _step_back() -> None:
+    """Take what others leave. Politeness is not enough on Linux, where who wakes up still pushes others off their core."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _write(descriptor: int, data: bytes) -> None:
