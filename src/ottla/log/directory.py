@@ -61,19 +61,22 @@ class LogDirectory:
         self._cleaner_offsets: dict[TopicPartition, int] = {}
         self._cleaner_lock = Lock()
 
-    def open(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
-        """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong."""
+    def open(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None = None) -> None:
+        """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong.
+
+        A directory that is new gets `cluster_id`, or one that is made up; one that has an id keeps it.
+        """
         self._disk.mkdir(self.path)
         lock = DirectoryLock.take(self._file(LOCK))
         try:
-            self._read_in(node_id, new_uuid)
+            self._read_in(node_id, new_uuid, cluster_id)
         except BaseException:
             lock.release()
             raise
         self._lock = lock
 
-    def _read_in(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
-        self._identify(node_id, new_uuid)
+    def _read_in(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None) -> None:
+        self._identify(node_id, new_uuid, cluster_id)
         self._recovery_points = self._checkpoint(RECOVERY_POINTS)
         self._log_start_offsets = self._checkpoint(LOG_START_OFFSETS)
         self._high_watermarks = self._checkpoint(HIGH_WATERMARKS)
@@ -89,6 +92,21 @@ class LogDirectory:
             for entry in self._disk.list(self.path)
             if entry.is_directory and _PARTITION_DIRECTORY.fullmatch(entry.name)
         )
+
+    def renew_id(self, node_id: int, directory_id: UUID) -> None:
+        """Give the directory another id, durably: what others knew about the old one holds no more."""
+        self.directory_id = directory_id
+        self._write_identity(node_id)
+
+    def recovery_point(self, topic: str, partition: int) -> int:
+        """Up to where a log was known to be durable when the directory was opened; 0 if that is unknown."""
+        return self._recovery_points.get((topic, partition), 0)
+
+    def lower_recovery_point(self, topic: str, partition: int, offset: int) -> None:
+        """Before a log is cut: see that the recovery point on disk is not above the cut."""
+        written = self._checkpoint(RECOVERY_POINTS)
+        if written.get((topic, partition), 0) > offset:
+            write_offsets(self._disk, self._file(RECOVERY_POINTS), written | {(topic, partition): offset})
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """What was committed when the last checkpoint was written; 0 if that is unknown."""
@@ -240,7 +258,7 @@ class LogDirectory:
         self._disk.rename(self._file(name), aside)
         self._disk.sync_directory(self.path)
 
-    def _identify(self, node_id: int, new_uuid: Callable[[], UUID]) -> None:
+    def _identify(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None) -> None:
         path = self._file(META_PROPERTIES)
         known = _properties(self._disk.read(path)) if self._disk.exists(path) else {}
         owner = known.get("node.id", str(node_id))
@@ -250,17 +268,20 @@ class LogDirectory:
                 f"{self.path} belongs to node {owner}, and this is node {node_id}: give it another directory",
             )
         directory_id = parse_uuid(known.get("directory.id", "")) or new_uuid()
-        self.cluster_id = known.get("cluster.id") or uuid_text(new_uuid())
+        self.cluster_id = known.get("cluster.id") or cluster_id or uuid_text(new_uuid())
         self.directory_id = directory_id
         if not {"cluster.id", "node.id", "directory.id"} <= known.keys():
-            lines = {
-                "version": "1",
-                "cluster.id": self.cluster_id,
-                "node.id": str(node_id),
-                "directory.id": uuid_text(directory_id),
-            }
-            text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
-            self._disk.write_atomically(path, text.encode("ascii"))
+            self._write_identity(node_id)
+
+    def _write_identity(self, node_id: int) -> None:
+        lines = {
+            "version": "1",
+            "cluster.id": self.cluster_id,
+            "node.id": str(node_id),
+            "directory.id": uuid_text(self.directory_id),
+        }
+        text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
+        self._disk.write_atomically(self._file(META_PROPERTIES), text.encode("ascii"))
 
 
 def _properties(data: bytes) -> dict[str, str]:

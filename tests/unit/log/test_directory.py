@@ -31,10 +31,10 @@ def root(tmp_path: Path) -> Iterator[LogDirectory]:
     opened.close()
 
 
-def opened_directory(path: Path, node_id: int = 1) -> LogDirectory:
+def opened_directory(path: Path, node_id: int = 1, cluster_id: str | None = None) -> LogDirectory:
     numbers = iter(range(1, 100))
     directory = LogDirectory(OsDisk(), str(path), OpenFiles())
-    directory.open(node_id, lambda: UUID(int=next(numbers)))
+    directory.open(node_id, lambda: UUID(int=next(numbers)), cluster_id)
     return directory
 
 
@@ -288,3 +288,34 @@ def test_a_checkpoint_is_read_back_and_nonsense_is_an_error(tmp_path: Path) -> N
         (tmp_path / "c").write_text(text)
         with pytest.raises(CheckpointError):
             read_offsets(disk, path)
+
+
+def test_a_new_directory_takes_the_clusters_id_and_keeps_it(tmp_path: Path) -> None:
+    first = opened_directory(tmp_path, cluster_id="the-cluster")
+    assert first.cluster_id == "the-cluster"
+    first.close()
+    again = opened_directory(tmp_path, cluster_id="another")
+    assert again.cluster_id == "the-cluster"
+    again.close()
+
+
+def test_a_renewed_directory_has_its_new_id_after_a_restart(tmp_path: Path) -> None:
+    first = opened_directory(tmp_path)
+    first.renew_id(1, UUID(int=77))
+    first.close()
+    again = opened_directory(tmp_path)
+    assert (again.directory_id, again.cluster_id) == (UUID(int=77), first.cluster_id)
+    again.close()
+
+
+def test_a_recovery_point_can_be_lowered_before_a_cut(tmp_path: Path, root: LogDirectory) -> None:
+    log = open_topic(root)
+    append(log, batch(b"0"), batch(b"1"))
+    log.flush()
+    checkpointed(root, log)
+    root.lower_recovery_point("orders", 0, 5)
+    assert read_offsets(OsDisk(), f"{tmp_path}/recovery-point-offset-checkpoint") == {("orders", 0): 2}
+    root.lower_recovery_point("orders", 0, 1)
+    assert read_offsets(OsDisk(), f"{tmp_path}/recovery-point-offset-checkpoint") == {("orders", 0): 1}
+    again = LogDirectory(OsDisk(), str(tmp_path), OpenFiles())
+    assert again.recovery_point("orders", 0) == 0, "it is not open"
