@@ -310,7 +310,7 @@ def test_a_renewed_directory_has_its_new_id_after_a_restart(tmp_path: Path) -> N
 
 def test_a_recovery_point_can_be_lowered_before_a_cut(tmp_path: Path, root: LogDirectory) -> None:
     log = open_topic(root)
-    append(log, batch(b"0"), batch(b"1"))
+    append(log, batch(), batch())
     log.flush()
     checkpointed(root, log)
     root.lower_recovery_point("orders", 0, 5)
