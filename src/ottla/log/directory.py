@@ -24,6 +24,7 @@ from ottla.log.disk import Disk
 from ottla.log.log import Log
 from ottla.log.names import PARTITION_METADATA
 from ottla.log.open_files import OpenFiles
+from ottla.log.removal import DeletedLog, delete_directory
 from ottla.log.state import logger
 from ottla.log.uuids import parse_uuid, uuid_text
 
@@ -125,6 +126,19 @@ class LogDirectory:
             self._disk.write_atomically(metadata, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
         return log
 
+    def topic_id_of(self, name: str) -> UUID | None:
+        """The topic that a log directory says it belongs to; None if it does not say."""
+        metadata = f"{self._file(name)}/{PARTITION_METADATA}"
+        return _topic_id_in(self._disk.read(metadata)) if self._disk.exists(metadata) else None
+
+    def begin_delete(self, name: str) -> DeletedLog:
+        """Take a log directory that is not open out of sight in one step; `DeletedLog.run` removes the files."""
+        topic, _, partition = name.rpartition("-")
+        log = self._logs.get((topic, int(partition)))
+        if log is not None and not log.is_closed:
+            raise ValueError(f"{name} is open: its log deletes itself")
+        return delete_directory(self._disk, self._file(name))
+
     def open_metadata_log(self, topic: str, now_ms: int) -> Log:
         """The log of the cluster's metadata: partition 0 of its topic, with the settings of its own."""
         return self._open_log((topic, 0), TopicConfig(), now_ms)
@@ -142,6 +156,21 @@ class LogDirectory:
         write_offsets(self._disk, self._file(RECOVERY_POINTS), own | dict(recovery_points))
         write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
         write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
+
+    def lower_checkpoints(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Before logs are cut at these offsets: no checkpoint may say then that more was there, and count it as lost.
+
+        One call for all logs that are cut at the same time: it waits for the disk, if there is something to lower.
+        """
+        for name, known in (
+            (RECOVERY_POINTS, self._recovery_points),
+            (LOG_START_OFFSETS, self._log_start_offsets),
+        ):
+            written = self._checkpoint(name)
+            lowered = {key: offset for key, offset in offsets.items() if written.get(key, 0) > offset}
+            if lowered:
+                write_offsets(self._disk, self._file(name), written | lowered)
+                known.update(lowered)
 
     def checkpoint_cleaner(self, topic: str, partition: int, offset: int) -> None:
         """Write down up to where a log is compacted; in any thread, because it waits for the disk.
@@ -247,10 +276,7 @@ class LogDirectory:
 
     def _set_stray_aside(self, name: str, topic_id: UUID) -> None:
         """A topic deleted and made again: what the old one left behind is kept, but not served as the new one's."""
-        metadata = f"{self._file(name)}/{PARTITION_METADATA}"
-        if not self._disk.exists(metadata):
-            return
-        found = _topic_id_in(self._disk.read(metadata))
+        found = self.topic_id_of(name)
         if found is None or found in (topic_id, UUID(int=0)):
             return
         aside = f"{self._file(name)}.{found.hex}{_STRAY}"

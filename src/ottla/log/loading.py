@@ -16,6 +16,7 @@ from ottla.log.checkpoint import CheckpointError
 from ottla.log.disk import Disk, Entry
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.leftovers import clear_leftovers
+from ottla.log.loss import Loss
 from ottla.log.names import LEADER_EPOCHS, LOG, file_name, offset_of
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import recover_segment
@@ -55,16 +56,21 @@ def _load(disk: Disk, open_files: OpenFiles, opening: Opening) -> LogState:
     directory = opening.directory
     is_new = not disk.exists(directory)
     disk.mkdir(directory)
-    segments = _segments(disk, open_files, opening, clear_leftovers(disk, directory))
+    listing = clear_leftovers(disk, directory)
+    loss = Loss(disk, directory, listing)
+    segments = _segments(disk, open_files, opening, listing)
     # Nothing below the first scanned offset was looked at; None: nothing at all was.
     scanned_from: int | None = None
     if not segments:
         start = max(opening.log_start_offset, opening.recovery_point)
+        if start > opening.log_start_offset:
+            loss.note(opening.log_start_offset)
         segments.append(Segment.create(disk, directory, start, open_files, now_ms=opening.now_ms))
         is_new = True
     elif not (opening.is_clean and _load_active(segments[-1])):
-        scanned_from = _recover(disk, opening, segments)
-    state = LogState(disk, directory, opening.config, open_files, Segments(segments), _epochs(disk, opening))
+        scanned_from = _recover(disk, opening, segments, loss)
+    epochs = _epochs(disk, opening)
+    state = LogState(disk, directory, opening.config, open_files, Segments(segments), epochs, loss)
     if is_new or not opening.is_clean:
         # After a crash a name may be there that was never made durable, and the next flush must vouch for it.
         state.unsynced_directories.update((directory, directory.rpartition("/")[0]))
@@ -109,21 +115,27 @@ def _load_active(active: Segment) -> bool:
     return True
 
 
-def _recover(disk: Disk, opening: Opening, segments: list[Segment]) -> int:
+def _recover(disk: Disk, opening: Opening, segments: list[Segment], loss: Loss) -> int:
     """Scan the last segment and all that end above the recovery point; the offset from which on that was."""
     suspects = [segment for segment in segments[:-1] if segment.next_offset > opening.trusted_up_to]
     for segment in suspects:
         upper_offset = segment.next_offset
-        _recover_one(disk, opening, segment, upper_offset)
+        _recover_one(disk, opening, segment, upper_offset, loss)
+        # What compaction took below the recovery point is not lost.
+        compacted_up_to = opening.recovery_point if opening.config.is_compacted else 0
+        if (lost := max(segment.next_offset, compacted_up_to)) < upper_offset:
+            loss.note(lost)
         segment.next_offset = upper_offset
-    _recover_one(disk, opening, segments[-1], None)
+    _recover_one(disk, opening, segments[-1], None, loss)
     for emptied in [segment for segment in suspects if not segment.size_bytes]:
         emptied.remove_files()
         segments.remove(emptied)
     return min(segment.base_offset for segment in [*suspects, segments[-1]])
 
 
-def _recover_one(disk: Disk, opening: Opening, segment: Segment, upper_offset: int | None) -> None:
+def _recover_one(
+    disk: Disk, opening: Opening, segment: Segment, upper_offset: int | None, loss: Loss
+) -> None:
     recover_segment(
         disk,
         opening.directory,
@@ -131,6 +143,7 @@ def _recover_one(disk: Disk, opening: Opening, segment: Segment, upper_offset: i
         upper_offset=upper_offset,
         recovery_point=opening.recovery_point,
         may_have_holes=opening.config.is_compacted,
+        loss=loss,
     )
     segment.rebuild_indexes(opening.config.index_interval_bytes, opening.config.segment_index_bytes)
 
@@ -161,6 +174,7 @@ def _complete(state: LogState, opening: Opening, scanned_from: int | None) -> No
             "%s ends at offset %d, but offsets up to %d were given out: the records between are lost",
             state.name, end, lowest_end - 1,
         )  # fmt: skip
+        state.loss.note(end)
         roll(state, lowest_end, opening.now_ms)
 
 

@@ -14,14 +14,14 @@ from ottla.log.cleaned_segment import CleanedSegment
 from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
 from ottla.log.index import NO_TIMESTAMP
-from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.log.loading import Opening, load
 from ottla.log.log_cleaning import LogCleaning, SegmentGroup
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import Producers
 from ottla.log.reading import FileRange, Reader
-from ottla.log.removal import DeletedLog, DeletedSegments, delete_log, delete_segments
-from ottla.log.replicated import append_batch, append_replicated
+from ottla.log.removal import DeletedLog, DeletedSegments, delete_directory, delete_segments
+from ottla.log.replicated import append_batch, append_replicated, batch_around
 from ottla.log.retention import RetentionPlan, SegmentFacts
 from ottla.log.rolling import is_roll_due, roll, snapshot_path, write_snapshot
 from ottla.log.segment import Segment
@@ -121,6 +121,20 @@ class Log:
         return self._state.leader_epochs
 
     @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last record; -1 without one."""
+        return self._state.leader_epochs.latest
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """The largest leader epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown."""
+        return self._state.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @property
+    def first_lost_offset(self) -> int | None:
+        """Where records are missing since a crash. Who has a leader cuts the log there before it fetches from it."""
+        return self._state.loss.first_offset
+
+    @property
     def producers(self) -> Producers:
         return self._state.producers
 
@@ -152,6 +166,11 @@ class Log:
         """Why the log accepts no writes any more, after a failed fsync or a write that could not be undone."""
         return self._state.refusal
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last write failed, as on a full disk; the next one may succeed."""
+        return self._state.is_failing
+
     def configure(self, config: TopicConfig) -> None:
         """Take a changed topic configuration."""
         self._state.configure(config)
@@ -173,7 +192,12 @@ class Log:
 
     def append_replicated(self, records: memoryview, now_ms: int) -> None:
         """Append batches as a leader numbered them. KafkaError if they are damaged or do not go on where we are."""
+        start = self.log_start_offset
+        if start == self.log_end_offset and (base_offset := batch_around(start, records)) is not None:
+            # Records were deleted up to the middle of this batch, and batches come whole.
+            self.truncate_fully(base_offset)
         append_replicated(self._state, self._writer, records, now_ms)
+        self.advance_log_start_offset(start)
 
     # -- reading
 
@@ -315,6 +339,12 @@ class Log:
         self._flushes.cut(new_start)
         self.cleaning.cut(new_start)
 
+    def accept_loss(self) -> None:
+        """This log is what counts now (its replica leads): what it lost is nowhere else."""
+        if self._state.loss.first_offset is not None:
+            self._state.loss.forget()
+            self._state.unsynced_directories.add(self.directory)
+
     # -- the end
 
     def close(self, clean: bool = True) -> None:
@@ -346,7 +376,7 @@ class Log:
         """Take the directory out of sight in one step; `DeletedLog.run` removes the files, in any thread."""
         self.close(clean=False)
         self.is_deleted = True
-        return delete_log(self._state)
+        return delete_directory(self._state.disk, self.directory)
 
 
 def _largest_timestamp(segment: Segment) -> int:

@@ -3,7 +3,7 @@
 Segments that end above the recovery point are scanned. A torn tail is cut. Damage with valid batches behind it is
 different: those batches were given to clients, perhaps acknowledged, so they stay at their offsets, and the damaged
 bytes move to `<base>.log.quarantine-<position>` for whoever wants to look at them. An offset that was handed out is
-never given to another record.
+never given to another record; that it is missing is written down first (loss.py).
 
 Every step can be interrupted and repeated: the quarantine file is complete and durable before the rewritten segment
 takes the old one's place by a rename.
@@ -12,6 +12,7 @@ takes the old one's place by a rename.
 from typing import Final
 
 from ottla.log.disk import Disk, File
+from ottla.log.loss import Loss
 from ottla.log.names import CLEANED, LOG
 from ottla.log.scanning import Damage, Scan, scan
 from ottla.log.segment import Segment
@@ -28,6 +29,7 @@ def recover_segment(
     upper_offset: int | None,
     recovery_point: int,
     may_have_holes: bool,
+    loss: Loss,
 ) -> Scan:
     """Scan one segment and take the damage out.
 
@@ -52,6 +54,7 @@ def recover_segment(
     else:
         damages = found.damages
     if damages:
+        loss.note(damages[0].first_offset)
         _quarantine(disk, path, segment.file, damages)
         _rewrite(disk, directory, path, segment, damages)
     segment.size_bytes = disk.size(path)

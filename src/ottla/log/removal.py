@@ -67,14 +67,14 @@ class DeletedLog:
         self._disk.remove_directory(self._directory)
 
 
-def delete_log(state: LogState) -> DeletedLog:
-    """Rename the log's directory, as Kafka does: no half of a log is ever opened again."""
-    parent, _, name = state.directory.rpartition("/")
+def delete_directory(disk: Disk, directory: str) -> DeletedLog:
+    """Rename a log's directory, as Kafka does: no half of a log is ever opened again."""
+    parent, _, name = directory.rpartition("/")
     suffix = f".{uuid4().hex}-delete"
     doomed = f"{parent}/{name[: _LONGEST_NAME - len(suffix)]}{suffix}"
-    state.disk.rename(state.directory, doomed)
-    state.disk.sync_directory(parent)
-    return DeletedLog(state.disk, doomed)
+    disk.rename(directory, doomed)
+    disk.sync_directory(parent)
+    return DeletedLog(disk, doomed)
 
 
 def delete_segments(state: LogState, base_offsets: Sequence[int], log_start_offset: int) -> DeletedSegments:

@@ -6,7 +6,7 @@ from ottla.log.replay import stage_batch
 from ottla.log.state import LogState
 from ottla.log.validation import NO_TIMESTAMP
 from ottla.log.writing import Writer
-from ottla.records.batch import BatchView, CorruptRecord, iter_batches
+from ottla.records.batch import BatchView, CorruptRecord, iter_batches, read_header
 
 
 def append_batch(
@@ -35,6 +35,15 @@ def append_replicated(state: LogState, writer: Writer, records: memoryview, now_
             )
         next_offset = batch.next_offset
     _append(state, writer, batches, now_ms)
+
+
+def batch_around(offset: int, records: memoryview) -> int | None:
+    """The base offset of the first batch, if `offset` lies inside of it."""
+    try:
+        header = read_header(records)
+    except CorruptRecord:
+        return None
+    return header.base_offset if header.base_offset < offset <= header.last_offset else None
 
 
 def _batches(records: memoryview) -> list[BatchView]:

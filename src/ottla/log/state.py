@@ -11,6 +11,7 @@ from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.disk import Disk
 from ottla.log.leader_epochs import LeaderEpochs
+from ottla.log.loss import Loss
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import Producers
 from ottla.log.segments import Segments
@@ -37,6 +38,7 @@ class LogState:
         "leader_epochs",
         "limits",
         "log_start_offset",
+        "loss",
         "name",
         "open_files",
         "producers",
@@ -54,6 +56,7 @@ class LogState:
         open_files: OpenFiles,
         segments: Segments,
         leader_epochs: LeaderEpochs,
+        loss: Loss,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -61,6 +64,7 @@ class LogState:
         self.open_files = open_files
         self.segments = segments
         self.leader_epochs = leader_epochs
+        self.loss = loss
         self.producers = Producers()
         self.log_start_offset = segments[0].base_offset
         self.refusal: KafkaError | None = None

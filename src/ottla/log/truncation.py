@@ -25,7 +25,10 @@ def truncate_to(state: LogState, offset: int) -> None:
     state.disk.sync_directory(state.directory)
     active = state.segments.active
     placed = active.find(offset)
-    if placed is not None:
+    if placed is None:
+        # The segment ends in a hole, and the cut lies in it.
+        active.next_offset = offset
+    else:
         active.truncate(placed.position, min(offset, placed.header.base_offset))
         # A flush looks only at what comes behind the flushed offset, and that is where this cut may lie.
         active.sync()
@@ -46,6 +49,7 @@ def truncate_fully(state: LogState, new_start: int) -> None:
     state.segments.remove(last)
     state.log_start_offset = new_start
     state.leader_epochs.truncate_from_end(0)
+    state.loss.forget()
     _settle(state)
 
 
@@ -59,6 +63,8 @@ def _settle(state: LogState) -> None:
     state.layout_version += 1
     end = state.log_end_offset
     state.log_start_offset = min(state.log_start_offset, end)
+    if state.loss.first_offset is not None and state.loss.first_offset >= end:
+        state.loss.forget()
     state.disk.sync_directory(state.directory)
     state.leader_epochs.truncate_from_end(end)
     state.leader_epochs.write()

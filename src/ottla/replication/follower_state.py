@@ -36,7 +36,9 @@ class FollowerState:
         self.is_joining = False
 
     def __repr__(self) -> str:
-        return f"FollowerState(log_end_offset={self.log_end_offset}, last_caught_up_ms={self.last_caught_up_ms})"
+        return (
+            f"FollowerState(log_end_offset={self.log_end_offset}, last_caught_up_ms={self.last_caught_up_ms})"
+        )
 
     def fetched(self, fetch_offset: int, leader_end: int, broker_epoch: int, now_ms: int) -> bool:
         """It asked for what comes at `fetch_offset`: everything before is in its log. Whether that proves it caught up."""
@@ -49,7 +51,8 @@ class FollowerState:
         self.log_end_offset = fetch_offset
         self.broker_epoch = broker_epoch
         self.leader_end_at_last_fetch = leader_end
-        self.last_fetch_ms = now_ms
+        # Fetches that found nothing may be told of late.
+        self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
         return caught_up_ms != NEVER_MS
 
     def forget(self) -> None:

@@ -40,7 +40,10 @@ JOIN_WAIT_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """What the controller decided about this partition, and where the local log ends now."""
+    """What the controller decided about this partition, and where the local log ends now.
+
+    `durable_offset`: where only flushed records may count (LogEndOffsetMoved).
+    """
 
     leader: int
     leader_epoch: int
@@ -48,13 +51,18 @@ class Assigned:
     replicas: tuple[int, ...]
     partition_epoch: int = 0
     log_end_offset: int = 0
+    durable_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogEndOffsetMoved:
-    """The local log grew or was cut."""
+    """The local log grew, was cut or, where only flushed records may be committed, was flushed up to `durable_offset`.
+
+    That is this replica's share in the high watermark; None: all it holds.
+    """
 
     log_end_offset: int
+    durable_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +108,7 @@ class HighWatermarkLowered:
 
 
 Event = (
-    Assigned
-    | LogEndOffsetMoved
-    | FollowerFetched
-    | FollowerLost
-    | LeaderHighWatermark
-    | IsrAnswered
-    | Tick
+    Assigned | LogEndOffsetMoved | FollowerFetched | FollowerLost | LeaderHighWatermark | IsrAnswered | Tick
 )
 Effect = HighWatermarkAdvanced | HighWatermarkLowered | ProposeIsr
 
@@ -119,6 +121,7 @@ class PartitionReplica:
         "_isr",
         "_lag_time_max_ms",
         "_min_insync_replicas",
+        "_own_share",
         "followers",
         "high_watermark",
         "isr",
@@ -148,6 +151,7 @@ class PartitionReplica:
         self.replicas: tuple[int, ...] = ()
         self.high_watermark = high_watermark
         self.log_end_offset = high_watermark
+        self._own_share = high_watermark
         # Of the other replicas, by id, while this one leads.
         self.followers: dict[int, FollowerState] = {}
         self._isr = Isr()
@@ -221,8 +225,8 @@ class PartitionReplica:
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; answer what should happen."""
         match event:
-            case LogEndOffsetMoved(log_end_offset):
-                return self._log_end_offset_moved(log_end_offset)
+            case LogEndOffsetMoved(log_end_offset, durable_offset):
+                return self._log_end_offset_moved(log_end_offset, durable_offset)
             case FollowerFetched():
                 return self._follower_fetched(event, now_ms)
             case LeaderHighWatermark(high_watermark):
@@ -236,20 +240,23 @@ class PartitionReplica:
             case Tick():
                 return self._tick(now_ms)
 
-    def _log_end_offset_moved(self, log_end_offset: int) -> list[Effect]:
+    def _log_end_offset_moved(self, log_end_offset: int, durable_offset: int | None) -> list[Effect]:
         self.log_end_offset = log_end_offset
+        self._own_share = own_share = log_end_offset if durable_offset is None else durable_offset
         if self.leader != self.node_id:
-            if log_end_offset >= self.high_watermark:
-                return []
-            self.high_watermark = log_end_offset
-            return [HighWatermarkLowered(log_end_offset)]
+            return self._cut(log_end_offset) if log_end_offset < self.high_watermark else []
         if self.followers:
             return self._advance()
         # The leader's own log is the only one there is: what it holds, the whole ISR holds.
-        if log_end_offset > self.high_watermark:
-            self.high_watermark = log_end_offset
-            return [HighWatermarkAdvanced(log_end_offset)]
+        if own_share > self.high_watermark:
+            self.high_watermark = own_share
+            return [HighWatermarkAdvanced(own_share)]
         return []
+
+    def _cut(self, log_end_offset: int) -> list[Effect]:
+        """A follower's log lost records that were committed once: there is nothing left to promise."""
+        self.high_watermark = log_end_offset
+        return [HighWatermarkLowered(log_end_offset)]
 
     def _follower_fetched(self, event: FollowerFetched, now_ms: int) -> list[Effect]:
         follower = self.followers.get(event.replica_id)
@@ -285,6 +292,7 @@ class PartitionReplica:
         self.leader_epoch = event.leader_epoch
         self.replicas = event.replicas
         self.log_end_offset = event.log_end_offset
+        self._own_share = event.log_end_offset if event.durable_offset is None else event.durable_offset
         self._effective_min_isr = min(self._min_insync_replicas, len(event.replicas))
         if is_new_epoch:
             self.leader_epoch_start_offset = event.log_end_offset
@@ -382,7 +390,7 @@ class PartitionReplica:
 
     def _advance(self) -> list[Effect]:
         """Raise the high watermark to what everybody holds who counts."""
-        end = self.log_end_offset
+        end = self._own_share
         if end <= self.high_watermark or len(self.isr) < self._effective_min_isr:
             return []
         for follower in self.followers.values():
