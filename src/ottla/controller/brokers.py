@@ -1,48 +1,90 @@
-"""Brokers come and ask for producer ids.
+"""The life of a broker as the controller sees it (CTL-1, CTL-3).
 
-BrokerRegistration (KIP-631) and AllocateProducerIds (KIP-730): commands of brokers, never taken from clients.
-Until heartbeats exist a broker serves as soon as it is registered; it takes the place of its own former self.
+    registered ──► fenced ──heartbeat, caught up──► live ──wants to stop──► shutting down ──► fenced
+                     ▲                               │
+                     └── not heard of, or its wish ──┘
+
+BrokerRegistration, versions 0 to 4, BrokerHeartbeat, 0 to 1, and UnregisterBroker, 0 (KIP-631); fencing is decided by
+the controller itself when a broker is not heard of (`liveness`).
+- A broker that stopped without saying so may have lost what it had not flushed. It leaves every ISR in which there are
+  others, and where it is alone it will lead under a new epoch: a reader that had seen lost records can then tell
+  (OffsetForLeaderEpoch). One that knows its former epoch wrote that down when it stopped, and lost nothing.
+- The only member of an ISR keeps its leadership while it stops and starts again cleanly: nobody else could have it.
+- A heartbeat of a broker that is as it should be decides nothing.
 """
 
-from typing import Any, Final
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
-from ottla.config import LONG_MAX
+from ottla.controller.commands import FenceBrokers
+from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision
-from ottla.controller.image import BrokerImage, ClusterImage
+from ottla.controller.image import CAPACITY_FEATURE, NO_LEADER, BrokerImage, ClusterImage
+from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.controller.records import (
+    FENCE,
+    IN_CONTROLLED_SHUTDOWN,
     METADATA_VERSION_FEATURE,
     METADATA_VERSION_LEVEL,
+    UNFENCE,
     BrokerEndpoint,
     BrokerFeature,
+    BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
-    PartitionChangeRecord,
-    ProducerIdsRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from ottla.errors import ErrorCode
-from ottla.protocol.messages.brokers import BrokerRegistrationRequest, BrokerRegistrationResponse
-from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
-# As in Kafka: a broker that restarts loses the rest of its block, and 2^63 ids allow for that.
-PRODUCER_ID_BLOCK: Final = 1000
 
-
-def register_broker(image: ClusterImage, request: BrokerRegistrationRequest) -> Decision:
+def register_broker(
+    image: ClusterImage, request: BrokerRegistrationRequest, settings: BrokerSettings, *, fenced: bool
+) -> Decision:
     """Take a broker into the cluster; its epoch is the offset that its registration will have."""
-    if request.cluster_id != image.cluster_id:
-        return Decision([], BrokerRegistrationResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID))
+    error = _registration_error(image, request)
+    if error:
+        return Decision([], BrokerRegistrationResponse(error_code=error))
     former = image.brokers.get(request.broker_id)
+    if former is not None and former.incarnation_id == request.incarnation_id:
+        return Decision([], BrokerRegistrationResponse(broker_epoch=former.epoch))
     records: list[Any] = []
     if METADATA_VERSION_FEATURE not in image.features:
         records.append(FeatureLevelRecord(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL))
     epoch = image.last_offset + 1 + len(records)
-    records.append(_registration(request, epoch))
-    if former is not None and not _stopped_cleanly(former, request):
-        records += _renewed_leaderships(image, request.broker_id)
-    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+    records.append(_registration(request, epoch, fenced))
+    eligible = image.eligible_brokers - {request.broker_id}
+    changes = PartitionChanges(image, eligible if fenced else eligible | {request.broker_id}, settings)
+    if former is not None and former.epoch == request.previous_broker_epoch:
+        _take_out(image, request.broker_id, changes)
+    else:
+        _distrust(image, request.broker_id, changes)
+    return changes.decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
-def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
+def _registration_error(image: ClusterImage, request: BrokerRegistrationRequest) -> ErrorCode:
+    if request.cluster_id != image.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    for feature in request.features:
+        level = image.features.get(feature.name)
+        if level is not None and not (
+            feature.min_supported_version <= level <= feature.max_supported_version
+        ):
+            return ErrorCode.UNSUPPORTED_VERSION
+        if feature.name == CAPACITY_FEATURE and feature.max_supported_version < 1:
+            return ErrorCode.INVALID_REGISTRATION
+    return ErrorCode.NONE
+
+
+def _registration(request: BrokerRegistrationRequest, epoch: int, fenced: bool) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -56,46 +98,116 @@ def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBro
             for item in request.features
         ],
         rack=request.rack,
-        fenced=False,
+        fenced=fenced,
     )
 
 
-def _stopped_cleanly(former: BrokerImage, request: BrokerRegistrationRequest) -> bool:
-    """A broker that knows its former epoch wrote it down when it stopped; a repeated request is no restart."""
-    return request.previous_broker_epoch == former.epoch or request.incarnation_id == former.incarnation_id
+def _distrust(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
+    """Take a broker that crashed, or that nobody knows any more, out of every ISR in which there are others."""
+    for topic, partition in image.partitions():
+        if node_id not in partition.isr:
+            continue
+        others = tuple(member for member in partition.isr if member != node_id)
+        if others:
+            changes.put(topic, partition, elected(replace(partition, isr=others), changes.eligible))
+        elif partition.leader == node_id:
+            changes.put(topic, partition, partition, renews_leader=True)
 
 
-def _renewed_leaderships(image: ClusterImage, node_id: int) -> list[Any]:
-    """Raise the leader epoch of what a crashed broker led.
-
-    It may have lost records that were not on disk, and will give their offsets to others. Under a new epoch a reader
-    that had seen the lost ones can tell (OffsetForLeaderEpoch); under the old one it could not.
-    """
-    return [
-        PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id, leader=node_id)
-        for topic in image.topics_by_id.values()
-        for partition in topic.partitions
-        if partition.leader == node_id
-    ]
+def _take_out(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
+    """Take a broker that goes, or comes back unharmed, out of every ISR in which another can lead."""
+    for topic, partition in image.partitions():
+        if node_id in partition.isr:
+            after = elected(partition, changes.eligible)
+            if after.leader != NO_LEADER:
+                changes.put(topic, partition, after)
 
 
-def allocate_producer_ids(image: ClusterImage, request: AllocateProducerIdsRequest) -> Decision:
-    """Give a broker a block of producer ids that nobody else gets."""
-    error = _allocation_error(image, request)
+def heartbeat(image: ClusterImage, request: BrokerHeartbeatRequest, settings: BrokerSettings) -> Decision:
+    """Hear a broker: let it in once it knows of its own registration, let it go when it wants to stop."""
+    error = image.broker_epoch_error(request.broker_id, request.broker_epoch)
     if error:
-        return Decision([], AllocateProducerIdsResponse(error_code=error))
-    start = image.next_producer_id
-    record = ProducerIdsRecord(request.broker_id, request.broker_epoch, start + PRODUCER_ID_BLOCK)
-    response = AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=PRODUCER_ID_BLOCK)
-    return Decision([record], response)
+        return Decision([], BrokerHeartbeatResponse(error_code=error))
+    broker = image.brokers[request.broker_id]
+    response = BrokerHeartbeatResponse(
+        is_caught_up=request.current_metadata_offset >= broker.epoch,
+        is_fenced=broker.is_fenced,
+        should_shut_down=request.want_shut_down,
+    )
+    if broker.is_fenced:
+        stays_out = request.want_fence or request.want_shut_down or broker.in_controlled_shutdown
+        if stays_out or not response.is_caught_up:
+            return Decision([], response)
+        return _unfenced(image, broker, settings, replace(response, is_fenced=False))
+    if request.want_fence:
+        return _fenced(image, [broker], settings, replace(response, is_fenced=True))
+    if request.want_shut_down and not broker.in_controlled_shutdown:
+        return _leaving(image, broker, settings, response)
+    return Decision([], response)
 
 
-def _allocation_error(image: ClusterImage, request: AllocateProducerIdsRequest) -> ErrorCode:
+def _unfenced(
+    image: ClusterImage, broker: BrokerImage, settings: BrokerSettings, response: BrokerHeartbeatResponse
+) -> Decision:
+    record = BrokerRegistrationChangeRecord(broker.node_id, broker.epoch, fenced=UNFENCE)
+    changes = PartitionChanges(image, image.eligible_brokers | {broker.node_id}, settings)
+    # One that is about to stop still leads what nobody else can.
+    live = {other.node_id for other in image.live_brokers}
+    for topic, partition in image.partitions():
+        if partition.leader not in live and broker.node_id in partition.replicas:
+            changes.elect(topic, partition)
+    return changes.decision([record], response)
+
+
+def _leaving(
+    image: ClusterImage, broker: BrokerImage, settings: BrokerSettings, response: BrokerHeartbeatResponse
+) -> Decision:
+    record = BrokerRegistrationChangeRecord(
+        broker.node_id, broker.epoch, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN
+    )
+    changes = PartitionChanges(image, image.eligible_brokers - {broker.node_id}, settings)
+    _take_out(image, broker.node_id, changes)
+    return changes.decision([record], response)
+
+
+def fence_brokers(image: ClusterImage, command: FenceBrokers, settings: BrokerSettings) -> Decision:
+    """Give up brokers that are not heard of; those that are fenced or gone already do not matter."""
+    found = (image.brokers.get(node_id) for node_id in sorted(set(command.broker_ids)))
+    brokers = [broker for broker in found if broker is not None and not broker.is_fenced]
+    return _fenced(image, brokers, settings, None) if brokers else Decision([], None)
+
+
+def _fenced(
+    image: ClusterImage, brokers: list[BrokerImage], settings: BrokerSettings, response: Any
+) -> Decision:
+    records = [BrokerRegistrationChangeRecord(b.node_id, b.epoch, fenced=FENCE) for b in brokers]
+    changes = _without(image, [broker.node_id for broker in brokers], settings)
+    return changes.decision(records, response)
+
+
+def unregister_broker(
+    image: ClusterImage, request: UnregisterBrokerRequest, settings: BrokerSettings
+) -> Decision:
+    """Forget a broker that is gone for good. Replicas on it stay where they are until they are moved."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
-        return ErrorCode.BROKER_ID_NOT_REGISTERED
-    if broker.epoch != request.broker_epoch:
-        return ErrorCode.STALE_BROKER_EPOCH
-    if image.next_producer_id > LONG_MAX - PRODUCER_ID_BLOCK:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return ErrorCode.NONE
+        return Decision(
+            [],
+            UnregisterBrokerResponse(
+                error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+                error_message=f"No broker {request.broker_id} is registered.",
+            ),
+        )
+    record = UnregisterBrokerRecord(broker.node_id, broker.epoch)
+    changes = _without(image, [broker.node_id], settings)
+    return changes.decision([record], UnregisterBrokerResponse(error_message=None))
+
+
+def _without(image: ClusterImage, node_ids: Iterable[int], settings: BrokerSettings) -> PartitionChanges:
+    """What becomes of partitions when brokers are gone."""
+    gone = set(node_ids)
+    changes = PartitionChanges(image, image.eligible_brokers - gone, settings)
+    for topic, partition in image.partitions():
+        if not gone.isdisjoint(partition.isr):
+            changes.elect(topic, partition)
+    return changes

@@ -1,33 +1,56 @@
 """The controller: a machine that decides on changes of the cluster, and whose state is what its log says (CTL-4).
 
-    request                     records
-    BrokerRegistration          FeatureLevel (first of a log), RegisterBroker, PartitionChange
-    AllocateProducerIds         ProducerIds
-    CreateTopics                Topic, Config, Partition
-    CreatePartitions            Partition
-    DeleteTopics                RemoveTopic
-    AlterConfigs, incremental   Config
+    request                      records
+    BrokerRegistration           FeatureLevel (first of a log), RegisterBroker, PartitionChange
+    BrokerHeartbeat              BrokerRegistrationChange, PartitionChange; mostly none
+    FenceBrokers                 BrokerRegistrationChange, PartitionChange
+    UnregisterBroker             UnregisterBroker, PartitionChange
+    AllocateProducerIds          ProducerIds
+    UpdateFeatures               FeatureLevel
+    AlterPartition               PartitionChange
+    ElectLeaders, BalanceLeaders PartitionChange
+    AlterPartitionReassignments  PartitionChange
+    CreateTopics                 Topic, Config, Partition
+    CreatePartitions             Partition
+    DeleteTopics                 RemoveTopic
+    AlterConfigs, incremental    Config
 
 `command` only decides. Its records are written and made durable by the shell, then given to `replay`, which alone
 changes the state: what is not in the log did not happen. The records of one decision are committed as one batch,
 and replayed before the next command is asked for: a decision holds for the state it was made on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
 from ottla.config import BrokerConfig
-from ottla.controller.brokers import allocate_producer_ids, register_broker
+from ottla.controller.alter_partition import alter_partition
+from ottla.controller.brokers import fence_brokers, heartbeat, register_broker, unregister_broker
+from ottla.controller.commands import BalanceLeaders, FenceBrokers
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.configs import alter_configs, incremental_alter_configs
 from ottla.controller.decision import Decision
 from ottla.controller.delta import ImageDelta
+from ottla.controller.elections import balance_leaders, elect_leaders
+from ottla.controller.features import update_features
 from ottla.controller.image import ClusterImage
 from ottla.controller.partitions import create_partitions
+from ottla.controller.producer_ids import allocate_producer_ids
+from ottla.controller.reassignment import alter_partition_reassignments
 from ottla.controller.topics import create_topics, delete_topics
-from ottla.protocol.messages.brokers import BrokerRegistrationRequest
+from ottla.protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    UnregisterBrokerRequest,
+)
 from ottla.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from ottla.protocol.messages.features import UpdateFeaturesRequest
+from ottla.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionRequest,
+    ElectLeadersRequest,
+)
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.topics import (
     CreatePartitionsRequest,
@@ -35,27 +58,46 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 
+# What decides on the image alone, and what needs to know settings, too.
+_BY_IMAGE: dict[type[Any], Callable[[ClusterImage, Any], Decision]] = {
+    AllocateProducerIdsRequest: allocate_producer_ids,
+    CreatePartitionsRequest: create_partitions,
+    UpdateFeaturesRequest: update_features,
+}
+_BY_SETTINGS: dict[type[Any], Callable[[ClusterImage, Any, BrokerSettings], Decision]] = {
+    BrokerHeartbeatRequest: heartbeat,
+    FenceBrokers: fence_brokers,
+    UnregisterBrokerRequest: unregister_broker,
+    AlterPartitionRequest: alter_partition,
+    ElectLeadersRequest: elect_leaders,
+    BalanceLeaders: balance_leaders,
+    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
+    AlterConfigsRequest: alter_configs,
+    IncrementalAlterConfigsRequest: incremental_alter_configs,
+}
+
 
 class Controller:
-    """The machine. `defaults` are the settings its node was started with; `new_uuid` draws random ids."""
+    """The machine. `defaults` are the settings its node was started with; `new_uuid` draws random ids.
+
+    With `registers_fenced` a broker serves only after a heartbeat has shown that it knows of its registration.
+    """
 
     def __init__(
-        self, node_id: int, cluster_id: str, defaults: BrokerConfig, new_uuid: Callable[[], UUID]
+        self,
+        node_id: int,
+        cluster_id: str,
+        defaults: BrokerConfig,
+        new_uuid: Callable[[], UUID],
+        *,
+        registers_fenced: bool = False,
     ) -> None:
         self._node_id = node_id
         self._defaults = defaults
         self._new_uuid = new_uuid
+        self._registers_fenced = registers_fenced
         self._image = ClusterImage(cluster_id)
         self._delta: ImageDelta | None = None
-        self._decide: dict[type[Any], Callable[[Any], Decision]] = {
-            BrokerRegistrationRequest: lambda request: register_broker(self.image, request),
-            AllocateProducerIdsRequest: lambda request: allocate_producer_ids(self.image, request),
-            CreateTopicsRequest: self._create_topics,
-            CreatePartitionsRequest: lambda request: create_partitions(self.image, request),
-            DeleteTopicsRequest: lambda request: delete_topics(self.image, request, self._defaults),
-            AlterConfigsRequest: lambda request: alter_configs(self.image, request, self._settings()),
-            IncrementalAlterConfigsRequest: self._incremental_alter_configs,
-        }
 
     @property
     def image(self) -> ClusterImage:
@@ -67,22 +109,33 @@ class Controller:
 
     def command(self, request: Any, now_ms: int) -> Decision:
         """Decide on a request; nothing changes. `now_ms` is for decisions that depend on time; none does yet."""
-        decide = self._decide.get(type(request))
-        if decide is None:
-            raise TypeError(f"{type(request).__name__} is not a command of the controller")
-        return decide(request)
+        kind = type(request)
+        if kind in _BY_IMAGE:
+            return _BY_IMAGE[kind](self.image, request)
+        settings = BrokerSettings(self.image, self._node_id, self._defaults)
+        if kind in _BY_SETTINGS:
+            return _BY_SETTINGS[kind](self.image, request, settings)
+        if kind is BrokerRegistrationRequest:
+            return register_broker(self.image, request, settings, fenced=self._registers_fenced)
+        if kind is CreateTopicsRequest:
+            return create_topics(self.image, request, settings, self._new_uuid)
+        if kind is DeleteTopicsRequest:
+            return delete_topics(self.image, request, self._defaults)
+        raise TypeError(f"{kind.__name__} is not a command of the controller")
 
     def replay(self, record: Any, offset: int, epoch: int = 0) -> None:
-        """Take over a committed record: the only way in which the state changes."""
+        """Take over a committed record: the only way in which the state changes.
+
+        A record that is not one of ours, as a control record is, moves the offset only.
+        """
         if self._delta is None:
             self._delta = ImageDelta(self._image)
         self._delta.apply(record, offset, epoch)
 
-    def _settings(self) -> BrokerSettings:
-        return BrokerSettings(self.image, self._node_id, self._defaults)
-
-    def _create_topics(self, request: CreateTopicsRequest) -> Decision:
-        return create_topics(self.image, request, self._settings(), self._new_uuid)
-
-    def _incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> Decision:
-        return incremental_alter_configs(self.image, request, self._settings())
+    def load_snapshot(self, records: Iterable[Any], last_offset: int, last_epoch: int) -> None:
+        """Begin anew from a snapshot (`snapshot.snapshot_records`) of the log up to an offset."""
+        delta = ImageDelta(ClusterImage(self._image.cluster_id))
+        delta.apply(None, last_offset, last_epoch)
+        for record in records:
+            delta.apply(record, last_offset, last_epoch)
+        self._delta = delta

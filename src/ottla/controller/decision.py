@@ -3,16 +3,28 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition by its topic's name."""
+
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Nothing has happened yet: the records say what will have, and they are committed together or not at all."""
+    """Nothing has happened yet: the records say what will have, and they are committed together or not at all.
+
+    `unclean_elections` are partitions that will be led by a replica that may miss acknowledged records: the shell
+    says so in its log.
+    """
 
     records: list[Any]
     response: Any
     timers: tuple[Any, ...] = ()
+    unclean_elections: tuple[TopicPartition, ...] = ()
 
 
 def repeated(names: Iterable[Any]) -> set[Any]:

@@ -18,6 +18,7 @@ from ottla.controller.image import (
     Endpoint,
     PartitionImage,
     ResourceType,
+    SupportedFeature,
     TopicImage,
 )
 from ottla.controller.records import (
@@ -166,6 +167,10 @@ class ImageDelta:
             rack=record.rack,
             is_fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
+            features=tuple(
+                SupportedFeature(f.name, f.min_supported_version, f.max_supported_version)
+                for f in record.features
+            ),
         )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:

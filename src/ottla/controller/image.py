@@ -4,13 +4,18 @@ Images share what did not change: a topic that no record touched is the same obj
 makes the next image from records; nothing else does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.errors import ErrorCode
+
 NO_LEADER: Final = -1
+
+# A broker says with this feature's highest version how much it can hold beside the others; without it, as much as one.
+CAPACITY_FEATURE: Final = "ottla.capacity"
 
 # Topics that brokers keep for themselves; clients may read them but a misspelt name must never create one.
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -44,6 +49,14 @@ class Endpoint:
     security_protocol: int = 0
 
 
+class SupportedFeature(NamedTuple):
+    """The levels of a feature that a broker can work at."""
+
+    name: str
+    min_version: int
+    max_version: int
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
     """A registered broker. Its epoch is the offset of its registration, so a newer one is always higher."""
@@ -55,6 +68,22 @@ class BrokerImage:
     rack: str | None = None
     is_fenced: bool = False
     in_controlled_shutdown: bool = False
+    features: tuple[SupportedFeature, ...] = ()
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it may lead partitions and be in sync: it is there, and not about to go."""
+        return not self.is_fenced and not self.in_controlled_shutdown
+
+    @property
+    def capacity(self) -> int:
+        """How many times the share of a broker with capacity 1 it takes."""
+        found = self.supported(CAPACITY_FEATURE)
+        return max(1, found.max_version) if found is not None else 1
+
+    def supported(self, name: str) -> SupportedFeature | None:
+        """What the broker said of a feature when it registered."""
+        return next((feature for feature in self.features if feature.name == name), None)
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
         """Where clients of the named listener reach this broker."""
@@ -73,6 +102,18 @@ class PartitionImage:
     partition_epoch: int = 0
     removing_replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether replicas are being added or removed."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """Who will hold the partition when the move under way is finished."""
+        if not self.removing_replicas:
+            return self.replicas
+        return tuple(node_id for node_id in self.replicas if node_id not in self.removing_replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +156,24 @@ class ClusterImage:
     def live_brokers(self) -> list[BrokerImage]:
         """The brokers that may serve clients, in the order of their ids."""
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.is_fenced]
+
+    @property
+    def eligible_brokers(self) -> set[int]:
+        """The ids of the brokers that may lead partitions and be in sync."""
+        return {node_id for node_id, broker in self.brokers.items() if broker.is_eligible}
+
+    def broker_epoch_error(self, node_id: int, epoch: int) -> ErrorCode:
+        """Why a broker that calls itself so is not heard: nobody knows it, or it has been registered anew since."""
+        broker = self.brokers.get(node_id)
+        if broker is None:
+            return ErrorCode.BROKER_ID_NOT_REGISTERED
+        return ErrorCode.NONE if broker.epoch == epoch else ErrorCode.STALE_BROKER_EPOCH
+
+    def partitions(self) -> Iterator[tuple[TopicImage, PartitionImage]]:
+        """Every partition with its topic."""
+        for topic in self.topics_by_id.values():
+            for partition in topic.partitions:
+                yield topic, partition
 
     @property
     def partition_count(self) -> int:

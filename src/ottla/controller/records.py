@@ -38,6 +38,11 @@ METADATA_VERSION_LEVEL: Final = 14
 
 NO_LEADER_CHANGE: Final = -2
 
+# What a change of a registration can say of fencing and of stopping; 0 says nothing.
+FENCE: Final = 1
+UNFENCE: Final = -1
+IN_CONTROLLED_SHUTDOWN: Final = 1
+
 
 @struct
 class BrokerEndpoint:

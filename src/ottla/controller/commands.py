@@ -1,0 +1,20 @@
+"""Commands that the active controller's shell gives by itself: nobody sends them, so they have no place in the protocol."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FenceBrokers:
+    """These brokers are not heard of any more (`BrokerLiveness.expired`). There is no response."""
+
+    broker_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceLeaders:
+    """Leadership back to the preferred replicas of every broker that misses more than this part of it.
+
+    Partitions without a leader are looked at, too: what has become electable meanwhile is elected. No response.
+    """
+
+    imbalance_percentage: int

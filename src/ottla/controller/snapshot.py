@@ -1,0 +1,64 @@
+"""An image as records: replayed into an empty controller they make an equal image.
+
+The records stand for everything up to one offset of the log, so whoever replays them gives that offset to each.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ottla.controller.records import (
+    METADATA_VERSION_FEATURE,
+    BrokerEndpoint,
+    BrokerFeature,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+
+
+def snapshot_records(image: ClusterImage) -> Iterator[Any]:
+    """Everything that the image says, the level of metadata first: it says how to read the rest."""
+    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION_FEATURE, name)):
+        yield FeatureLevelRecord(name, image.features[name])
+    for _, broker in sorted(image.brokers.items()):
+        yield _broker_record(broker)
+    for _, topic in sorted(image.topics_by_name.items()):
+        yield TopicRecord(topic.name, topic.topic_id)
+        for partition in topic.partitions:
+            yield _partition_record(topic, partition)
+    for resource, values in sorted(image.configs.items()):
+        for name, value in sorted(values.items()):
+            yield ConfigRecord(resource.type, resource.name, name, value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+
+
+def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.node_id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
+        features=[BrokerFeature(f.name, f.min_version, f.max_version) for f in broker.features],
+        rack=broker.rack,
+        fenced=broker.is_fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+    )
+
+
+def _partition_record(topic: TopicImage, partition: PartitionImage) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=partition.index,
+        topic_id=topic.topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=list(partition.removing_replicas),
+        adding_replicas=list(partition.adding_replicas),
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
