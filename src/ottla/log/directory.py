@@ -103,12 +103,6 @@ class LogDirectory:
         """Up to where a log was known to be durable when the directory was opened; 0 if that is unknown."""
         return self._recovery_points.get((topic, partition), 0)
 
-    def lower_recovery_point(self, topic: str, partition: int, offset: int) -> None:
-        """Before a log is cut: see that the recovery point on disk is not above the cut."""
-        written = self._checkpoint(RECOVERY_POINTS)
-        if written.get((topic, partition), 0) > offset:
-            write_offsets(self._disk, self._file(RECOVERY_POINTS), written | {(topic, partition): offset})
-
     def high_watermark(self, topic: str, partition: int) -> int:
         """What was committed when the last checkpoint was written; 0 if that is unknown."""
         return self._high_watermarks.get((topic, partition), 0)

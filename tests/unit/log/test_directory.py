@@ -306,16 +306,3 @@ def test_a_renewed_directory_has_its_new_id_after_a_restart(tmp_path: Path) -> N
     again = opened_directory(tmp_path)
     assert (again.directory_id, again.cluster_id) == (UUID(int=77), first.cluster_id)
     again.close()
-
-
-def test_a_recovery_point_can_be_lowered_before_a_cut(tmp_path: Path, root: LogDirectory) -> None:
-    log = open_topic(root)
-    append(log, batch(), batch())
-    log.flush()
-    checkpointed(root, log)
-    root.lower_recovery_point("orders", 0, 5)
-    assert read_offsets(OsDisk(), f"{tmp_path}/recovery-point-offset-checkpoint") == {("orders", 0): 2}
-    root.lower_recovery_point("orders", 0, 1)
-    assert read_offsets(OsDisk(), f"{tmp_path}/recovery-point-offset-checkpoint") == {("orders", 0): 1}
-    again = LogDirectory(OsDisk(), str(tmp_path), OpenFiles())
-    assert again.recovery_point("orders", 0) == 0, "it is not open"
