@@ -19,6 +19,7 @@ from ottla.cli.cluster_options import data_option, refusing
 from ottla.cli.cluster_orphans import end_orphans, orphans
 from ottla.cli.cluster_plan import MOST_BROKERS, plan_cluster
 from ottla.cli.cluster_ports import free_ports
+from ottla.cli.cluster_report import status
 from ottla.cli.cluster_state import (
     ClusterError,
     ClusterState,
@@ -49,6 +50,9 @@ def cluster() -> None:
     Brokers are processes like those of `ottla serve`; what they say is in DIR/broker-N.log. Separate machines need no
     supervisor: give `ottla serve` on each the same controller.quorum.voters and a node.id of its own.
     """
+
+
+cluster.add_command(status)
 
 
 @cluster.command()

@@ -41,6 +41,7 @@ class Fleet:
         self._say = say
         self._processes: dict[int, BrokerProcess] = {}
         self._watching: set[asyncio.Task[None]] = set()
+        self._is_up = False
         self._is_ending = False
 
     def keep(self, state: ClusterState) -> None:
@@ -63,6 +64,7 @@ class Fleet:
         problems = await asyncio.gather(*map(self.until_ready, processes))
         if late := [problem for problem in problems if problem]:
             raise ClusterError("\n".join(late))
+        self._is_up = True
 
     async def start(self, node_id: int) -> BrokerProcess:
         """Start a broker that has no process; it is not ready yet."""
@@ -98,7 +100,9 @@ class Fleet:
 
     async def until_ready(self, process: BrokerProcess) -> str | None:
         """Wait until it serves; answers what went wrong. Without a quorum there is nothing to wait for."""
+        process.is_awaited = True
         is_ready = await process.ready(READY_DEADLINE_S, self._is_worth_waiting)
+        process.is_awaited = False
         broker = self.state.broker(process.node_id)
         if is_ready and broker.condition == Condition.STARTING:
             self.keep(self.state.with_broker(replace(broker, condition=Condition.RUNNING)))
@@ -107,8 +111,7 @@ class Fleet:
         lost = quorum_sentence(self.state, self._data)
         if process.exit_status is None and lost:
             return f"Broker {process.node_id} runs and waits for the others. {lost}"
-        how = "ended" if process.exit_status is not None else f"was not ready after {READY_DEADLINE_S:.0f} s"
-        return f"Broker {process.node_id} {how}. Its last words:\n{process.last_words()}"
+        return self._end_words(process)
 
     async def stop(self, node_id: int) -> tuple[BrokerProcess, bool]:
         """Stop a broker as its operator would; answers whether it did so in time."""
@@ -161,10 +164,15 @@ class Fleet:
     async def _watch(self, process: BrokerProcess) -> None:
         """Whoever ends a process notes that; this is for those that end by themselves."""
         await process.ended()
-        if not process.end_is_wanted:
-            how = _exit_words(process.exit_status)
-            self._say(f"Broker {process.node_id} {how}. Its last words:\n{process.last_words()}")
-            self._note_end(process, Condition.DIED)
+        if process.end_is_wanted:
+            return
+        if not process.is_awaited:  # who waits for it will say the same
+            self._say(self._end_words(process))
+        self._note_end(process, Condition.DIED)
+
+    def _end_words(self, process: BrokerProcess) -> str:
+        how = _exit_words(process.exit_status)
+        return f"Broker {process.node_id} {how}. Its last words:\n{process.last_words()}"
 
     def _note_end(self, process: BrokerProcess, condition: Condition) -> None:
         """Write down that a process is gone. Its door is shut at once, so that nobody knocks in vain."""
@@ -177,7 +185,7 @@ class Fleet:
         ended = replace(broker, condition=condition, pid=None, process_started=None, exit_status=status)
         self.keep(self.state.with_broker(ended))
         lost = quorum_sentence(self.state, self._data)
-        if lost and not self._is_ending:
+        if lost and self._is_up and not self._is_ending:
             self._say(lost)
 
     def _refuse_trouble(self, broker: BrokerState) -> None:
@@ -188,6 +196,8 @@ class Fleet:
 
 
 def _exit_words(status: int | None) -> str:
-    if status is None or status >= 0:
+    if status is None:
+        return f"is not ready after {READY_DEADLINE_S:.0f} s"
+    if status >= 0:
         return f"ended with exit status {status}"
     return f"was ended by {signal.Signals(-status).name}"

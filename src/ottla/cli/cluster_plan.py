@@ -146,8 +146,8 @@ def _advertised_ports(
             raise ClusterError(f"{len(ids)} brokers from port {port} on need ports beyond 65535.")
         return list(range(port, port + len(ids)))
     former = {} if port == 0 else {each: known[each].advertised_port for each in ids if each in known}
-    new = free_ports(len(ids) - len(former), list(former.values()))
-    return [former[each] if each in former else new.pop() for each in ids]
+    new = iter(free_ports(len(ids) - len(former), list(former.values())))
+    return [former[each] if each in former else next(new) for each in ids]
 
 
 def _grown(former: ClusterState, count: int) -> list[int]:

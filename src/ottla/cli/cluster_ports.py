@@ -27,14 +27,14 @@ def free_ports(host: str, count: int, taken: Iterable[int] = ()) -> list[int]:
     end = _first_ephemeral_port()
     if end - _WELL_KNOWN < _FEWEST_CANDIDATES:
         end = 65536
-    start, avoided = random.randrange(_WELL_KNOWN, end), set(taken)
+    candidates, avoided = range(_WELL_KNOWN, end), set(taken)
+    start = random.randrange(len(candidates))
     found: list[int] = []
-    for number in range(end - _WELL_KNOWN):
-        port = _WELL_KNOWN + (start - _WELL_KNOWN + number) % (end - _WELL_KNOWN)
-        if port not in avoided and port_trouble(host, port) is None:
-            found.append(port)
+    for port in (*candidates[start:], *candidates[:start]):
         if len(found) == count:
             return found
+        if port not in avoided and port_trouble(host, port) is None:
+            found.append(port)
     raise ClusterError(f"There are not {count} free ports at {host}: choose them with --port.")
 
 

@@ -25,6 +25,7 @@ class BrokerProcess:
         self.pid = process.pid
         self.started = process_started(process.pid)
         self.end_is_wanted = False
+        self.is_awaited = False
         self._process = process
         self._output = output
         self._begin = begin  # of this run's output

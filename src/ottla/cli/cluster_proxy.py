@@ -147,13 +147,11 @@ class ClusterProxy:
         behind, before = await asyncio.open_connection(self._host, port, limit=_CHUNK_BYTES)
         try:
             before.write(first)
-            there = asyncio.create_task(self._pump(link, reader, before))
-            back = asyncio.create_task(self._pump(Link(link.target, link.source), behind, writer))
-            try:
-                await asyncio.gather(there, back)
-            finally:
-                there.cancel()
-                back.cancel()
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pump(link, reader, before))
+                both.create_task(self._pump(Link(link.target, link.source), behind, writer))
+        except* OSError:
+            pass
         finally:
             before.transport.abort()
 

@@ -122,10 +122,10 @@ def quorum_sentence(state: ClusterState, data: Path) -> str | None:
     missing, needed = state.missing_voters, len(state.voters) // 2 + 1
     first = state.broker(missing[0])
     verb = "resume" if first.condition == Condition.PAUSED else "start"
+    who = f"voter{'s' if len(missing) > 1 else ''} {numbers(missing)} {'are' if len(missing) > 1 else 'is'}"
     return (
-        f"The quorum is lost: of the voters {numbers(state.voters)}, {numbers(missing)} "
-        f"{'is' if len(missing) == 1 else 'are'} not at work, and {needed} are needed. Until then no leader is elected and "
-        f"no metadata can change. Bring one back with: ottla cluster {verb} {first.node_id} --data {data}"
+        f"The quorum is lost: {who} not at work, and {needed} of {len(state.voters)} must be. Until then no leader is "
+        f"elected and no metadata changes. Bring one back with: ottla cluster {verb} {first.node_id} --data {data}"
     )
 
 
@@ -190,8 +190,8 @@ def _ps_started(pid: int) -> str | None:
     return done.stdout.strip() or None
 
 
-def _from_json(found: dict[str, Any]) -> ClusterState:
-    if found.pop("format") != _FORMAT:
+def _from_json(found: Any) -> ClusterState:
+    if not isinstance(found, dict) or found.pop("format") != _FORMAT:
         raise ValueError("another version of ottla wrote it")
     brokers = [{**each, "condition": Condition(each["condition"])} for each in found.pop("brokers")]
     supervisor = found.pop("supervisor")
