@@ -34,6 +34,13 @@ class Election:
             NEVER  # unattached and resigned: how long to wait; in a round: its end, or the next one
         )
 
+    def begin(self) -> None:
+        """The first wait of a node's life. A short one: a pre-vote disturbs nobody, and its answers tell who leads."""
+        node, step_ms = self._node, self._node.settings.election_backoff_ms
+        self.due_at_ms = node.now_ms
+        if len(node.voters.ids) > 1:
+            self.due_at_ms += step_ms + node.jitter(step_ms * len(node.voters.ids))
+
     def wait(self) -> None:
         """Give a leader, or a candidate, time to show up."""
         timeout_ms = self._node.settings.election_timeout_ms

@@ -285,7 +285,7 @@ class RaftReplica:
     def _election_due(self) -> None:
         node = self._node
         if self._election.due_at_ms == NEVER:
-            self._election.wait()  # the first step of a node's life
+            self._election.begin()
         if node.now_ms < self._election.due_at_ms:
             return
         if node.state is State.RESIGNED:

@@ -11,6 +11,7 @@ from ottla.raft.events import (
     AppendLeaderChange,
     LeaderChanged,
     PersistVote,
+    Received,
     Reply,
     Send,
     Unanswered,
@@ -22,8 +23,8 @@ from ottla.raft.quorum_state import QuorumState
 
 def test_who_hears_of_no_leader_asks_whether_it_would_be_elected() -> None:
     member = Member(log=log_of(1, 1), memory=QuorumState(3))
-    member.wait(SETTINGS.election_timeout_ms - 1)
-    assert member.state() is State.UNATTACHED
+    member.wait(SETTINGS.election_backoff_ms - 1)
+    assert member.state() is State.UNATTACHED, "who has just started waits a little"
     member.wait(1)
     assert member.state() is State.PROSPECTIVE
     assert [(send.to, send.request) for send in member.all(Send)] == [
@@ -161,6 +162,8 @@ def test_who_has_voted_waits_for_what_becomes_of_it() -> None:
 
 def test_who_refused_does_not_wait_longer() -> None:
     member = Member(log=log_of(1))
+    member.hear(Received("", BeginEpoch(1, 1, 2)))
+    member.hear(Received("", EndEpoch(1, 2, ())))
     member.wait(SETTINGS.election_timeout_ms - 1)
     assert not member.votes(member.vote(epoch=2))
     member.wait(1)
@@ -291,3 +294,10 @@ def test_somebody_else_cannot_end_a_leaders_epoch() -> None:
     member.become_follower(leader_id=2)
     member.ask(EndEpoch(1, 3, (key(1),)))
     assert (member.state(), member.replica.leader_id) == (State.FOLLOWER, 2)
+
+
+def test_one_voter_alone_waits_for_nobody() -> None:
+    member = Member(voters=[1])
+    assert member.state() is State.CANDIDATE
+    member.persist()
+    assert member.replica.is_leader
