@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla.replication.divergence import NO_EPOCH, EpochEnd, LogView, truncation_offset
+from ottla.replication.divergence import NO_EPOCH, NO_OFFSET, EpochEnd, LogView, truncation_offset
 
 NO_LEADER: Final = -1
 # A leader that has not heard of its own election yet has heard of it a few milliseconds later.
@@ -111,10 +111,22 @@ Effect = Append | TruncateTo | BeginAt | HighWatermarkMoved | LogStartMoved | Ba
 class Follower:
     """Follows one leader after the other."""
 
-    __slots__ = ("_backoff_ms", "has_failed", "leader", "leader_epoch", "node_id", "retry_at_ms")
+    __slots__ = (
+        "_backoff_max_ms",
+        "_backoff_ms",
+        "_refused_at",
+        "has_failed",
+        "leader",
+        "leader_epoch",
+        "node_id",
+        "retry_at_ms",
+    )
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, *, backoff_max_ms: int = FETCH_BACKOFF_MAX_MS) -> None:
         self.node_id = node_id
+        self._backoff_max_ms = backoff_max_ms
+        # Where the log ended when it refused records: an answer to the same question is no progress.
+        self._refused_at = NO_OFFSET
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.has_failed = False
@@ -146,6 +158,7 @@ class Follower:
                 self.has_failed = True
                 return [Failed("the log takes no more writes until it is opened again")]
             case AppendFailed(error):
+                self._refused_at = log.log_end_offset
                 return self._back_off(error, now_ms)
 
     def _is_current(self, asked: FetchFrom, log: LogView) -> bool:
@@ -163,7 +176,8 @@ class Follower:
             return self._back_off(answer.error, now_ms)
         if answer.diverging is not None:
             return self._diverged(answer.diverging, log, now_ms)
-        self._backoff_ms = FETCH_BACKOFF_MS
+        if log.log_end_offset != self._refused_at:
+            self._backoff_ms = FETCH_BACKOFF_MS
         effects: list[Effect] = [Append(answer.records)] if answer.records else []
         effects.append(HighWatermarkMoved(answer.high_watermark))
         if answer.log_start_offset > log.log_start_offset:
@@ -187,5 +201,5 @@ class Follower:
 
     def _back_off(self, error: ErrorCode, now_ms: int) -> list[Effect]:
         self.retry_at_ms = now_ms + self._backoff_ms
-        self._backoff_ms = min(self._backoff_ms * 2, FETCH_BACKOFF_MAX_MS)
+        self._backoff_ms = min(self._backoff_ms * 2, self._backoff_max_ms)
         return [BackOff(self.retry_at_ms, error)]

@@ -99,16 +99,18 @@ class Isr:
         self.pending = proposal
         self.maximal |= frozenset(proposal.isr)
 
-    def refused(self, error: ErrorCode, now_ms: int) -> None:
-        """The pending proposal failed, or its answer is lost."""
+    def failed(self, error: ErrorCode, now_ms: int) -> bool:
+        """The pending proposal was refused, or its answer is lost. Whether it was refused for certain."""
         self.pending = None
         self._is_over = error in _ENDS
-        if error not in _REFUSALS:
+        is_refused = error in _REFUSALS
+        if not is_refused:
             self.is_uncertain = True
         elif not self.is_uncertain:
             self.maximal = frozenset(self.committed)
         self.retry_at_ms = now_ms + self._backoff_ms
         self._backoff_ms = min(self._backoff_ms * 2, RETRY_BACKOFF_MAX_MS)
+        return is_refused
 
     def differs_from(self, desired: Collection[int]) -> bool:
         """Whether there is something to propose."""

@@ -263,7 +263,7 @@ class PartitionReplica:
         if follower is None or event.broker_epoch < follower.broker_epoch:
             return []
         is_caught_up = follower.fetched(event.fetch_offset, self.log_end_offset, event.broker_epoch, now_ms)
-        if follower.is_counted:
+        if event.replica_id in self.isr:
             return self._advance()
         # Who was just refused is not waited for.
         follower.is_joining = is_caught_up and now_ms >= self._isr.retry_at_ms
@@ -321,10 +321,11 @@ class PartitionReplica:
                 self._settle(event.partition_epoch, event.isr)
                 self._count_members()
             elif event.proposal == self._isr.pending:
-                self._isr.refused(ErrorCode.INVALID_UPDATE_VERSION, now_ms)
+                self._isr.failed(ErrorCode.INVALID_UPDATE_VERSION, now_ms)
         elif event.proposal == self._isr.pending:
-            self._isr.refused(event.error, now_ms)
-            self._give_joining_up()
+            if self._isr.failed(event.error, now_ms):
+                self._give_joining_up()
+            self._count_members()
         return (self._change_isr(now_ms) + self._advance()) if self.is_leader else []
 
     def _tick(self, now_ms: int) -> list[Effect]:
@@ -350,12 +351,12 @@ class PartitionReplica:
         maximal = self._isr.maximal
         for replica_id, follower in self.followers.items():
             follower.is_counted = replica_id in maximal
-            follower.is_joining = follower.is_joining and not follower.is_counted
+            if replica_id in self.isr:
+                follower.is_joining = False
 
     def _give_joining_up(self) -> None:
         for follower in self.followers.values():
             follower.is_joining = False
-        self._count_members()
 
     def _change_isr(self, now_ms: int) -> list[Effect]:
         """Propose the ISR as it should be, if it is another one and nothing else is under way."""
@@ -403,14 +404,12 @@ class PartitionReplica:
 
     def _deadlines(self) -> Iterator[int]:
         state = self._isr
-        if not self.is_leader or not state.may_change:
-            return
-        if state.is_uncertain:
+        if state.may_change and state.is_uncertain:
             yield state.retry_at_ms
         for replica_id, follower in self.followers.items():
-            if replica_id in self.isr:
-                if follower.log_end_offset != self.log_end_offset:
-                    due_ms = follower.last_caught_up_ms + self._lag_time_max_ms + 1
-                    yield max(due_ms, state.retry_at_ms)
-            elif follower.is_joining:
-                yield max(state.retry_at_ms, follower.last_fetch_ms + JOIN_WAIT_MS + 1)
+            if replica_id not in self.isr:
+                if follower.is_joining:
+                    yield follower.last_fetch_ms + JOIN_WAIT_MS + 1
+            elif state.may_change and follower.log_end_offset != self.log_end_offset:
+                due_ms = follower.last_caught_up_ms + self._lag_time_max_ms + 1
+                yield max(due_ms, state.retry_at_ms)

@@ -1,59 +1,297 @@
+"""The leader's side of a partition: epochs, high watermark, and what it answers on the hot path."""
+
 import pytest
+from tests.unit.replication.leaders import LEADER_EPOCH, assigned, fetched, leader, proposals
 
 from ottla.errors import ErrorCode
 from ottla.replication.partition import (
+    JOIN_WAIT_MS,
+    NEVER,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Assigned,
+    FollowerLost,
     HighWatermarkAdvanced,
+    HighWatermarkLowered,
+    LeaderHighWatermark,
     LogEndOffsetMoved,
     PartitionReplica,
+    Tick,
 )
 
-LEADER = Assigned(leader=1, leader_epoch=3, isr=(1,), replicas=(1,))
 
-
-def led_replica() -> PartitionReplica:
+def alone() -> PartitionReplica:
     replica = PartitionReplica(node_id=1, high_watermark=0)
-    assert replica.step(LEADER, now_ms=0) == []
+    event = Assigned(leader=1, leader_epoch=3, isr=(1,), replicas=(1,))
+    assert replica.step(event, now_ms=0) == []
     return replica
 
 
+# -- one replica
+
+
 def test_with_one_replica_the_high_watermark_follows_the_log_end() -> None:
-    replica = led_replica()
+    replica = alone()
     assert replica.step(LogEndOffsetMoved(10), now_ms=0) == [HighWatermarkAdvanced(10)]
     assert replica.step(LogEndOffsetMoved(10), now_ms=0) == []
     assert replica.high_watermark == 10
+    assert replica.next_deadline_ms == NEVER
 
 
 def test_the_high_watermark_never_goes_back() -> None:
-    replica = led_replica()
+    replica = alone()
     replica.step(LogEndOffsetMoved(10), now_ms=0)
     assert replica.step(LogEndOffsetMoved(4), now_ms=0) == []
     assert replica.high_watermark == 10
 
 
-def test_with_followers_in_the_isr_the_leaders_log_alone_decides_nothing() -> None:
-    replica = led_replica()
-    replica.step(Assigned(leader=1, leader_epoch=4, isr=(1, 2), replicas=(1, 2)), now_ms=0)
-    assert replica.step(LogEndOffsetMoved(10), now_ms=0) == []
+def test_where_only_flushed_records_count_the_leaders_share_is_its_durable_offset() -> None:
+    replica = alone()
+    assert replica.step(LogEndOffsetMoved(10, durable_offset=0), now_ms=0) == []
+    assert replica.step(LogEndOffsetMoved(12, durable_offset=7), now_ms=0) == [HighWatermarkAdvanced(7)]
 
 
-def test_an_assignment_of_an_older_epoch_changes_nothing() -> None:
-    replica = led_replica()
-    replica.step(Assigned(leader=2, leader_epoch=2, isr=(2,), replicas=(2,)), now_ms=0)
-    assert (replica.leader, replica.leader_epoch) == (1, 3)
+def test_a_new_leader_alone_commits_all_it_holds_that_is_durable() -> None:
+    replica = PartitionReplica(node_id=1, high_watermark=2)
+    event = Assigned(leader=1, leader_epoch=3, isr=(1,), replicas=(1,), log_end_offset=9, durable_offset=5)
+    assert replica.step(event, now_ms=0) == [HighWatermarkAdvanced(5)]
+    assert replica.leader_epoch_start_offset == 9
+    assert not replica.high_watermark_is_known
 
 
-def test_who_does_not_lead_refuses_appends_and_reads() -> None:
+# -- the high watermark
+
+
+def test_the_high_watermark_is_what_all_in_sync_replicas_hold() -> None:
+    replica = leader(log_end_offset=10)
+    assert replica.step(fetched(2, 10), 0) == []
+    assert replica.step(fetched(3, 8), 0) == [HighWatermarkAdvanced(8)]
+    assert replica.step(LogEndOffsetMoved(20), 0) == []
+    assert replica.step(fetched(3, 20), 0) == [HighWatermarkAdvanced(10)]
+    assert replica.step(fetched(2, 15), 0) == [HighWatermarkAdvanced(15)]
+
+
+def test_the_leaders_own_durable_offset_counts_beside_the_followers() -> None:
+    replica = leader(isr=(1, 2), replicas=(1, 2))
+    replica.step(LogEndOffsetMoved(10, durable_offset=0), 0)
+    assert replica.step(fetched(2, 10), 0) == []
+    assert replica.step(LogEndOffsetMoved(10, durable_offset=6), 0) == [HighWatermarkAdvanced(6)]
+
+
+def test_a_replica_that_is_not_in_sync_holds_nobody_up() -> None:
+    replica = leader(isr=(1, 2))
+    replica.step(LogEndOffsetMoved(10), 0)
+    assert replica.step(fetched(3, 4), 0) == []
+    assert replica.step(fetched(2, 10), 0) == [HighWatermarkAdvanced(10)]
+
+
+def test_a_smaller_isr_lets_the_high_watermark_rise() -> None:
+    replica = leader(log_end_offset=10)
+    replica.step(fetched(2, 7), 0)
+    assert replica.step(assigned(partition_epoch=2, isr=(1, 2), log_end_offset=10), 0) == [
+        HighWatermarkAdvanced(7)
+    ]
+
+
+def test_a_larger_isr_never_lowers_it() -> None:
+    replica = leader(isr=(1,), log_end_offset=10)
+    assert replica.high_watermark == 10
+    assert replica.step(assigned(partition_epoch=2, isr=(1, 2), log_end_offset=10), 0) == []
+    assert replica.step(fetched(2, 3), 0) == []
+    assert replica.high_watermark == 10
+
+
+def test_below_the_minimum_of_in_sync_replicas_nothing_more_is_committed() -> None:
+    replica = leader(isr=(1, 2), log_end_offset=5)
+    replica.configure(min_insync_replicas=2)
+    replica.step(assigned(partition_epoch=2, isr=(1,), log_end_offset=5), 0)
+    assert replica.high_watermark == 0
+    assert replica.step(LogEndOffsetMoved(9), 0) == []
+    assert replica.is_under_min_isr(2)
+    replica.step(assigned(partition_epoch=3, isr=(1, 3), log_end_offset=9), 0)
+    assert replica.step(fetched(3, 9), 0) == [HighWatermarkAdvanced(9)]
+
+
+def test_a_minimum_of_more_replicas_than_there_are_cannot_be_meant() -> None:
+    replica = PartitionReplica(node_id=1, high_watermark=0, min_insync_replicas=3)
+    event = Assigned(leader=1, leader_epoch=3, isr=(1,), replicas=(1,), log_end_offset=4)
+    assert replica.step(event, 0) == [HighWatermarkAdvanced(4)]
+    assert not replica.is_under_min_isr(3)
+
+
+def test_readers_of_committed_records_stop_at_the_first_open_transaction() -> None:
+    replica = alone()
+    replica.step(LogEndOffsetMoved(10), now_ms=0)
+    assert replica.readable_up_to(READ_UNCOMMITTED, 4) == 10
+    assert replica.readable_up_to(READ_COMMITTED, 4) == 4
+    assert replica.readable_up_to(READ_COMMITTED, None) == 10
+
+
+# -- a follower that is about to join
+
+
+def test_the_high_watermark_waits_for_a_follower_that_has_caught_up_and_is_not_a_member_yet() -> None:
+    replica = leader(isr=(1,), log_end_offset=10)
+    replica.step(fetched(2, 4), 0)
+    # It asks at what was the end when it asked before: it has all that it could have, but the leader is ahead again.
+    replica.step(LogEndOffsetMoved(20), 1)
+    assert replica.high_watermark == 20
+    assert replica.step(fetched(2, 10), 1) == []
+    assert replica.step(LogEndOffsetMoved(30), 2) == []
+    joins = replica.step(fetched(2, 20), 3)
+    assert [proposal.isr for proposal in proposals(joins)] == [(1, 2)]
+    assert replica.high_watermark == 20
+
+
+def test_it_waits_for_it_no_longer_than_a_fetch_may_take() -> None:
+    replica = leader(isr=(1,), log_end_offset=10)
+    replica.step(fetched(2, 4), 0)
+    replica.step(LogEndOffsetMoved(20), 0)
+    replica.step(fetched(2, 10), 0)
+    assert replica.step(LogEndOffsetMoved(30), 1) == []
+    assert replica.next_deadline_ms == JOIN_WAIT_MS + 1
+    assert replica.step(Tick(), JOIN_WAIT_MS) == []
+    assert replica.step(Tick(), JOIN_WAIT_MS + 1) == [HighWatermarkAdvanced(30)]
+    assert replica.next_deadline_ms == NEVER
+
+
+def test_it_does_not_wait_for_one_whose_broker_is_gone() -> None:
+    replica = leader(isr=(1,), log_end_offset=10)
+    replica.step(fetched(2, 4), 0)
+    replica.step(LogEndOffsetMoved(20), 0)
+    replica.step(fetched(2, 10), 0)
+    replica.step(LogEndOffsetMoved(30), 1)
+    assert replica.step(FollowerLost(2), 2) == [HighWatermarkAdvanced(30)]
+
+
+def test_a_member_whose_broker_is_gone_leaves_by_the_controllers_word_only() -> None:
+    replica = leader(isr=(1, 2), log_end_offset=10)
+    assert replica.step(FollowerLost(2), 2) == []
+    assert replica.step(FollowerLost(9), 2) == []
+    assert replica.high_watermark == 0
+
+
+def test_one_that_the_controller_put_out_is_not_waited_for() -> None:
+    replica = leader(isr=(1, 2), log_end_offset=10)
+    replica.step(fetched(2, 10), 0)
+    replica.step(LogEndOffsetMoved(20), 1)
+    assert replica.step(assigned(partition_epoch=2, isr=(1,), log_end_offset=20), 2) == [
+        HighWatermarkAdvanced(20)
+    ]
+
+
+# -- epochs
+
+
+def test_an_assignment_of_an_older_leader_epoch_changes_nothing() -> None:
+    replica = leader()
+    older = assigned(leader=2, leader_epoch=LEADER_EPOCH - 1, partition_epoch=9, isr=(2,))
+    assert replica.step(older, 0) == []
+    assert (replica.leader, replica.leader_epoch, replica.isr) == (1, LEADER_EPOCH, (1, 2, 3))
+
+
+def test_an_assignment_of_an_older_partition_epoch_changes_nothing() -> None:
+    replica = leader(partition_epoch=5)
+    assert replica.step(assigned(partition_epoch=4, isr=(1,), log_end_offset=7), 0) == []
+    assert (replica.partition_epoch, replica.isr, replica.high_watermark) == (5, (1, 2, 3), 0)
+
+
+def test_a_new_leader_knows_nothing_of_its_followers_and_its_epoch_begins_at_its_log_end() -> None:
+    replica = PartitionReplica(node_id=1, high_watermark=6)
+    replica.step(assigned(leader=2, leader_epoch=1, log_end_offset=10), 0)
+    assert not replica.followers
+    assert replica.step(assigned(leader_epoch=2, partition_epoch=2, log_end_offset=10), 1) == []
+    assert replica.leader_epoch_start_offset == 10
+    assert {node: state.log_end_offset for node, state in replica.followers.items()} == {2: -1, 3: -1}
+    assert (replica.high_watermark, replica.high_watermark_is_known) == (6, False)
+    replica.step(fetched(2, 8), 2)
+    assert replica.step(fetched(3, 10), 2) == [HighWatermarkAdvanced(8)]
+    assert not replica.high_watermark_is_known
+    assert replica.step(fetched(2, 10), 3) == [HighWatermarkAdvanced(10)]
+    assert replica.high_watermark_is_known
+
+
+def test_who_leads_again_in_a_new_epoch_asks_its_followers_anew() -> None:
+    replica = leader(log_end_offset=10)
+    replica.step(fetched(2, 10), 0)
+    again = assigned(leader_epoch=LEADER_EPOCH + 1, partition_epoch=2, log_end_offset=10)
+    assert replica.step(again, 1) == []
+    assert replica.step(fetched(3, 10), 1) == []
+    assert replica.step(fetched(2, 10), 1) == [HighWatermarkAdvanced(10)]
+
+
+def test_in_the_same_epoch_what_is_known_of_followers_stays() -> None:
+    replica = leader(log_end_offset=10)
+    replica.step(fetched(2, 9), 0)
+    replica.step(assigned(partition_epoch=2, replicas=(1, 2, 4), log_end_offset=10), 1)
+    assert {node: state.log_end_offset for node, state in replica.followers.items()} == {2: 9, 4: -1}
+
+
+def test_a_fetch_of_an_earlier_life_of_a_broker_does_not_count() -> None:
+    replica = leader(isr=(1, 2), replicas=(1, 2), log_end_offset=10)
+    replica.step(fetched(2, 4, broker_epoch=8), 0)
+    assert replica.step(fetched(2, 10, broker_epoch=7), 0) == []
+    assert replica.followers[2].log_end_offset == 4
+    assert replica.follower_error(2, 7) is ErrorCode.STALE_BROKER_EPOCH
+    # Its next life may have lost records.
+    replica.step(fetched(2, 3, broker_epoch=9), 0)
+    assert replica.followers[2].log_end_offset == 3
+
+
+# -- on a follower
+
+
+def test_a_follower_takes_the_leaders_high_watermark_up_to_its_own_log_end() -> None:
+    replica = PartitionReplica(node_id=2, high_watermark=3)
+    replica.step(assigned(log_end_offset=5), 0)
+    assert replica.step(LeaderHighWatermark(9), 0) == [HighWatermarkAdvanced(5)]
+    assert replica.step(LogEndOffsetMoved(12), 0) == []
+    assert replica.step(LeaderHighWatermark(9), 0) == [HighWatermarkAdvanced(9)]
+    assert replica.step(LeaderHighWatermark(7), 0) == []
+    assert replica.high_watermark_is_known
+
+
+def test_a_leader_does_not_take_anybodys_high_watermark() -> None:
+    replica = leader(log_end_offset=5)
+    assert replica.step(LeaderHighWatermark(5), 0) == []
+
+
+def test_a_follower_whose_log_was_cut_below_it_has_a_lower_high_watermark() -> None:
+    replica = PartitionReplica(node_id=2, high_watermark=8)
+    replica.step(assigned(log_end_offset=10), 0)
+    assert replica.step(LogEndOffsetMoved(8), 0) == []
+    assert replica.step(LogEndOffsetMoved(6), 0) == [HighWatermarkLowered(6)]
+    assert replica.high_watermark == 6
+
+
+def test_a_follower_has_nothing_to_wait_for() -> None:
+    replica = leader(log_end_offset=5)
+    replica.step(assigned(leader=2, leader_epoch=LEADER_EPOCH + 1, partition_epoch=2, log_end_offset=5), 0)
+    assert replica.next_deadline_ms == NEVER
+    assert replica.step(Tick(), 10**9) == []
+    assert replica.step(fetched(3, 5), 0) == []
+
+
+# -- answers
+
+
+def test_who_does_not_lead_refuses_appends_reads_and_followers() -> None:
     replica = PartitionReplica(node_id=1, high_watermark=0)
-    replica.step(Assigned(leader=2, leader_epoch=3, isr=(2,), replicas=(1, 2)), now_ms=0)
+    replica.step(assigned(leader=2), now_ms=0)
     assert replica.append_error(1, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert replica.fetch_error(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.follower_error(3) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_that_is_not_assigned_here_should_ask_again() -> None:
+    replica = leader(replicas=(1, 2), isr=(1, 2))
+    assert replica.follower_error(3) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert replica.follower_error(2, 5) is ErrorCode.NONE
+    assert replica.step(fetched(3, 0), 0) == []
 
 
 def test_too_small_an_isr_refuses_acks_all_and_nothing_else() -> None:
-    replica = led_replica()
+    replica = alone()
     assert replica.append_error(-1, 2) is ErrorCode.NOT_ENOUGH_REPLICAS
     assert replica.append_error(1, 2) is ErrorCode.NONE
     assert replica.append_error(-1, 1) is ErrorCode.NONE
@@ -69,12 +307,4 @@ def test_too_small_an_isr_refuses_acks_all_and_nothing_else() -> None:
     ],
 )
 def test_a_readers_epoch_is_compared_with_ours(epoch: int, error: ErrorCode) -> None:
-    assert led_replica().fetch_error(epoch) is error
-
-
-def test_readers_of_committed_records_stop_at_the_first_open_transaction() -> None:
-    replica = led_replica()
-    replica.step(LogEndOffsetMoved(10), now_ms=0)
-    assert replica.readable_up_to(READ_UNCOMMITTED, 4) == 10
-    assert replica.readable_up_to(READ_COMMITTED, 4) == 4
-    assert replica.readable_up_to(READ_COMMITTED, None) == 10
+    assert alone().fetch_error(epoch) is error
