@@ -4,7 +4,9 @@ A proposal is a compare-and-set: it holds for one leader epoch and one partition
 partition meanwhile refuses it. Every member has to be a replica and eligible, and registered under the epoch that the leader
 knew when it saw the member catch up: one that restarted since may have lost records.
 A proposal without the leader itself is its way to step down, which Kafka does not know: its log is broken, the rest goes
-on. Where a change brings another leader the answer is NEW_LEADER_ELECTED: the change was made. Answers about a
+on. A proposal that is accepted raises the partition epoch even if it changes nothing: a leader that never heard the
+answer to an earlier one then knows that it cannot be carried out any more.
+Where a change brings another leader the answer is NEW_LEADER_ELECTED: the change was made. Answers about a
 partition that exists say how it stands, refusals too.
 """
 
@@ -75,7 +77,7 @@ class _Alteration:
                 isr = tuple(member.broker_id for member in _members(proposal))
                 # The members are eligible all of them, so this only finds a new leader where the old one steps down.
                 after = elected(replace(partition, isr=isr), self.changes.eligible)
-                partition = self.changes.put(topic, partition, after)
+                partition = self.changes.put(topic, partition, after, renews_epoch=True)
                 error = ErrorCode.NONE if partition.leader == self._leader else ErrorCode.NEW_LEADER_ELECTED
             yield _answer(partition, error)
 
@@ -101,14 +103,16 @@ class _Alteration:
         allowed = partition.isr if steps_down else partition.replicas
         if not ids or len(ids) != len(members) or not ids <= set(allowed):
             return ErrorCode.INVALID_REQUEST
-        if not all(map(self._is_eligible, members)):
+        if not all(self._is_eligible(partition, member) for member in members):
             return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
 
-    def _is_eligible(self, member: BrokerState) -> bool:
+    def _is_eligible(self, partition: PartitionImage, member: BrokerState) -> bool:
         if member.broker_id not in self.changes.eligible:
             return False
-        return member.broker_epoch in (_UNKNOWN_EPOCH, self._image.brokers[member.broker_id].epoch)
+        if member.broker_epoch == _UNKNOWN_EPOCH:
+            return member.broker_id in partition.isr
+        return member.broker_epoch == self._image.brokers[member.broker_id].epoch
 
 
 def _members(proposal: AlterPartitionPartitionData) -> list[BrokerState]:

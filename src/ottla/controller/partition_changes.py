@@ -60,10 +60,8 @@ def finished(partition: PartitionImage, eligible: AbstractSet[int]) -> Partition
 
 def change_record(
     topic: TopicImage, before: PartitionImage, after: PartitionImage, *, renews_leader: bool = False
-) -> PartitionChangeRecord | None:
-    """What makes the one out of the other, epochs apart; None if nothing does."""
-    if before == after and not renews_leader:
-        return None
+) -> PartitionChangeRecord:
+    """What makes the one out of the other, epochs apart; the partition epoch rises in any case."""
     drops_replicas = before.replicas != after.replicas and not set(before.replicas) <= set(after.replicas)
     names_leader = renews_leader or after.leader != before.leader or drops_replicas
     return PartitionChangeRecord(
@@ -118,11 +116,13 @@ class PartitionChanges:
         after: PartitionImage,
         *,
         renews_leader: bool = False,
+        renews_epoch: bool = False,
     ) -> PartitionImage:
         """Change a partition; what it will be, epochs and all, with a move finished that can be."""
-        record = change_record(topic, before, finished(after, self.eligible), renews_leader=renews_leader)
-        if record is None:
+        after = finished(after, self.eligible)
+        if before == after and not renews_leader and not renews_epoch:
             return before
+        record = change_record(topic, before, after, renews_leader=renews_leader)
         self.records.append(record)
         return changed_partition(before, record)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ottla.controller.decision import Decision, repeated
 from ottla.controller.image import ClusterImage, TopicImage
-from ottla.controller.placement import place
+from ottla.controller.placement import candidates, load_of, place
 from ottla.controller.records import PartitionRecord
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.topics import (
@@ -28,19 +28,20 @@ class PartitionDraft:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._live = {broker.node_id for broker in image.live_brokers if not broker.in_controlled_shutdown}
-        self._start = image.partition_count
+        self._live = image.eligible_brokers
+        self._load = load_of(image)
         self._count = 0
 
     def placed(self, count: int, replication_factor: int) -> list[list[int]]:
-        """Replicas for `count` new partitions, spread over the live brokers."""
+        """Replicas for `count` new partitions, spread over racks and live brokers."""
         self._check_count(count)
         if replication_factor > len(self._live):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"{replication_factor} replicas need as many brokers; {len(self._live)} can take one now.",
             )
-        return place(sorted(self._live), count, replication_factor, self._start + self._count)
+        brokers = candidates(self._image.brokers[node_id] for node_id in self._live)
+        return place(brokers, count, replication_factor, self._load)
 
     def assigned(self, replica_lists: Sequence[list[int]], replication_factor: int) -> list[list[int]]:
         """The replicas that a request asks for, if they can be had."""
@@ -54,6 +55,7 @@ class PartitionDraft:
         self._count += len(replica_lists)
         records = []
         for index, replicas in enumerate(replica_lists, first_index):
+            self._load.add(replicas)
             isr = [node_id for node_id in replicas if node_id in self._live]
             records.append(
                 PartitionRecord(
