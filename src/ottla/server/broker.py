@@ -25,6 +25,7 @@ from ottla.server.coordinators import Coordinators
 from ottla.server.descriptors import open_files_within, raise_descriptor_limit
 from ottla.server.dispatch import Dispatcher
 from ottla.server.flushing import Flusher
+from ottla.server.follower_sessions import FollowerSessions
 from ottla.server.hosting import Hosting
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.listener import Listener, ListenerLimits
@@ -152,6 +153,7 @@ class Broker:
             quorum=quorum,
             partitions=partitions,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _new_session_id),
+            follower_sessions=FollowerSessions(),
             flusher=self._flusher,
             producer_ids=ProducerIds(quorum, config.node_id),
             coordinators=self._coordinators,

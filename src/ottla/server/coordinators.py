@@ -141,19 +141,23 @@ class Coordinators:
         return image.topics_by_name.get(OFFSETS_TOPIC)
 
     def _take_partitions(self, image: ClusterImage) -> None:
-        """Coordinate what this broker leads, and nothing else."""
-        topic = self._offsets_topic(image)
-        placed = topic.partitions if topic is not None else ()
-        led = {one.index for one in placed if one.leader == self._config.node_id}
+        """Coordinate what this broker leads, and nothing else. Another leadership begins with what the log says then."""
         for index, shard in list(self._shards.items()):
-            if index not in led or shard.partition.is_closed:
+            replica = shard.partition.replica
+            if (
+                shard.partition.is_closed
+                or not replica.is_leader
+                or replica.leader_epoch != shard.leader_epoch
+            ):
                 self._shards.pop(index).unload()
-        for index in sorted(led - self._shards.keys()):
-            self._take(index)
+        topic = self._offsets_topic(image)
+        for placed in topic.partitions if topic is not None else ():
+            if placed.index not in self._shards:
+                self._take(placed.index)
 
     def _take(self, index: int) -> None:
         partition = self._partitions.find(OFFSETS_TOPIC, index)
-        if partition is None or self._is_stopped:
+        if partition is None or not partition.replica.is_leader or self._is_stopped:
             return
         shard = self._shards[index] = self._new_shard(partition)
         if not partition.log.log_end_offset:

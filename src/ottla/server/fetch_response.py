@@ -19,8 +19,11 @@ from ottla.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
+from ottla.server.leader_hints import CurrentLeader
 from ottla.server.send_queue import Part, part_bytes
 
 _INT16 = Struct(">h")
@@ -54,11 +57,17 @@ class PartitionResult:
     records: FileRange | None = None
     diverging_epoch: int = -1
     diverging_end_offset: int = -1
+    current_leader: CurrentLeader | None = None
 
     @property
     def size_bytes(self) -> int:
         """Bytes of records."""
         return 0 if self.records is None else self.records.size
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether it says something that most answers leave out."""
+        return self.diverging_epoch >= 0 or self.current_leader is not None
 
 
 def fetch_response_parts(
@@ -67,10 +76,11 @@ def fetch_response_parts(
     session_id: int,
     read_committed: bool,
     results: Sequence[PartitionResult],
+    node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
     """The parts of a whole response frame, its size first."""
-    if any(result.diverging_epoch >= 0 for result in results):
-        return [_compiled(version, correlation_id, session_id, read_committed, results)]
+    if any(result.has_tags for result in results):
+        return [_compiled(version, correlation_id, session_id, read_committed, results, node_endpoints)]
     flexible = version >= _FIRST_FLEXIBLE_VERSION
     words = bytearray(_INT32.pack(0) + _INT32.pack(correlation_id))
     if flexible:
@@ -156,6 +166,7 @@ def _compiled(
     session_id: int,
     read_committed: bool,
     results: Sequence[PartitionResult],
+    node_endpoints: Sequence[NodeEndpoint],
 ) -> bytearray:
     topics = [
         FetchableTopicResponse(
@@ -165,7 +176,7 @@ def _compiled(
         )
         for group in (list(same) for _, same in groupby(results, _topic_key))
     ]
-    response = FetchResponse(session_id=session_id, responses=topics)
+    response = FetchResponse(session_id=session_id, responses=topics, node_endpoints=list(node_endpoints))
     return response_frame(correlation_id, ApiKey.FETCH, version, response)
 
 
@@ -179,6 +190,7 @@ def _partition_data(result: PartitionResult, read_committed: bool) -> PartitionD
         last_stable_offset=result.last_stable_offset,
         log_start_offset=result.log_start_offset,
         diverging_epoch=EpochEndOffset(epoch=result.diverging_epoch, end_offset=result.diverging_end_offset),
+        current_leader=LeaderIdAndEpoch(*(result.current_leader or ())),
         aborted_transactions=[] if read_committed else None,
         records=memoryview(data),
     )

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.server.partitions import HostedPartition
+from ottla.server.steady import steady_ms
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Flusher:
                 job = partition.log.begin_flush()
                 await loop.run_in_executor(self._threads, job.run)
                 partition.log.complete_flush(job)
-                partition.flushed.advance(partition.log.flushed_offset)
+                partition.note_flushed(steady_ms())
                 again = not partition.is_closed and (partition.flushed.is_awaited or partition.is_flush_due)
         except Exception as error:
             if partition.is_closed:

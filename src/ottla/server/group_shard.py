@@ -2,7 +2,8 @@
 
 A decision's records are appended and, once they are in the log, replayed; the answers leave when the records are
 committed (the high watermark has passed them) and as durable as the topic's flush policy asks for. What cannot be
-written did not happen: whoever waits for it hears COORDINATOR_NOT_AVAILABLE and asks again.
+written did not happen: whoever waits for it hears COORDINATOR_NOT_AVAILABLE and asks again. A shard belongs to one leadership
+of its partition: when another broker leads, or this one anew, whoever waits hears NOT_COORDINATOR.
 Loading replays the log and nothing else; until it is done every question is answered with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 # A record's own words (length, attributes, timestamp, offset, lengths of key and value, headers) take no more.
 _RECORD_OVERHEAD_BYTES = 32
 _COMMAND_CONTEXT = GroupRequestContext(0, "", "", None)
+# How long an answer waits until the in-sync replicas have what it says, as offsets.commit.timeout.ms in Kafka.
+_COMMIT_TIMEOUT_S = 5.0
 
 
 class GroupShard:
@@ -47,6 +50,9 @@ class GroupShard:
         steady_ms: Callable[[], int],
     ) -> None:
         self.partition = partition
+        # The leadership that it answers under.
+        self.leader_epoch = partition.replica.leader_epoch
+        self._committed = partition.high_watermark
         self.is_loaded = False
         self._is_gone = False
         self._machine = machine
@@ -160,10 +166,11 @@ class GroupShard:
             return self._append(decision.records)
         except KafkaError as error:
             logger.error("%s could not be written: %s", self.partition.name, error)
-            self._fail([ticket for ticket, _ in decision.completions], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            code = self._code_for(error)
+            self._fail([ticket for ticket, _ in decision.completions], code)
             # The machine may have set deadlines all the same.
             self._set_timer()
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+            raise KafkaError(code) from error
 
     def _append(self, records: Sequence[GroupRecord]) -> int:
         """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
@@ -182,20 +189,27 @@ class GroupShard:
     def _is_settled(self, end: int) -> bool:
         """Whether what was written before `end` may be answered."""
         partition = self.partition
-        if partition.high_watermark.value < end:
+        if self._committed.value < end:
             return False
         return partition.flushed.value >= end or not partition.must_flush(acks_all=True)
 
     async def _settled(self, end: int) -> None:
         partition = self.partition
         try:
-            if partition.must_flush(acks_all=True):
-                await self._flusher.flushed(partition, end)
-            await partition.high_watermark.reached(end)
+            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
+                if partition.must_flush(acks_all=True):
+                    await self._flusher.flushed(partition, end)
+                await self._committed.reached(end)
+        except TimeoutError as late:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from late
         except KafkaError as error:
             # Nobody knows what became of it. Whoever asks again finds out, here or at the next coordinator.
-            code = ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_NOT_AVAILABLE
-            raise KafkaError(code) from error
+            raise KafkaError(self._code_for(error)) from error
+
+    def _code_for(self, error: KafkaError) -> ErrorCode:
+        """What a member hears of a failed write: who else coordinates must be found out, or the same broker asked again."""
+        is_elsewhere = self._is_gone or error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NOT_COORDINATOR if is_elsewhere else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _answer_when_settled(self, end: int, response: Any) -> Any:
         await self._settled(end)

@@ -1,7 +1,16 @@
-"""The partitions this broker hosts: each a log, a replica that decides, and those who wait for it."""
+"""The partitions this broker hosts: each a log, a replica that decides, and those who wait for it.
 
+Who waits for what:
+- Producers (acks=all) await `high_watermark`. It belongs to one leadership: when that ends, everybody who waits hears
+  NOT_LEADER_OR_FOLLOWER and another watermark takes its place, so that nobody is told of records that others wrote.
+- Consumers in a long poll are `readers`, woken when the high watermark moves.
+- Followers in a long poll stand behind their `cursors`, woken when the log grows.
+"""
+
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
@@ -9,19 +18,27 @@ from ottla.config import LONG_MAX, TopicConfig
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended
-from ottla.log.leader_epochs import EpochEnd
 from ottla.log.log import Log
 from ottla.log.reading import FileRange
+from ottla.replication.divergence import EpochEnd, end_of_epoch
+from ottla.replication.isr import ProposeIsr
 from ottla.replication.partition import (
     ACKS_ALL,
     READ_COMMITTED,
     Assigned,
+    Effect,
+    Event,
+    HighWatermarkAdvanced,
+    HighWatermarkLowered,
+    LeaderHighWatermark,
     LogEndOffsetMoved,
     PartitionReplica,
 )
 from ottla.server.watermark import Watermark
 
 logger = logging.getLogger(__name__)
+
+_NO_OFFSET = -1
 
 
 class Reader(Protocol):
@@ -34,17 +51,50 @@ class Reader(Protocol):
         """Do not wait any longer."""
 
 
+class Cursor(Protocol):
+    """Where a follower stands that fetches this partition in a session."""
+
+    replica_id: int
+    log_start_offset: int
+
+    def refresh(self) -> None:
+        """Tell the replica that the follower is still there, if it has not been told for a while."""
+
+    def on_append(self, size_bytes: int) -> None:
+        """The log grew."""
+
+    def on_news(self) -> None:
+        """Something is to be told with the next answer."""
+
+    def on_change(self) -> None:
+        """Something is to be told now: another leader, another log start, the end."""
+
+
+Propose = Callable[["HostedPartition", ProposeIsr], None]
+
+
+def propose_nothing(_: "HostedPartition", __: ProposeIsr) -> None:
+    """For who hosts partitions without a cluster around them."""
+
+
 class HostedPartition:
     """One partition on this broker. Thin: the log stores, the replica decides, this joins them."""
 
     __slots__ = (
         "_config",
+        "_counts_flushed",
         "_min_insync_replicas",
+        "_propose",
+        "_start_waiters",
+        "_unseen_bytes",
+        "adding_replicas",
+        "cursors",
         "flushed",
         "flushes_by_time",
         "high_watermark",
         "index",
         "is_closed",
+        "lag_records",
         "log",
         "readers",
         "replica",
@@ -52,7 +102,15 @@ class HostedPartition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: UUID, index: int, log: Log, replica: PartitionReplica) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        log: Log,
+        replica: PartitionReplica,
+        propose: Propose = propose_nothing,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -64,7 +122,17 @@ class HostedPartition:
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.flushed_offset)
         self.readers: set[Reader] = set()
+        self.cursors: list[Cursor] = []
+        # Replicas that the partition is being moved to: their fetches may be throttled.
+        self.adding_replicas: frozenset[int] = frozenset()
+        # How far this follower was behind the leader's high watermark when it last heard of it.
+        self.lag_records = 0
         self.is_closed = False
+        self._propose = propose
+        self._start_waiters: list[asyncio.Future[None]] = []
+        # Appended and not yet below the high watermark: what waiting consumers have not been told of.
+        self._unseen_bytes = 0
+        self._counts_flushed = False
 
     @property
     def name(self) -> str:
@@ -86,19 +154,37 @@ class HostedPartition:
         self._config = config
         self.flushes_by_time = config.flush_ms < LONG_MAX
         self.log.configure(config)
-        self._set_min_insync_replicas()
+        self._take_policy(len(self.replica.replicas))
 
     def assign(self, assigned: Assigned, now_ms: int) -> None:
-        """Take the controller's decision over."""
-        self.replica.step(assigned, now_ms)
-        self._set_min_insync_replicas()
-        self._log_end_offset_moved(0, now_ms)
+        """Take the controller's decision over. Those who waited under another leadership are told that it is over."""
+        replica = self.replica
+        before = replica.leader, replica.leader_epoch
+        self._take_policy(len(assigned.replicas))
+        end, durable = self.log.log_end_offset, self._durable_offset
+        effects = replica.step(replace(assigned, log_end_offset=end, durable_offset=durable), now_ms)
+        if (replica.leader, replica.leader_epoch) != before:
+            self._leadership_changed()
+        if replica.is_leader and self.log.first_lost_offset is not None:
+            self.log.accept_loss()
+        self._carry_out(effects)
+
+    def step(self, event: Event, now_ms: int) -> None:
+        """Let the replica know of something, and do what follows."""
+        effects = self.replica.step(event, now_ms)
+        if effects:
+            self._carry_out(effects)
 
     def append_error(self, acks: int) -> ErrorCode:
         """Why an append must be refused now, or NONE."""
         if self.is_closed:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return self.replica.append_error(acks, self._min_insync_replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than the topic asks for."""
+        return len(self.replica.isr) < self._min_insync_replicas
 
     def append(self, record_sets: Sequence[memoryview], now_ms: int) -> list[Appended | KafkaError]:
         """Append a producer's record sets in order, with one write."""
@@ -118,22 +204,69 @@ class HostedPartition:
         self._log_end_offset_moved(len(batch), now_ms)
         return appended
 
+    def append_replicated(self, records: memoryview, now_ms: int) -> None:
+        """Append what the leader sent; KafkaError when it cannot be, and nothing has changed then."""
+        self.log.append_replicated(records, now_ms)
+        self.replica.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut off what the leader does not have. The caller has seen to the recovery point (log/truncation.py)."""
+        self.log.truncate_to(offset)
+        self._log_was_cut(now_ms)
+
+    def begin_at(self, offset: int, now_ms: int) -> None:
+        """Throw all records away: the leader's log begins later."""
+        self.log.truncate_fully(offset)
+        self._log_was_cut(now_ms)
+
+    def leader_high_watermark(self, high_watermark: int, now_ms: int) -> None:
+        """The leader told its high watermark, and what came with it is in the log."""
+        self.lag_records = max(0, high_watermark - self.log.log_end_offset)
+        if high_watermark > self.replica.high_watermark:
+            self.step(LeaderHighWatermark(high_watermark), now_ms)
+
+    def leader_log_start(self, offset: int) -> None:
+        """The leader deleted what comes before `offset`."""
+        self.log.advance_log_start_offset(offset)
+
     def read(self, offset: int, max_bytes: int, isolation_level: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from `offset` on that this reader may see."""
         upper = self.replica.readable_up_to(isolation_level, self.log.first_unstable_offset)
         return self.log.read(offset, max_bytes, upper_offset=upper, at_least_one=at_least_one)
 
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest leader epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown.
+    def read_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> FileRange | None:
+        """Whole batches from `offset` on, whether they are committed or not."""
+        log = self.log
+        return log.read(offset, max_bytes, upper_offset=log.log_end_offset, at_least_one=at_least_one)
 
-        The log hears of an epoch with its first record; that it has begun where the log ends is known before.
-        """
-        epochs, end = self.log.leader_epochs, self.log.log_end_offset
-        current = self.replica.leader_epoch
-        if epochs.latest < epoch <= current:
-            is_older = epoch < current and epochs.latest >= 0
-            return EpochEnd(epochs.latest if is_older else epoch, end)
-        return epochs.end_offset_for(epoch, end)
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Records before `offset` are gone; followers hear of it at once."""
+        self.log.advance_log_start_offset(offset)
+        for cursor in self.cursors:
+            cursor.on_change()
+
+    def low_watermark(self, live: Collection[int]) -> int:
+        """Where the log starts on every live replica; -1 while one of them has not told."""
+        starts = {cursor.replica_id: cursor.log_start_offset for cursor in self.cursors}
+        others = [starts.get(other, _NO_OFFSET) for other in self.replica.followers if other in live]
+        return min([self.log.log_start_offset, *others])
+
+    def follower_start_moved(self) -> None:
+        """A follower told that its log starts later than before."""
+        waiting, self._start_waiters = self._start_waiters, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def next_follower_start(self) -> None:
+        """Return when a follower's log start has moved, or when that will not happen here."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._start_waiters.append(future)
+        await future
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        """The largest leader epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown."""
+        return end_of_epoch(self.log, self.replica.leader_epoch, epoch)
 
     def must_flush(self, acks_all: bool) -> bool:
         """Whether an append may be answered only after an fsync."""
@@ -144,12 +277,14 @@ class HostedPartition:
     def is_flush_due(self) -> bool:
         """Whether so much is unflushed that the policy asks for an fsync.
 
-        A segment that is full is always flushed: after a crash only the last one then has to be scanned.
+        A segment that is full is always flushed: after a crash only the last one then has to be scanned. Where only
+        flushed records count as committed, none may wait for another reason to be flushed.
         """
         log, config = self.log, self._config
         return (
             log.unflushed_messages >= config.flush_messages
             or log.flushed_offset < log.segments.active.base_offset
+            or (self._counts_flushed and log.flushed_offset < log.log_end_offset)
             or 0 < config.ottla_flush_bytes <= log.unflushed_bytes
         )
 
@@ -161,6 +296,12 @@ class HostedPartition:
             and log.unflushed_messages > 0
             and now_ms - log.last_flush_ms >= self._config.flush_ms
         )
+
+    def note_flushed(self, now_ms: int) -> None:
+        """A flush is complete. Where acks=all means fsync on all replicas, the leader's share counts from here."""
+        self.flushed.advance(self.log.flushed_offset)
+        if self._counts_flushed and self.replica.is_leader:
+            self.step(LogEndOffsetMoved(self.log.log_end_offset, self._durable_offset), now_ms)
 
     def close(self) -> None:
         """Refuse appends and let go of everybody who waits; the log is closed or deleted by the caller."""
@@ -174,17 +315,69 @@ class HostedPartition:
         """Let long polls answer with what there is."""
         for reader in tuple(self.readers):
             reader.wake()
+        for cursor in self.cursors:
+            cursor.on_change()
+        self.follower_start_moved()
 
-    def _set_min_insync_replicas(self) -> None:
+    def _leadership_changed(self) -> None:
+        over = KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader of {self.name} changed before all replicas had it"
+        )
+        self.high_watermark.fail(over)
+        self.high_watermark = Watermark(self.replica.high_watermark)
+        self._unseen_bytes = 0
+        self.lag_records = 0
+        self.wake_readers()
+
+    def _log_was_cut(self, now_ms: int) -> None:
+        # What was durable above the cut is gone; nobody waits for it on a follower.
+        self.flushed = Watermark(self.log.flushed_offset)
+        self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
+
+    def _take_policy(self, replicas: int) -> None:
+        config = self._config
         # As in Kafka: more than there are replicas at all cannot be meant.
-        self._min_insync_replicas = min(self._config.min_insync_replicas, len(self.replica.replicas))
+        self._min_insync_replicas = min(config.min_insync_replicas, replicas)
+        self._counts_flushed = config.ottla_flush_on_acks_all and replicas > 1
+        self.replica.configure(config.min_insync_replicas)
+
+    @property
+    def _durable_offset(self) -> int | None:
+        """This replica's share in the high watermark, where only what is flushed may count: where all replicas flush."""
+        return self.log.flushed_offset if self._counts_flushed else None
 
     def _log_end_offset_moved(self, size_bytes: int, now_ms: int) -> None:
-        for effect in self.replica.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms):
-            self.high_watermark.advance(effect.high_watermark)
-            if self.readers:
-                for reader in tuple(self.readers):
-                    reader.on_append(size_bytes)
+        if self.cursors:
+            for cursor in self.cursors:
+                cursor.refresh()
+                cursor.on_append(size_bytes)
+        self._unseen_bytes += size_bytes
+        durable = self._durable_offset if self._counts_flushed else None
+        effects = self.replica.step(LogEndOffsetMoved(self.log.log_end_offset, durable), now_ms)
+        if effects:
+            self._carry_out(effects)
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is HighWatermarkAdvanced:
+                self._high_watermark_advanced(effect.high_watermark)
+            elif type(effect) is ProposeIsr:
+                self._propose(self, effect)
+            elif type(effect) is HighWatermarkLowered:
+                logger.warning("%s: records that were committed are cut off", self.name)
+                self.high_watermark = Watermark(effect.high_watermark)
+
+    def _high_watermark_advanced(self, high_watermark: int) -> None:
+        self.high_watermark.advance(high_watermark)
+        for cursor in self.cursors:
+            cursor.on_news()
+        size_bytes = self._unseen_bytes
+        if high_watermark == self.log.log_end_offset:
+            self._unseen_bytes = 0
+        if self.readers:
+            # Where a part is still to come this is too much: whoever finds less than it waits for waits on.
+            for reader in tuple(self.readers):
+                reader.on_append(size_bytes)
 
 
 class Partitions:

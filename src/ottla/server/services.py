@@ -7,6 +7,7 @@ from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
 from ottla.server.coordinators import Coordinators
 from ottla.server.flushing import Flusher
+from ottla.server.follower_sessions import FollowerSessions
 from ottla.server.partitions import Partitions
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
@@ -20,6 +21,7 @@ class Services:
     quorum: Quorum
     partitions: Partitions
     fetch_sessions: FetchSessions
+    follower_sessions: FollowerSessions
     flusher: Flusher
     producer_ids: ProducerIds
     coordinators: Coordinators

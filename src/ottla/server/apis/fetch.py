@@ -4,6 +4,7 @@ KIP-74 response limits, KIP-227 sessions, KIP-320 leader epochs, KIP-516 topic i
 
 A fetch reads every partition it names, in order, up to its limits. When that is less than it asked for, it waits for
 appends to those partitions until its deadline. Records leave as ranges of files: they are never read here.
+Followers fetch in another way (follower_fetch.py).
 """
 
 import asyncio
@@ -12,15 +13,20 @@ from collections.abc import Awaitable, Sequence
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 from ottla.replication.fetch_session import FetchContext, FetchPartitionData
 from ottla.replication.partition import READ_COMMITTED
+from ottla.server.apis.follower_fetch import follower_fetch
 from ottla.server.dispatch import RequestContext
 from ottla.server.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.fetch_wait import FetchWait
+from ottla.server.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.partitions import HostedPartition
 from ottla.server.send_queue import Part
 
 _FIRST_TOPIC_ID_VERSION = 13
+_FIRST_REPLICA_STATE_VERSION = 15
+_FIRST_LEADER_HINT_VERSION = 16
 
 
 class _Reading:
@@ -35,30 +41,13 @@ class _Reading:
         self.is_complete = False
 
 
-class _Wait:
-    """Waits in a long poll until enough was appended."""
-
-    __slots__ = ("_missing_bytes", "future", "is_over")
-
-    def __init__(self, missing_bytes: int) -> None:
-        self._missing_bytes = missing_bytes
-        self.is_over = False
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def on_append(self, size_bytes: int) -> None:
-        self._missing_bytes -= size_bytes
-        if self._missing_bytes <= 0 and not self.future.done():
-            self.future.set_result(None)
-
-    def wake(self) -> None:
-        self.is_over = True
-        if not self.future.done():
-            self.future.set_result(None)
-
-
 def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaitable[list[Part]]:
     """Answer at once where there is enough, else wait."""
     services = context.services
+    state = request.replica_state
+    replica_id = state.replica_id if context.version >= _FIRST_REPLICA_STATE_VERSION else request.replica_id
+    if replica_id >= 0:
+        return follower_fetch(context, request, replica_id, state.replica_epoch)
     session = services.fetch_sessions.resolve(request, context.version, services.now_ms())
     if isinstance(session, ErrorCode):
         return [_refusal(context, session)]
@@ -85,7 +74,7 @@ async def _wait(
     partitions = _hosted(context, session.partitions)
     woken = False
     while not woken and not _is_enough(request, reading, session) and loop.time() < deadline:
-        wait = _Wait(request.min_bytes - reading.size_bytes)
+        wait = FetchWait(request.min_bytes - reading.size_bytes)
         timer = loop.call_at(deadline, wait.wake)
         for partition in partitions:
             partition.readers.add(wait)
@@ -126,6 +115,9 @@ def _read(context: RequestContext, request: FetchRequest, wanted: Sequence[Fetch
             result = _read_partition(context, request, want, max_bytes - reading.size_bytes, reading)
         except KafkaError as error:
             result = PartitionResult(want.topic, want.topic_id, want.partition, error.code)
+            if error.code in MISDIRECTED and context.version >= _FIRST_LEADER_HINT_VERSION:
+                topic = context.services.quorum.image.topics_by_id.get(want.topic_id)
+                result.current_leader = current_leader(topic, want.partition)
             reading.is_complete = True
         reading.results.append(result)
     return reading
@@ -186,7 +178,17 @@ def _answer(
     results = session.filter(reading.results)
     read_committed = request.isolation_level == READ_COMMITTED
     correlation_id = context.header.correlation_id
-    return fetch_response_parts(context.version, correlation_id, session.session_id, read_committed, results)
+    leaders = [result.current_leader.leader_id for result in results if result.current_leader is not None]
+    endpoints = _endpoints(context, leaders) if leaders else ()
+    return fetch_response_parts(
+        context.version, correlation_id, session.session_id, read_committed, results, endpoints
+    )
+
+
+def _endpoints(context: RequestContext, leaders: Sequence[int]) -> list[NodeEndpoint]:
+    services = context.services
+    listener = services.config.advertised_listener.name
+    return [NodeEndpoint(*found) for found in addresses(services.quorum.image, listener, leaders)]
 
 
 def _refusal(context: RequestContext, error: ErrorCode) -> Part:

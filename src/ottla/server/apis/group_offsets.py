@@ -1,4 +1,4 @@
-"""Offsets of groups: OffsetCommit 2 to 10, OffsetFetch 1 to 10.
+"""Offsets of groups: OffsetCommit 2 to 10, OffsetFetch 1 to 10, OffsetDelete 0.
 
 From version 10 on topics come by id (KIP-848). The coordinator knows names only: ids become names on the way in, and
 names become ids on the way out.
@@ -17,6 +17,11 @@ from ottla.protocol.messages.offsets import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -102,6 +107,60 @@ def _refused_commit(
 ) -> OffsetCommitResponseTopic:
     answers = [OffsetCommitResponsePartition(index, error) for index in partitions]
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)
+
+
+def offset_delete(
+    context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    """Forget offsets. What does not exist is refused here, the rest is the coordinator's."""
+    unknown = _take_out_undeletable(context.services.quorum.image, request)
+    answer = ask_shard(context, request.group_id, request)
+    if isawaitable(answer):
+        return _with_unknown_later(answer, unknown)
+    return _with_unknown(answer, unknown)
+
+
+def _take_out_undeletable(
+    image: ClusterImage, request: OffsetDeleteRequest
+) -> list[OffsetDeleteResponseTopic]:
+    """Take topics and partitions that do not exist out of the request."""
+    unknown: list[OffsetDeleteResponseTopic] = []
+    known: list[OffsetDeleteRequestTopic] = []
+    for topic in request.topics:
+        found = image.topics_by_name.get(topic.name)
+        count = 0 if found is None else len(found.partitions)
+        exists = [0 <= item.partition_index < count for item in topic.partitions]
+        missing = [
+            OffsetDeleteResponsePartition(item.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            for item, there in zip(topic.partitions, exists, strict=True)
+            if not there
+        ]
+        if missing:
+            unknown.append(OffsetDeleteResponseTopic(topic.name, missing))
+        topic.partitions = [item for item, there in zip(topic.partitions, exists, strict=True) if there]
+        if topic.partitions:
+            known.append(topic)
+    request.topics = known
+    return unknown
+
+
+def _with_unknown(
+    response: OffsetDeleteResponse, unknown: list[OffsetDeleteResponseTopic]
+) -> OffsetDeleteResponse:
+    """One answer for each topic, also where some of its partitions exist and some do not."""
+    answered = {topic.name: topic for topic in response.topics}
+    for topic in unknown if not response.error_code else ():
+        if topic.name in answered:
+            answered[topic.name].partitions += topic.partitions
+        else:
+            response.topics.append(topic)
+    return response
+
+
+async def _with_unknown_later(
+    answer: Awaitable[OffsetDeleteResponse], unknown: list[OffsetDeleteResponseTopic]
+) -> OffsetDeleteResponse:
+    return _with_unknown(await answer, unknown)
 
 
 def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

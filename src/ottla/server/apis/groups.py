@@ -74,7 +74,7 @@ async def _await(context: RequestContext, request: Any, answer: Awaitable[Any]) 
 async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete groups without members, with their offsets."""
     response = DeleteGroupsResponse()
-    for group_id in request.groups_names:
+    for group_id in dict.fromkeys(request.groups_names):
         answer = ask_shard(context, group_id, DeleteGroupsRequest([group_id]))
         response.results += (await answer if isawaitable(answer) else answer).results
     return response

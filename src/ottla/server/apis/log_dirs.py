@@ -47,7 +47,7 @@ def _topics(partitions: list[HostedPartition]) -> list[DescribeLogDirsTopic]:
             DescribeLogDirsPartition(
                 partition_index=partition.index,
                 partition_size=partition.log.size_bytes,
-                offset_lag=0,
+                offset_lag=partition.lag_records,
             )
         )
     return list(topics.values())

@@ -1,10 +1,14 @@
 """Offsets of a log: ListOffsets 1 to 11, OffsetForLeaderEpoch 2 to 4, DeleteRecords 0 to 2.
 
-KIP-79 timestamps, KIP-320 leader epochs, KIP-734 max timestamp, KIP-405 and KIP-1005 tiered offsets (there is no
-tiered storage here: the earliest local offset is the log start, the others answer -1 without an error).
+KIP-79 timestamps, KIP-207 offsets of a leader that does not know its high watermark yet, KIP-320 leader epochs, KIP-734 max
+timestamp, KIP-405 and KIP-1005 tiered offsets (there is no tiered storage here: the earliest local offset is the log
+start, the others answer -1 without an error).
+DeleteRecords is answered when the records are gone on every live replica (KIP-107).
 """
 
+import asyncio
 from collections import Counter
+from collections.abc import Awaitable
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
@@ -50,6 +54,7 @@ _FIRST_VERSIONS = {
 }
 
 _UP_TO_HIGH_WATERMARK = -1
+_FIRST_NOT_AVAILABLE_VERSION = 5
 
 
 def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -83,6 +88,8 @@ def _list_partition(
             raise KafkaError(error)
         _check_timestamp(want.timestamp, context.version)
         timestamp, offset = _lookup(partition, want.timestamp, request.isolation_level)
+        if not partition.replica.high_watermark_is_known:
+            _refuse_unknown(want.timestamp, offset, context.version)
     except KafkaError as refused:
         return _refused(index, refused.code)
     epoch = partition.log.leader_epochs.epoch_at(offset) if offset >= 0 else NO_EPOCH
@@ -96,6 +103,15 @@ def _list_partition(
 
 def _refused(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+
+
+def _refuse_unknown(timestamp: int, offset: int, version: int) -> None:
+    """A new leader may have a high watermark that is lower than what clients have seen: what lies above is not known yet."""
+    is_found = offset >= 0 and timestamp != LATEST
+    if is_found or timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return
+    is_told = version >= _FIRST_NOT_AVAILABLE_VERSION
+    raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _check_timestamp(timestamp: int, version: int) -> None:
@@ -151,23 +167,31 @@ def _epoch_end(context: RequestContext, topic: str, want: OffsetForLeaderPartiti
     return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def delete_records(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     """Move the start of logs forward; the files follow with the next round of retention."""
+    waits: list[_Deletion] = []
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
             partitions=[
-                _delete_partition(context, topic.name, want.partition_index, want.offset)
+                _delete_partition(context, topic.name, want.partition_index, want.offset, waits)
                 for want in topic.partitions
             ],
         )
         for topic in request.topics
     ]
-    return DeleteRecordsResponse(topics=topics)
+    response = DeleteRecordsResponse(topics=topics)
+    return _deleted_everywhere(context, request.timeout_ms, waits, response) if waits else response
+
+
+# What is deleted here and not yet on all other replicas: the partition, where its log starts now, and what to answer.
+_Deletion = tuple[HostedPartition, int, DeleteRecordsPartitionResult]
 
 
 def _delete_partition(
-    context: RequestContext, topic: str, index: int, offset: int
+    context: RequestContext, topic: str, index: int, offset: int, waits: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
     try:
         if topic in INTERNAL_TOPICS:
@@ -176,10 +200,13 @@ def _delete_partition(
         error = partition.replica.fetch_error(-1)
         if error:
             raise KafkaError(error)
-        low_watermark = _delete_before(partition, offset)
+        start = _delete_before(partition, offset)
     except KafkaError as refused:
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=refused.code)
-    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)
+    result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=start)
+    if _low_watermark(context, partition) < start:
+        waits.append((partition, start, result))
+    return result
 
 
 def _delete_before(partition: HostedPartition, offset: int) -> int:
@@ -192,5 +219,32 @@ def _delete_before(partition: HostedPartition, offset: int) -> int:
         offset = high_watermark
     if offset > high_watermark or offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    partition.log.advance_log_start_offset(offset)
+    partition.advance_log_start_offset(offset)
     return partition.log.log_start_offset
+
+
+def _low_watermark(context: RequestContext, partition: HostedPartition) -> int:
+    live = {broker.node_id for broker in context.services.quorum.image.live_brokers}
+    return partition.low_watermark(live)
+
+
+async def _deleted_everywhere(
+    context: RequestContext, timeout_ms: int, waits: list[_Deletion], response: DeleteRecordsResponse
+) -> DeleteRecordsResponse:
+    await asyncio.gather(*(_followed(context, timeout_ms / 1000, wait) for wait in waits))
+    return response
+
+
+async def _followed(context: RequestContext, timeout_s: float, wait: _Deletion) -> None:
+    """Return when no live replica has the records any more; the error stands in the answer if that takes too long."""
+    partition, start, result = wait
+    error = ErrorCode.NONE
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not error and _low_watermark(context, partition) < start:
+                await partition.next_follower_start()
+                error = partition.replica.fetch_error(-1)
+    except TimeoutError:
+        error = ErrorCode.REQUEST_TIMED_OUT
+    if error:
+        result.error_code, result.low_watermark = error, -1

@@ -1,9 +1,13 @@
 """Produce, versions 3 to 13 (0 to 2 are claimed for old librdkafka and refused: KAFKA-18659).
 
-KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-516 topic ids from 13.
+KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-951 the new leader from 10, KIP-516 topic
+ids from 13.
 
 The requests of one socket read are gathered in a lane and appended together, one call per partition. Most producers
 send the same words again and again around different records; `shape.py` recognises them without decoding.
+
+acks=all waits for the high watermark of the leadership under which it was appended (partitions.py): it is answered with
+NOT_LEADER_OR_FOLLOWER when that ends first, and with NOT_ENOUGH_REPLICAS_AFTER_APPEND when the in-sync replicas became too few.
 """
 
 import asyncio
@@ -16,6 +20,8 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
 from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -26,14 +32,17 @@ from ottla.protocol.messages.produce import (
 from ottla.records.compression import Compression
 from ottla.records.header import CODEC_MASK, TRANSACTIONAL
 from ottla.replication.partition import ACKS_ALL
+from ottla.server.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.partitions import HostedPartition
 from ottla.server.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, learn_shape
 from ottla.server.send_queue import Part
 from ottla.server.services import Services
+from ottla.server.watermark import Watermark
 
 _MIN_VERSION = 3
 _MAX_VERSION = 13
 _FIRST_ZSTD_VERSION = 7
+_FIRST_LEADER_HINT_VERSION = 10
 _FIRST_TOPIC_ID_VERSION = 13
 _VALID_ACKS = (-1, 0, 1)
 # As in Kafka: who calls itself so means it, and may repair an internal topic.
@@ -71,8 +80,9 @@ class _Decoded:
 _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
-# A partition whose requests may be answered only when it is durable, or replicated, up to an offset.
-_Wait = tuple[HostedPartition, int]
+# A partition whose requests may be answered only when it is durable, or replicated, up to an offset; and the watermark of
+# the leadership under which they were appended.
+_Wait = tuple[HostedPartition, int, Watermark]
 
 
 class UnanswerableError(Exception):
@@ -195,7 +205,7 @@ class ProduceLane:
             if (partition.must_flush(acks_all) and partition.flushed.value < end) or (
                 acks_all and partition.high_watermark.value < end
             ):
-                waits.append((partition, end))
+                waits.append((partition, end, partition.high_watermark))
             elif partition.is_flush_due:
                 self._services.flusher.flush(partition)
         return waits
@@ -204,17 +214,18 @@ class ProduceLane:
         self, entries: list[_Entry], outcomes: Outcomes, waits: list[_Wait], acks_all: bool
     ) -> list[Part]:
         timeout_s = max(known.timeout_ms for _, known, _ in entries) / 1000
-        failures = await asyncio.gather(
-            *(self._settled(partition, end, acks_all, timeout_s) for partition, end in waits)
-        )
-        for (partition, _), failure in zip(waits, failures, strict=True):
+        if len(waits) == 1:
+            failures = [await self._settled(*waits[0], acks_all, timeout_s)]
+        else:
+            failures = await asyncio.gather(*(self._settled(*wait, acks_all, timeout_s) for wait in waits))
+        for (partition, _, _), failure in zip(waits, failures, strict=True):
             if failure is not None:
                 results = outcomes[partition]
                 results[:] = [failure if isinstance(result, Appended) else result for result in results]
         return self._answers(entries, outcomes)
 
     async def _settled(
-        self, partition: HostedPartition, end: int, acks_all: bool, timeout_s: float
+        self, partition: HostedPartition, end: int, committed: Watermark, acks_all: bool, timeout_s: float
     ) -> KafkaError | None:
         """Wait for what the partition's policy asks for; the error to answer if that does not come."""
         try:
@@ -222,11 +233,13 @@ class ProduceLane:
                 if partition.must_flush(acks_all):
                     await self._services.flusher.flushed(partition, end)
                 if acks_all:
-                    await partition.high_watermark.reached(end)
+                    await committed.reached(end)
         except TimeoutError:
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         except KafkaError as error:
             return error
+        if acks_all and partition.is_under_min_isr:
+            return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return None
 
     def _answers(self, entries: list[_Entry], outcomes: Outcomes) -> list[Part]:
@@ -237,12 +250,61 @@ class ProduceLane:
                 if type(outcome) is Appended:
                     answers.append(known.response(correlation_id, outcome))
                     continue
-                answers.append(_shape_error(correlation_id, known, outcome))
+                answers.append(self._shape_error(correlation_id, known, outcome))
             elif known.acks:
-                answers.append(_decoded_response(correlation_id, known, outcomes))
+                answers.append(self._decoded_response(correlation_id, known, outcomes))
             else:
                 _refuse_failure(known, outcomes, answers)
         return answers
+
+    def _decoded_response(self, correlation_id: int, decoded: _Decoded, outcomes: Outcomes) -> bytearray:
+        responses = [
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_partition_response(p.index, _outcome(p, outcomes)) for p in placements],
+            )
+            for topic, placements in decoded.topics
+        ]
+        return self._response(correlation_id, decoded.version, responses)
+
+    def _shape_error(self, correlation_id: int, shape: ProduceShape, outcome: Outcome) -> bytearray:
+        topic = TopicProduceResponse(
+            name=shape.partition.topic,
+            topic_id=shape.partition.topic_id,
+            partition_responses=[_partition_response(shape.partition.index, outcome)],
+        )
+        return self._response(correlation_id, shape.version, [topic])
+
+    def _response(
+        self, correlation_id: int, version: int, responses: list[TopicProduceResponse]
+    ) -> bytearray:
+        response = ProduceResponse(responses=responses)
+        if version >= _FIRST_LEADER_HINT_VERSION:
+            self._tell_leaders(version, response)
+        return response_frame(correlation_id, ApiKey.PRODUCE, version, response)
+
+    def _tell_leaders(self, version: int, response: ProduceResponse) -> None:
+        """Tell who asked the wrong broker which one is right."""
+        services, leaders = self._services, []
+        for topic in response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code in MISDIRECTED:
+                    image = services.quorum.image
+                    by_id = version >= _FIRST_TOPIC_ID_VERSION
+                    found = (
+                        image.topics_by_id.get(topic.topic_id)
+                        if by_id
+                        else image.topics_by_name.get(topic.name)
+                    )
+                    leader = current_leader(found, partition.index)
+                    if leader is not None:
+                        partition.current_leader = LeaderIdAndEpoch(*leader)
+                        leaders.append(leader.leader_id)
+        if leaders:
+            listener = services.config.advertised_listener.name
+            found_at = addresses(services.quorum.image, listener, leaders)
+            response.node_endpoints = [NodeEndpoint(*address) for address in found_at]
 
 
 def _check_records(version: int, records: memoryview | None) -> None:
@@ -270,29 +332,6 @@ def _outcome(placement: _Placement, outcomes: Outcomes) -> Outcome:
         assert placement.error is not None
         return placement.error
     return outcomes[placement.partition][placement.place]
-
-
-def _decoded_response(correlation_id: int, decoded: _Decoded, outcomes: Outcomes) -> bytearray:
-    responses = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[_partition_response(p.index, _outcome(p, outcomes)) for p in placements],
-        )
-        for topic, placements in decoded.topics
-    ]
-    return response_frame(
-        correlation_id, ApiKey.PRODUCE, decoded.version, ProduceResponse(responses=responses)
-    )
-
-
-def _shape_error(correlation_id: int, shape: ProduceShape, outcome: Outcome) -> bytearray:
-    topic = TopicProduceResponse(
-        name=shape.partition.topic,
-        topic_id=shape.partition.topic_id,
-        partition_responses=[_partition_response(shape.partition.index, outcome)],
-    )
-    return response_frame(correlation_id, ApiKey.PRODUCE, shape.version, ProduceResponse(responses=[topic]))
 
 
 def _partition_response(index: int, outcome: Outcome) -> PartitionProduceResponse:

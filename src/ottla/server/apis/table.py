@@ -38,7 +38,7 @@ HANDLERS: Final[Mapping[ApiKey, tuple[str, str]]] = {
     ApiKey.CREATE_PARTITIONS: ("topics", "submit"),
     ApiKey.DELETE_GROUPS: ("groups", "delete_groups"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("topics", "submit"),
-    ApiKey.OFFSET_DELETE: ("groups", "ask_coordinator"),
+    ApiKey.OFFSET_DELETE: ("group_offsets", "offset_delete"),
     ApiKey.DESCRIBE_CLUSTER: ("cluster", "describe_cluster"),
     ApiKey.LIST_CONFIG_RESOURCES: ("cluster", "list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "describe_topic_partitions"),

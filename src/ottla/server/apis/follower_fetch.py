@@ -1,0 +1,217 @@
+"""Fetch, as followers send it: with their broker id and epoch (KIP-903), up to the log's end, in sessions of their own.
+
+A fetch proves what its follower holds (KIP-595): the leader compares the epoch of the follower's last record with its own log. Where
+they agree, the offset counts towards the high watermark; where they part, the follower is told where. Then the partitions
+that have news are read, and if there is nothing the fetch waits for an append.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from uuid import UUID
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.frame import response_frame
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.replication.divergence import judge_fetch
+from ottla.server.dispatch import RequestContext
+from ottla.server.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.fetch_wait import FetchWait
+from ottla.server.follower_sessions import Cursor, FollowerSession, PartitionKey
+from ottla.server.partitions import HostedPartition
+from ottla.server.send_queue import Part
+
+_FIRST_TOPIC_ID_VERSION = 13
+_NO_BROKER_EPOCH = -1
+# How long a fetch waits at most whose partitions are being moved and have used up their rate.
+_THROTTLED_WAIT_MS = 100
+
+
+class _Reading:
+    """One pass over the partitions with news."""
+
+    __slots__ = ("is_throttled", "is_urgent", "size_bytes", "told")
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Cursor, PartitionResult]] = []
+        self.size_bytes = 0
+        # Something that must not wait: an error, or logs that part.
+        self.is_urgent = False
+        self.is_throttled = False
+
+
+class FollowerFetch:
+    """One fetch of a follower, from its session to its answer."""
+
+    __slots__ = ("_context", "_now_ms", "_request", "_services", "_session")
+
+    def __init__(self, context: RequestContext, request: FetchRequest, session: FollowerSession) -> None:
+        self._context = context
+        self._services = context.services
+        self._request = request
+        self._session = session
+        self._now_ms = session.last_fetch_ms
+
+    def answer(self) -> list[Part] | Awaitable[list[Part]]:
+        """Answer at once where there is something, else wait."""
+        reading = self._read()
+        if self._is_enough(reading) or self._request.max_wait_ms <= 0:
+            return self._parts(reading)
+        return self._wait(reading)
+
+    def _is_enough(self, reading: _Reading) -> bool:
+        session = self._session
+        return (
+            reading.is_urgent
+            or not session.cursors
+            or reading.size_bytes >= max(self._request.min_bytes, 1)
+            or self._request.min_bytes <= 0
+        )
+
+    async def _wait(self, reading: _Reading) -> list[Part]:
+        session, loop = self._session, asyncio.get_running_loop()
+        wait_ms = session.wait_ms(self._request.max_wait_ms)
+        if reading.is_throttled:
+            wait_ms = min(wait_ms, _THROTTLED_WAIT_MS)
+        deadline = loop.time() + wait_ms / 1000
+        woken = False
+        while not woken and not self._is_enough(reading):
+            wait = FetchWait(self._request.min_bytes - reading.size_bytes)
+            timer = loop.call_at(deadline, wait.wake)
+            session.waiting = wait
+            try:
+                await wait.future
+            except asyncio.CancelledError:
+                session.lost()
+                raise
+            finally:
+                timer.cancel()
+                if session.waiting is wait:
+                    session.waiting = None
+            reading = self._read()
+            woken = wait.is_over
+        return self._parts(reading)
+
+    def _read(self) -> _Reading:
+        reading, session = _Reading(), self._session
+        max_bytes = min(self._request.max_bytes, self._services.config.fetch_max_bytes)
+        for cursor in tuple(session.news):
+            try:
+                result = self._read_partition(cursor, max_bytes - reading.size_bytes, reading)
+            except KafkaError as error:
+                result = _result(cursor, error.code)
+            if result is None:
+                continue
+            reading.told.append((cursor, result))
+            reading.size_bytes += result.size_bytes
+            reading.is_urgent |= result.error_code != ErrorCode.NONE or result.diverging_epoch >= 0
+        return reading
+
+    def _read_partition(self, cursor: Cursor, left_bytes: int, reading: _Reading) -> PartitionResult | None:
+        """What to tell of a partition; None if that is nothing. KafkaError if it cannot be fetched here."""
+        partition, want = cursor.host(self._find), cursor.want
+        replica = partition.replica
+        error = replica.fetch_error(want.current_leader_epoch) or replica.follower_error(
+            cursor.replica_id, self._session.broker_epoch
+        )
+        if error:
+            raise KafkaError(error)
+        if cursor.is_named:
+            refusal = self._prove(cursor, partition)
+            if refusal is not None:
+                return refusal
+        result = _result_of(cursor, partition)
+        if want.fetch_offset < partition.log.log_end_offset:
+            limit = min(left_bytes, want.partition_max_bytes)
+            if self._may_read(cursor, partition, left_bytes, reading):
+                at_least_one = not reading.size_bytes
+                result.records = partition.read_for_follower(want.fetch_offset, limit, at_least_one)
+                self._count(cursor, partition, result)
+        elif cursor.was_told(result):
+            del self._session.news[cursor]
+        return None if result.records is None and cursor.was_told(result) else result
+
+    def _prove(self, cursor: Cursor, partition: HostedPartition) -> PartitionResult | None:
+        """Take the follower's offset for what it holds, unless its log is not a beginning of ours."""
+        want = cursor.want
+        epoch = partition.replica.leader_epoch
+        verdict = judge_fetch(partition.log, epoch, want.fetch_offset, want.last_fetched_epoch)
+        if verdict is ErrorCode.NONE:
+            cursor.seen(self._now_ms)
+            return None
+        result = _result_of(cursor, partition)
+        if isinstance(verdict, ErrorCode):
+            result.error_code = verdict
+        else:
+            result.diverging_epoch, result.diverging_end_offset = verdict
+        return result
+
+    def _may_read(
+        self, cursor: Cursor, partition: HostedPartition, left_bytes: int, reading: _Reading
+    ) -> bool:
+        if left_bytes <= 0 and reading.size_bytes:
+            return False
+        throttle = self._services.follower_sessions.throttle
+        if cursor.replica_id in partition.adding_replicas and throttle.left_bytes() <= 0:
+            reading.is_throttled = True
+            return False
+        return True
+
+    def _count(self, cursor: Cursor, partition: HostedPartition, result: PartitionResult) -> None:
+        if cursor.replica_id in partition.adding_replicas:
+            self._services.follower_sessions.throttle.take(result.size_bytes)
+
+    def _find(self, key: PartitionKey) -> HostedPartition:
+        name, index = key
+        partitions = self._services.partitions
+        return (
+            partitions.by_id(name, index) if isinstance(name, UUID) else partitions.by_name(str(name), index)
+        )
+
+    def _parts(self, reading: _Reading) -> list[Part]:
+        session, context = self._session, self._context
+        for cursor, result in reading.told:
+            session.told(cursor, result)
+        results = [result for _, result in reading.told]
+        session_id = session.session_id
+        if not session_id:
+            session.close()
+        return fetch_response_parts(
+            context.version, context.header.correlation_id, session_id, False, results
+        )
+
+
+def follower_fetch(
+    context: RequestContext, request: FetchRequest, replica_id: int, broker_epoch: int
+) -> list[Part] | Awaitable[list[Part]]:
+    """Answer a follower's fetch."""
+    services = context.services
+    known = services.quorum.image.brokers.get(replica_id)
+    if known is not None and _NO_BROKER_EPOCH < broker_epoch < known.epoch:
+        # The broker was started again: this is its former self.
+        return [_refusal(context, ErrorCode.STALE_BROKER_EPOCH)]
+    uses_topic_ids = context.version >= _FIRST_TOPIC_ID_VERSION
+    session = services.follower_sessions.resolve(request, replica_id, broker_epoch, uses_topic_ids)
+    if isinstance(session, ErrorCode):
+        return [_refusal(context, session)]
+    return FollowerFetch(context, request, session).answer()
+
+
+def _result(cursor: Cursor, error: ErrorCode) -> PartitionResult:
+    name, index = cursor.key
+    topic_id, topic = (name, "") if isinstance(name, UUID) else (UUID(int=0), str(name))
+    return PartitionResult(topic, topic_id, index, error)
+
+
+def _result_of(cursor: Cursor, partition: HostedPartition) -> PartitionResult:
+    """With the high watermark and the log start: followers need them with every answer, errors too."""
+    result = _result(cursor, ErrorCode.NONE)
+    result.high_watermark = partition.replica.high_watermark
+    result.last_stable_offset = partition.last_stable_offset
+    result.log_start_offset = partition.log.log_start_offset
+    return result
+
+
+def _refusal(context: RequestContext, error: ErrorCode) -> Part:
+    response = FetchResponse(error_code=error)
+    return response_frame(context.header.correlation_id, ApiKey.FETCH, context.version, response)

@@ -1,0 +1,27 @@
+"""A fetch that waits in a long poll: for so many bytes, until somebody says that there is no point in waiting."""
+
+import asyncio
+
+
+class FetchWait:
+    """Waits until enough was appended, or until it is woken."""
+
+    __slots__ = ("_missing_bytes", "future", "is_over")
+
+    def __init__(self, missing_bytes: int) -> None:
+        self._missing_bytes = missing_bytes
+        # Woken for another reason than records: the deadline, another leader, a broker that stops.
+        self.is_over = False
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_append(self, size_bytes: int) -> None:
+        """More can be read now."""
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0 and not self.future.done():
+            self.future.set_result(None)
+
+    def wake(self) -> None:
+        """Do not wait any longer."""
+        self.is_over = True
+        if not self.future.done():
+            self.future.set_result(None)

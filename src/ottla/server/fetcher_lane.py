@@ -1,0 +1,299 @@
+"""Fetches from one leader: asks, appends what comes, asks again.
+
+One fetch is under way at a time. What an answer brings is appended partition by partition, with a pause for other requests after
+a few megabytes; then the next fetch goes out, and only then whatever may take its time. Between an answer and its append
+another image may have come: what the local replica says about its leader is looked at before each log is touched.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.config import BrokerConfig
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.replication.follower import (
+    Append,
+    AppendFailed,
+    BackOff,
+    BeginAt,
+    Effect,
+    Failed,
+    HighWatermarkMoved,
+    LogStartMoved,
+    TruncateTo,
+)
+from ottla.server.fetcher_session import FetcherSession, Followed
+from ottla.server.flushing import Flusher
+from ottla.server.hosting import Hosting
+from ottla.server.partitions import HostedPartition
+from ottla.server.peers import Peers
+from ottla.server.quorum import Quorum
+from ottla.server.steady import steady_ms
+from ottla.server.throttle import Throttle
+
+logger = logging.getLogger(__name__)
+
+FETCH_VERSION: Final = 18
+# So much is appended in one turn of the loop: some milliseconds.
+_BYTES_PER_TURN: Final = 4 << 20
+# What a fetch may take beyond its wait: the answer may be large, and the leader busy.
+_ANSWER_TIMEOUT_MS: Final = 10_000
+_NOT_FOLLOWING_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneServices:
+    """What every lane works with."""
+
+    config: BrokerConfig
+    quorum: Quorum
+    hosting: Hosting
+    peers: Peers
+    flusher: Flusher
+    now_ms: Callable[[], int]
+
+
+class FetcherLane:
+    """One task that fetches from one leader over one connection."""
+
+    def __init__(
+        self,
+        services: LaneServices,
+        leader: int,
+        name: str,
+        *,
+        flushes: bool = False,
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._services = services
+        self._leader = leader
+        self._name = name
+        self._flushes = flushes
+        self._throttle = throttle
+        self._session = FetcherSession(services.config)
+        self._changed = asyncio.Event()
+        self._failures = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, partition: HostedPartition) -> None:
+        """Fetch a partition from now on, or under another leader epoch."""
+        if self._session.follow(partition):
+            self._changed.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def unfollow(self, partition: HostedPartition) -> None:
+        """Do not fetch it any more."""
+        self._session.unfollow(partition)
+
+    async def stop(self) -> None:
+        """Stop where it stands; an answer under way is dropped."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._round()
+            except Exception:
+                logger.exception("fetching from broker %d failed", self._leader)
+                self._session.reset()
+                await asyncio.sleep(self._services.config.replica_fetch_backoff_ms / 1000)
+
+    async def _round(self) -> None:
+        """One fetch, if there is something to ask for now."""
+        self._changed.clear()
+        services = self._services
+        if self._throttle is not None and (pause_ms := self._throttle.wait_ms()):
+            await self._pause(pause_ms / 1000)
+            return
+        await self._prepare(self._session.changed())
+        request = self._session.request(services.quorum.broker_epoch, self._max_bytes(), steady_ms())
+        if request is None:
+            await self._pause(self._session.pause_s(steady_ms(), _NOT_FOLLOWING_S))
+            return
+        try:
+            timeout_ms = request.max_wait_ms + _ANSWER_TIMEOUT_MS
+            response = await services.peers.ask(
+                self._leader, request, purpose=self._name, timeout_ms=timeout_ms, version=FETCH_VERSION
+            )
+        except (OSError, KafkaError) as problem:
+            await self._unreachable(problem)
+            return
+        self._reachable()
+        await self._take(response)
+
+    def _max_bytes(self) -> int:
+        limit = self._services.config.replica_fetch_response_max_bytes
+        return limit if self._throttle is None else max(1, min(limit, self._throttle.left_bytes()))
+
+    async def _pause(self, pause_s: float) -> None:
+        """Wait; shorter if there is something new to follow."""
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _unreachable(self, problem: Exception) -> None:
+        self._session.reset()
+        self._failures += 1
+        if self._failures == 1:
+            logger.warning("broker %d cannot be fetched from (%s): %s", self._leader, self._name, problem)
+        await self._pause(self._services.config.replica_fetch_backoff_ms / 1000)
+
+    def _reachable(self) -> None:
+        if self._failures:
+            logger.info("broker %d is fetched from again (%s)", self._leader, self._name)
+        self._failures = 0
+
+    # Answers
+
+    async def _take(self, response: FetchResponse) -> None:
+        """Carry out what an answer says."""
+        if response.error_code:
+            error = ErrorCode(response.error_code)
+            self._session.reset()
+            if error is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                logger.warning("broker %d refused a fetch: %s", self._leader, error.name)
+            await self._pause(self._services.config.replica_fetch_backoff_ms / 1000)
+            return
+        appended, size_bytes = [], 0
+        cuts: dict[Followed, list[Effect]] = {}
+        for followed, answer in self._session.answers(response):
+            if not self._may_touch(followed):
+                continue
+            effects = followed.machine.step(answer, followed.partition.log, steady_ms())
+            if any(isinstance(effect, TruncateTo | BeginAt) for effect in effects):
+                cuts[followed] = effects
+                continue
+            self._carry_out(followed, effects)
+            if answer.records:
+                appended.append(followed.partition)
+                size_bytes += len(answer.records)
+            if size_bytes >= _BYTES_PER_TURN:
+                self._count(size_bytes)
+                size_bytes = 0
+                await asyncio.sleep(0)
+        self._count(size_bytes)
+        if cuts:
+            self._cut(cuts)
+        # After the next fetch went out.
+        asyncio.get_running_loop().call_soon(self._flush_due, appended)
+
+    def _may_touch(self, followed: Followed) -> bool:
+        """Whether the partition still follows this leader, in the epoch that was asked about."""
+        replica = followed.partition.replica
+        return (
+            not followed.partition.is_closed
+            and replica.leader == self._leader
+            and replica.leader_epoch == followed.machine.leader_epoch
+        )
+
+    def _carry_out(self, followed: Followed, effects: Iterable[Effect]) -> None:
+        partition, now_ms = followed.partition, self._services.now_ms()
+        self._session.moved(followed)
+        for effect in effects:
+            match effect:
+                case Append(records):
+                    if not self._append(followed, memoryview(records), now_ms):
+                        return
+                case HighWatermarkMoved(high_watermark):
+                    partition.leader_high_watermark(high_watermark, steady_ms())
+                case LogStartMoved(log_start_offset):
+                    partition.leader_log_start(log_start_offset)
+                case BackOff(_, error):
+                    self._backed_off(followed, error)
+                case Failed(reason):
+                    logger.error("%s is not fetched any more: %s", partition.name, reason)
+                    self._session.suspend(followed)
+                case TruncateTo(offset):
+                    logger.warning("%s is cut from %d to %d: its leader has other records there",
+                                   partition.name, partition.log.log_end_offset, offset)  # fmt: skip
+                    partition.truncate_to(offset, now_ms)
+                case BeginAt(offset):
+                    logger.warning(
+                        "%s begins anew at %d: its leader has nothing older", partition.name, offset
+                    )
+                    partition.begin_at(offset, now_ms)
+
+    def _append(self, followed: Followed, records: memoryview, now_ms: int) -> bool:
+        partition = followed.partition
+        try:
+            partition.append_replicated(records, now_ms)
+        except KafkaError as error:
+            if not followed.has_failed_append:
+                logger.error(
+                    "what broker %d sent for %s cannot be appended: %s", self._leader, partition.name, error
+                )
+            followed.has_failed_append = True
+            self._failed(followed, error.code)
+            return False
+        followed.has_failed_append = False
+        return True
+
+    def _failed(self, followed: Followed, error: ErrorCode) -> None:
+        """The log did not take what it should: try again later, or never if it takes nothing any more."""
+        log = followed.partition.log
+        failed = AppendFailed(error, is_lasting=log.write_refusal is not None)
+        self._carry_out(followed, followed.machine.step(failed, log, steady_ms()))
+
+    def _backed_off(self, followed: Followed, error: ErrorCode) -> None:
+        """Leave the partition out until it may be asked for again."""
+        logger.debug("%s: broker %d answered %s", followed.partition.name, self._leader, error.name)
+        self._session.suspend(followed)
+
+    def _count(self, size_bytes: int) -> None:
+        if self._throttle is not None:
+            self._throttle.take(size_bytes)
+
+    # Before a fetch
+
+    async def _prepare(self, changed: Iterable[Followed]) -> None:
+        """See that logs are what the next fetch says they are."""
+        lost = {f: offset for f in changed if (offset := f.partition.log.first_lost_offset) is not None}
+        if lost:
+            # What lies behind records that a crash took is cut off: the leader has all of it.
+            self._cut({followed: [TruncateTo(offset)] for followed, offset in lost.items()})
+        if self._flushes:
+            await self._flush(changed)
+
+    async def _flush(self, changed: Iterable[Followed]) -> None:
+        """A fetch from an offset says that all before it is durable. What cannot be flushed is not announced."""
+        unflushed = [f for f in changed if f.partition.log.flushed_offset < f.partition.log.log_end_offset]
+        flusher = self._services.flusher
+        results = await asyncio.gather(
+            *(flusher.flushed(f.partition, f.partition.log.log_end_offset) for f in unflushed),
+            return_exceptions=True,
+        )
+        for followed, result in zip(unflushed, results, strict=True):
+            if isinstance(result, Exception):
+                self._failed(followed, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _flush_due(self, appended: Iterable[HostedPartition]) -> None:
+        for partition in appended:
+            if not partition.is_closed and partition.is_flush_due:
+                self._services.flusher.flush(partition)
+
+    # Cuts
+
+    def _cut(self, cuts: dict[Followed, list[Effect]]) -> None:
+        """Cut logs, the checkpoints before them; those that cannot be cut now are asked about again."""
+        offsets = {
+            followed.partition: effect.offset
+            for followed, effects in cuts.items()
+            for effect in effects
+            if isinstance(effect, TruncateTo | BeginAt)
+        }
+        try:
+            self._services.hosting.prepare_cuts(offsets)
+            for followed, effects in cuts.items():
+                self._carry_out(followed, effects)
+        except OSError as problem:
+            logger.error("logs could not be cut to where their leader's part: %s", problem)
+            for followed in cuts:
+                self._failed(followed, ErrorCode.KAFKA_STORAGE_ERROR)
