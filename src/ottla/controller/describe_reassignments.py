@@ -1,6 +1,6 @@
 """ListPartitionReassignments, version 0 (KIP-455): which partitions are being moved, as a function of an image."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.protocol.messages.partitions import (
@@ -24,7 +24,9 @@ def list_partition_reassignments(
     return _response(image, named)
 
 
-def _response(image: ClusterImage, wanted: dict[str, Collection[int]]) -> ListPartitionReassignmentsResponse:
+def _response(
+    image: ClusterImage, wanted: Mapping[str, Collection[int]]
+) -> ListPartitionReassignmentsResponse:
     response = ListPartitionReassignmentsResponse(error_message=None)
     for name, indexes in wanted.items():
         topic = image.topics_by_name.get(name)
