@@ -37,7 +37,8 @@ from ottla.records.varint import varint
 
 # The numbers a record nearly always has, ready made: a lookup costs a tenth of encoding. They take 1 MB and 3 ms.
 _SMALL_NUMBERS: Final = 1 << 13
-_SMALL: Final = tuple(map(varint, range(_SMALL_NUMBERS)))
+SMALL_VARINTS: Final = tuple(map(varint, range(_SMALL_NUMBERS)))
+_SMALL: Final = SMALL_VARINTS
 _NULL: Final = varint(-1)
 # For a value of n bytes: a null key and the value's length behind it; and what these, the value and the empty
 # headers take together. Beyond 4 KiB copying the value costs more than its length does.
@@ -45,7 +46,7 @@ _NULL_KEY: Final = tuple([(_NULL + size, n + 2 + len(size)) for n, size in enume
 NO_TIMESTAMP: Final = -1
 
 
-def _put_record(
+def put_record(
     parts: list[bytes],
     prefix: bytes,
     offset_delta: int,
@@ -101,10 +102,11 @@ def _sized(data: bytes | None) -> tuple[bytes, bytes]:
 
 
 class BatchOptions(TypedDict, total=False):
-    """What a batch says about all of its records; `_seal` has the defaults."""
+    """What a batch says about all of its records; `seal` has the defaults."""
 
     compression: Compression
     compression_level: int | None
+    only_if_smaller: bool  # compress, and keep the records as they are if that makes them larger
     base_offset: int
     partition_leader_epoch: int
     timestamp_type: TimestampType
@@ -149,7 +151,7 @@ class BatchBuilder:
         """Add one record. Its offset is the next one of the batch."""
         if timestamp != self._last_timestamp:
             self._stamp(timestamp)
-        self.size_bytes += _put_record(self._parts, self._prefix, self._count, key, value, headers)
+        self.size_bytes += put_record(self._parts, self._prefix, self._count, key, value, headers)
         self._count += 1
 
     def _stamp(self, timestamp: int) -> None:
@@ -157,12 +159,12 @@ class BatchBuilder:
             self._base_timestamp = timestamp
         self._last_timestamp = timestamp
         self._max_timestamp = max(self._max_timestamp, timestamp)
-        self._prefix = _prefix(timestamp - self._base_timestamp)
+        self._prefix = timestamp_prefix(timestamp - self._base_timestamp)
 
     def build(self, **options: Unpack[BatchOptions]) -> bytearray:
         """The batch with all records appended so far."""
-        span = _Span(self._count, self._count - 1, self._base_timestamp, self._max_timestamp)
-        return _seal(self._parts, span, **options)
+        span = Span(self._count, self._count - 1, self._base_timestamp, self._max_timestamp)
+        return seal(self._parts, span, **options)
 
 
 def build_batch(records: Iterable[Record], **options: Unpack[BatchOptions]) -> bytearray:
@@ -175,7 +177,7 @@ def build_batch(records: Iterable[Record], **options: Unpack[BatchOptions]) -> b
         if timestamp != stamp:
             if stamp is None and horizon is None:
                 base_timestamp = timestamp
-            stamp, prefix = timestamp, _prefix(timestamp - base_timestamp)
+            stamp, prefix = timestamp, timestamp_prefix(timestamp - base_timestamp)
             max_timestamp = max(max_timestamp, timestamp)
         delta = offset - base_offset
         if delta <= previous:
@@ -183,17 +185,17 @@ def build_batch(records: Iterable[Record], **options: Unpack[BatchOptions]) -> b
                 f"offset {offset} may not follow {base_offset + previous} in a batch from {base_offset} on"
             )
         previous = delta
-        _put_record(parts, prefix, delta, key, value, headers)
+        put_record(parts, prefix, delta, key, value, headers)
         count += 1
-    return _seal(parts, _Span(count, previous, base_timestamp, max_timestamp), **options)
+    return seal(parts, Span(count, previous, base_timestamp, max_timestamp), **options)
 
 
-def _prefix(timestamp_delta: int) -> bytes:
+def timestamp_prefix(timestamp_delta: int) -> bytes:
     """Attributes, which are unused, and the timestamp delta."""
     return b"\0" + varint(timestamp_delta)
 
 
-class _Span(NamedTuple):
+class Span(NamedTuple):
     """What the records of a batch have together."""
 
     records_count: int
@@ -202,12 +204,13 @@ class _Span(NamedTuple):
     max_timestamp: int
 
 
-def _seal(
+def seal(
     parts: list[bytes],
-    span: _Span,
+    span: Span,
     *,
     compression: Compression = Compression.NONE,
     compression_level: int | None = None,
+    only_if_smaller: bool = False,
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
@@ -233,10 +236,13 @@ def _seal(
         raise ValueError(
             f"a batch cannot end at offset delta {last_offset_delta} when its records end at {span}"
         )
+    if compression:
+        block = b"".join(parts)
+        parts = [compress(compression, block, compression_level)]
+        if only_if_smaller and len(parts[0]) >= len(block):
+            compression, parts = Compression.NONE, [block]
     attributes = compression | LOG_APPEND_TIME * timestamp_type | TRANSACTIONAL * is_transactional
     attributes |= CONTROL * is_control | DELETE_HORIZON * (delete_horizon_ms is not None)
-    if compression:
-        parts = [compress(compression, b"".join(parts), compression_level)]
     batch = bytearray().join((bytes(HEADER_BYTES), *parts))
     header = BatchHeader(
         base_offset=base_offset,

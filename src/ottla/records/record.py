@@ -52,7 +52,7 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
     # Dense on purpose: ten bytes are looked at together, and a record of the usual shape (no number of more than
     # two bytes) is taken apart in place; reading number by number takes half as long again. `a` and `b` are the length, `d` the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved down by one
     # byte for each number before them that has two. A shape that does not fit makes the length -1, which no record
-    # has. Whatever is unusual goes to `_read_record`, and that alone decides what is damage.
+    # has. Whatever is unusual goes to `read_record`, and that alone decides what is damage.
     make, size, position = tuple.__new__, len(block), 0
     block = b"".join((block, _LOOK_AHEAD))
     next_delta, stamp, timestamp, key, value = 0, -1, 0, None, None
@@ -87,9 +87,9 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
         stop = start + (g >> 1) if g < 128 else start + (g >> 1 & 63 | h << 6)
         value, headers, behind = block[start:stop], (), stop + 1
         if a > 0 and stop < size and block[stop]:
-            headers, behind = _read_headers(block, stop, size)
+            headers, behind = read_headers(block, stop, size)
         if a != behind - body << 1 or behind > size or g & 1:
-            d, e, key, value, headers, behind = _read_record(block, position, size)
+            d, e, key, value, headers, behind = read_record(block, position, size)
         position = behind
         if e != next_delta and (e < next_delta or e & 1 or (e >> 1) + left > last_offset_delta):
             raise CorruptRecord(f"offset delta {e >> 1 ^ -(e & 1)} where {next_delta >> 1} is next")
@@ -101,7 +101,7 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
         raise CorruptRecord(f"{size - position} bytes are left over behind {count} records")
 
 
-def _read_record(block: bytes, position: int, size: int) -> _Fields:
+def read_record(block: bytes, position: int, size: int) -> _Fields:
     """Any record, number by number. Timestamp and offset delta stay in zig-zag form, as the loop above has them."""
     length, position = read_varint(block, position)
     end = position + length
@@ -109,7 +109,7 @@ def _read_record(block: bytes, position: int, size: int) -> _Fields:
     offset, position = read_zigzag(block, position)
     key, position = _read_bytes(block, position, size)
     value, position = _read_bytes(block, position, size)
-    headers, position = _read_headers(block, position, size)
+    headers, position = read_headers(block, position, size)
     if position != end:
         raise CorruptRecord(f"a record ends at byte {position}, its length says {end}")
     return timestamp, offset, key, value, headers, position
@@ -125,7 +125,7 @@ def _read_bytes(block: bytes, position: int, size: int) -> tuple[bytes | None, i
     return block[position:end], end
 
 
-def _read_headers(block: bytes, position: int, size: int) -> tuple[tuple[Header, ...], int]:
+def read_headers(block: bytes, position: int, size: int) -> tuple[tuple[Header, ...], int]:
     count, position = read_varint(block, position)
     if position > size:
         raise CorruptRecord(f"the records block ends inside a record, at byte {size}")
