@@ -78,9 +78,9 @@ class Cluster:
         rate = _PER_MILLE + self.random.randint(-drift_per_mille, drift_per_mille)
         return Clock(self.schedule, rate, self.random.randrange(10**9))
 
-    def pass_on(self, sender: int, receiver: int, deliver: Callable[[], None]) -> int:
-        """Send a message; answer how often it will arrive."""
-        delays = self.network.delays_us(sender, receiver)
+    def pass_on(self, sender: int, receiver: int, deliver: Callable[[], None], copies: int = 2) -> int:
+        """Send a message; answer how often it will arrive, which is at most so often."""
+        delays = self.network.delays_us(sender, receiver)[:copies]
         for delay_us in delays:
             self.schedule.after(delay_us, deliver)
         return len(delays)
