@@ -15,6 +15,7 @@ import click
 from ottla.cli.assignments import parse_assignments
 from ottla.cli.cluster_control import NotRunningError, ask_supervisor, running_state
 from ottla.cli.cluster_fleet import READY_DEADLINE_S
+from ottla.cli.cluster_growth import add, drain, rebalance
 from ottla.cli.cluster_options import data_option, refusing
 from ottla.cli.cluster_orphans import end_orphans, orphans
 from ottla.cli.cluster_plan import MOST_BROKERS, plan_cluster
@@ -52,7 +53,8 @@ def cluster() -> None:
     """
 
 
-cluster.add_command(status)
+for command in (status, add, drain, rebalance):
+    cluster.add_command(command)
 
 
 @cluster.command()

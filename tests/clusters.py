@@ -1,0 +1,285 @@
+"""Local clusters for tests: real processes under `ottla cluster up`, commanded as from another terminal.
+
+The supervisor ends when its standard input does, so a test that is killed leaves no broker behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.brokers import BrokerError, wait_until
+from tests.integration.peer import Peer
+
+from ottla.cli.cluster_control import ask_supervisor
+from ottla.cli.cluster_plan import broker_directory, broker_output
+from ottla.cli.cluster_state import ClusterState, Condition, read_state
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+START_DEADLINE_S = 60.0
+STOP_DEADLINE_S = 40.0
+METADATA_VERSION = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition as the broker that knows most of it described it."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class LocalCluster:
+    """A cluster of brokers; use `running_cluster`, or `start` and `stop` in pairs."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        brokers: int = 3,
+        proxy: bool = False,
+        settings: Mapping[str, str] | None = None,
+        racks: Iterable[str] = (),
+    ) -> None:
+        self.data = data
+        self._command = [sys.executable, "-m", "ottla.cli.main", "cluster", "up", "--until-eof"]
+        self._command += ["--data", str(data), "--brokers", str(brokers), "--port", "0"]
+        self._command += ["--proxy"] if proxy else []
+        if named := ",".join(racks):
+            self._command += ["--racks", named]
+        for name, value in (settings or {}).items():
+            self._command += ["--set", f"{name}={value}"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> LocalCluster:
+        self.data.mkdir(parents=True, exist_ok=True)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("OTTLA_")}
+        with (self.data / "up.output").open("wb") as sink:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=sink, stderr=subprocess.STDOUT, env=environment
+            )
+        try:
+            wait_until(self._is_up, "the cluster is ready", START_DEADLINE_S)
+        except TimeoutError as error:
+            self.stop()
+            raise BrokerError(f"{error}\n{self.said()}") from None
+        return self
+
+    def stop(self) -> None:
+        """End everything, and wait for that."""
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_DEADLINE_S)
+        finally:
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _is_up(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise BrokerError(f"the supervisor ended with {self._process.returncode}:\n{self.said()}")
+        return "The cluster is ready" in self.said()
+
+    # What it is now
+
+    def said(self) -> str:
+        """What the supervisor said."""
+        return (self.data / "up.output").read_text(errors="replace")
+
+    def broker_said(self, node_id: int) -> str:
+        return broker_output(self.data, node_id).read_text(errors="replace")
+
+    def directory_of(self, node_id: int) -> Path:
+        return broker_directory(self.data, node_id)
+
+    @property
+    def state(self) -> ClusterState:
+        state = read_state(self.data)
+        assert state is not None
+        return state
+
+    @property
+    def ids(self) -> list[int]:
+        return [each.node_id for each in self.state.brokers]
+
+    @property
+    def running(self) -> list[int]:
+        return [each.node_id for each in self.state.brokers if each.condition == Condition.RUNNING]
+
+    @property
+    def bootstrap(self) -> str:
+        return self.state.bootstrap
+
+    def port_of(self, node_id: int) -> int:
+        """Where clients reach a broker."""
+        return self.state.broker(node_id).advertised_port
+
+    def pid_of(self, node_id: int) -> int:
+        pid = self.state.broker(node_id).pid
+        assert pid is not None, f"broker {node_id} has no process"
+        return pid
+
+    # What can be done to it
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        return ask_supervisor(self.data, command, **arguments)
+
+    def kill(self, node_id: int) -> None:
+        self.ask("kill", broker=node_id)
+
+    def stop_broker(self, node_id: int) -> None:
+        self.ask("stop", broker=node_id)
+
+    def start_broker(self, node_id: int, *, wait: bool = True) -> None:
+        answer = self.ask("start", broker=node_id, wait=wait)
+        if answer["problem"]:
+            raise BrokerError(answer["problem"])
+
+    def pause(self, node_id: int) -> None:
+        self.ask("pause", broker=node_id)
+
+    def resume(self, node_id: int) -> None:
+        self.ask("resume", broker=node_id)
+
+    def cut(
+        self, node_id: int, other: int | None = None, *, one_way: bool = False, clients: bool = False
+    ) -> None:
+        self.ask("cut", broker=node_id, other=other, one_way=one_way, clients=clients)
+
+    def heal(self) -> None:
+        self.ask("heal")
+
+    # What its brokers say
+
+    @contextlib.contextmanager
+    def peer(self, node_id: int) -> Iterator[Peer]:
+        with Peer(self.port_of(node_id)) as connected:
+            yield connected
+
+    def metadata_from(self, node_id: int, *topics: str) -> MetadataResponse:
+        """What one broker says, of these topics or of all."""
+        wanted = [MetadataRequestTopic(name=name) for name in topics] if topics else None
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        with self.peer(node_id) as peer:
+            answer: MetadataResponse = peer.ask(ApiKey.METADATA, METADATA_VERSION, request)
+        return answer
+
+    def metadata(self, *topics: str) -> list[MetadataResponse]:
+        """What each broker that answers says."""
+        answers = []
+        for node_id in self.running:
+            with contextlib.suppress(OSError):
+                answers.append(self.metadata_from(node_id, *topics))
+        return answers
+
+    def controller(self) -> int:
+        """The node that most brokers take for the controller; -1 if they know none."""
+        named = Counter(answer.controller_id for answer in self.metadata() if answer.controller_id >= 0)
+        return named.most_common(1)[0][0] if named else -1
+
+    def partitions(self, topic: str) -> dict[int, PartitionView]:
+        """Each partition by the newest word on it."""
+        views: dict[int, PartitionView] = {}
+        for answer in self.metadata(topic):
+            for each in answer.topics[0].partitions:
+                known = views.get(each.partition_index)
+                if known is None or each.leader_epoch >= known.leader_epoch:
+                    views[each.partition_index] = PartitionView(
+                        each.leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes)
+                    )
+        return views
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The leader, once there is one."""
+        found: list[int] = []
+
+        def is_led() -> bool:
+            view = self.partitions(topic).get(partition)
+            found[:] = [view.leader] if view else []
+            return view is not None and view.leader >= 0
+
+        wait_until(is_led, f"{topic}-{partition} has a leader", START_DEADLINE_S)
+        return found[0]
+
+    def is_in_sync(self, topic: str) -> bool:
+        """Whether every broker says that every partition has a leader and all its replicas in sync."""
+        answers = self.metadata(topic)
+        return len(answers) == len(self.ids) and all(
+            answer.topics[0].partitions
+            and all(
+                each.leader_id >= 0 and len(each.isr_nodes) == len(each.replica_nodes)
+                for each in answer.topics[0].partitions
+            )
+            for answer in answers
+        )
+
+    def await_in_sync(self, topic: str, deadline_s: float = 60.0) -> float:
+        """Wait until it is so; answers how many seconds that took."""
+        begun = time.monotonic()
+        wait_until(lambda: self.is_in_sync(topic), f"all replicas of {topic} are in sync", deadline_s)
+        return time.monotonic() - begun
+
+    def create_topic(
+        self, name: str, partitions: int = 1, replication_factor: int = 3, **settings: str | int
+    ) -> None:
+        """Create a topic (settings with _ for each dot), and wait until every broker knows it and its leaders."""
+        configs = [
+            CreatableTopicConfig(name=setting.replace("_", "."), value=str(value))
+            for setting, value in settings.items()
+        ]
+        topic = CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
+        with self.peer(self.running[0]) as peer:
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+            (created,) = peer.ask(ApiKey.CREATE_TOPICS, 7, request).topics
+        assert created.error_code == 0, f"{created.error_code}: {created.error_message}"
+        self.await_in_sync(name)
+
+
+@contextlib.contextmanager
+def running_cluster(data: Path, **options: Any) -> Iterator[LocalCluster]:
+    """A cluster for the length of a block; what its brokers said is shown if the block fails."""
+    cluster = LocalCluster(data, **options).start()
+    try:
+        yield cluster
+    except BaseException:
+        _show(cluster)
+        raise
+    finally:
+        cluster.stop()
+
+
+def _show(cluster: LocalCluster, lines: int = 40) -> None:
+    print(cluster.said())
+    for node_id in cluster.ids:
+        said = cluster.broker_said(node_id).splitlines()[-lines:]
+        print(f"---- broker {node_id}", *said, sep="\n")
+
+
+def eventually(condition: Callable[[], bool], what: str, deadline_s: float = 20.0) -> None:
+    """Wait for a condition whose question may fail meanwhile: brokers come and go."""
+
+    def holds() -> bool:
+        with contextlib.suppress(OSError):
+            return condition()
+        return False
+
+    wait_until(holds, what, deadline_s)
