@@ -39,6 +39,8 @@ class Connections:
         self._timeout_ms = timeout_ms
         self._brokers = {} if brokers is None else brokers
         self._open: dict[Address, Connection] = {}
+        # Those who were asked for metadata last and did not answer: others are asked first.
+        self._silent: set[Address] = set()
         # One for each address: a broker that does not answer must not keep us from the others.
         self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -65,14 +67,33 @@ class Connections:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {node_id} in the cluster")
         return await self._connection(self._brokers[node_id].address)
 
-    async def refresh(self, topics: list[str] | None, timeout_ms: int | None = None) -> ClusterMetadata:
+    async def refresh(
+        self, topics: list[str] | None, timeout_ms: int | None = None, *, may_create: bool = False
+    ) -> ClusterMetadata:
         """Ask some broker for metadata (of the named topics, or of all), and remember the brokers it names."""
         connection = await self.any()
-        response: Any = await connection.ask(metadata_request(topics), timeout_ms=timeout_ms)
+        request = metadata_request(topics, may_create=may_create)
+        try:
+            response: Any = await connection.ask(request, timeout_ms=timeout_ms)
+        except TimeoutError:
+            self._silent.add(connection.address)
+            await connection.close()
+            raise
+        self._silent.discard(connection.address)
         metadata = cluster_metadata(response)
         self._brokers.clear()
         self._brokers.update((broker.node_id, broker) for broker in metadata.brokers)
         return metadata
+
+    def learn(self, broker: BrokerInfo) -> None:
+        """A broker's answer named another one (KIP-951): it can be asked before the next refresh."""
+        self._brokers[broker.node_id] = broker
+
+    def is_open_to(self, node_id: int) -> bool:
+        """Whether a request to this broker would go out at once."""
+        broker = self._brokers.get(node_id)
+        connection = None if broker is None else self._open.get(broker.address)
+        return connection is not None and connection.is_open
 
     def node_of(self, connection: Connection) -> int:
         """The number of the broker that a connection leads to; -1 if it is no longer in the cluster."""
@@ -102,7 +123,7 @@ class Connections:
 
     async def _first_reachable(self, addresses: Iterable[Address]) -> Connection:
         failures: list[str] = []
-        for address in dict.fromkeys(addresses):
+        for address in sorted(dict.fromkeys(addresses), key=self._silent.__contains__):
             try:
                 return await self._connection(address)
             except (ConnectionError, TimeoutError) as error:

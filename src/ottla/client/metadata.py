@@ -83,10 +83,13 @@ class ClusterMetadata:
     topics: dict[str, TopicInfo | KafkaError]
 
 
-def metadata_request(topics: list[str] | None) -> MetadataRequest:
-    """Ask for the named topics, for all of them (None), or for the brokers only ([]). Never creates a topic."""
+def metadata_request(topics: list[str] | None, *, may_create: bool = False) -> MetadataRequest:
+    """Ask for the named topics, for all of them (None), or for the brokers only ([]).
+
+    With `may_create`, a named topic that does not exist is created if the cluster is set up to do that.
+    """
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=may_create)
 
 
 def cluster_metadata(response: MetadataResponse) -> ClusterMetadata:

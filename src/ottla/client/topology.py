@@ -1,4 +1,4 @@
-"""Which broker leads what a consumer reads, kept fresh in the background.
+"""Which broker leads what a client reads or writes, kept fresh in the background.
 
 Rules
 - Metadata is asked for when something said that it is out of date, when it is older than `max_age_ms`, and every second
@@ -37,13 +37,22 @@ class Leader:
 class Topology:
     """What is known of the topics that are wanted. `run` keeps it fresh, and calls `on_change` after each answer."""
 
-    def __init__(self, connections: Connections, *, max_age_ms: int, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        max_age_ms: int,
+        on_change: Callable[[], None],
+        may_create_topics: bool = False,
+    ) -> None:
         self._connections = connections
         self._max_age_ms = max_age_ms
         self._on_change = on_change
+        self._may_create_topics = may_create_topics
         self._wanted: frozenset[str] = frozenset()
         self._topics: dict[str, TopicInfo] = {}
         self._leaders: dict[TopicPartition, Leader] = {}
+        self._errors: dict[str, KafkaError] = {}
         self._refresh_wanted = asyncio.Event()
 
     def want(self, topics: Iterable[str]) -> None:
@@ -58,6 +67,18 @@ class Topology:
 
     def leader_of(self, partition: TopicPartition) -> Leader | None:
         return self._leaders.get(partition)
+
+    def error_of(self, topic: str) -> KafkaError | None:
+        """Why nothing is known of a topic, if a broker said so."""
+        return self._errors.get(topic)
+
+    def learn_leader(self, partition: TopicPartition, leader: Leader) -> bool:
+        """A broker that does not lead the partition any more named the one that does; False if that is no news."""
+        known = self._leaders.get(partition)
+        if partition.topic not in self._topics or (known is not None and leader.epoch <= known.epoch):
+            return False
+        self._leaders[partition] = leader
+        return True
 
     def id_of(self, topic: str) -> UUID:
         """The id of a topic; the zero id if it, or the broker, has none."""
@@ -88,11 +109,13 @@ class Topology:
     async def refresh(self) -> None:
         """Ask now for everything that is wanted."""
         self._refresh_wanted.clear()
-        metadata = await self._connections.refresh(sorted(self._wanted))
+        metadata = await self._connections.refresh(sorted(self._wanted), may_create=self._may_create_topics)
         for name, topic in metadata.topics.items():
             self._learn(name, topic)
         for name in self._topics.keys() - self._wanted:
             self._forget(name)
+        for name in self._errors.keys() - self._wanted:
+            del self._errors[name]
         self._on_change()
 
     async def _until_stale(self) -> None:
@@ -106,13 +129,16 @@ class Topology:
 
     def _learn(self, name: str, topic: TopicInfo | KafkaError) -> None:
         if isinstance(topic, TopicInfo):
+            self._errors.pop(name, None)
             is_new = self.id_of(name) != topic.topic_id
             if is_new:
                 self._forget(name)  # a topic that was deleted and made again begins with new epochs
             self._topics[name] = topic
             for partition in topic.partitions:
                 self._lead(TopicPartition(name, partition.index), partition)
-        elif topic.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return
+        self._errors[name] = topic
+        if topic.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._forget(name)
 
     def _lead(self, key: TopicPartition, partition: PartitionInfo) -> None:

@@ -129,20 +129,29 @@ class Connection:
         frame = await self._exchange(request, api_key, chosen, timeout_ms or self._timeout_ms)
         return self._decoded(api_key, chosen, frame)
 
+    async def tell(self, request: Any, version: int | None = None) -> None:
+        """Send a request that has no answer (Produce with acks=0). Raises KafkaError(UNSUPPORTED_VERSION) and ConnectionLostError."""
+        api_key = declaration_of(type(request)).key
+        chosen = self.common_version(api_key) if version is None else version
+        await self._stream.send(self._writer(request, api_key, chosen))
+
     async def close(self) -> None:
         """Close, and wait until the socket is gone. Those who still wait for answers get ConnectionLostError."""
         await self._stream.close()
 
     async def _exchange(self, request: Any, api_key: int, version: int, timeout_ms: int) -> memoryview:
-        def write(correlation_id: int, out: bytearray) -> None:
-            write_request(RequestHeader(api_key, version, correlation_id, self._client_id), request, out)
-
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await self._stream.exchange(write)
+                return await self._stream.exchange(self._writer(request, api_key, version))
         except TimeoutError:
             message = f"{self.address} did not answer {ApiKey(api_key).name} within {timeout_ms} ms"
             raise TimeoutError(message) from None
+
+    def _writer(self, request: Any, api_key: int, version: int) -> Callable[[int, bytearray], None]:
+        def write(correlation_id: int, out: bytearray) -> None:
+            write_request(RequestHeader(api_key, version, correlation_id, self._client_id), request, out)
+
+        return write
 
     def _decoded(self, api_key: int, version: int, frame: memoryview) -> Any:
         try:

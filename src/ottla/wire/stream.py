@@ -45,6 +45,14 @@ class Stream(asyncio.BufferedProtocol):
 
     async def exchange(self, write: Callable[[int, bytearray], None]) -> memoryview:
         """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it."""
+        correlation_id = await self.send(write)
+        # Nothing was awaited since the frame went out: its answer cannot be here yet.
+        waiter: asyncio.Future[memoryview] = self._loop.create_future()
+        self._waiters[correlation_id] = waiter
+        return await waiter
+
+    async def send(self, write: Callable[[int, bytearray], None]) -> int:
+        """Send a frame and wait for no answer; its correlation id."""
         while self._writable is not None:
             await asyncio.shield(self._writable)
         if self._transport is None or not self.is_open:
@@ -52,11 +60,9 @@ class Stream(asyncio.BufferedProtocol):
         correlation_id = self._next_correlation_id
         out = bytearray()
         write(correlation_id, out)
-        waiter: asyncio.Future[memoryview] = self._loop.create_future()
-        self._waiters[correlation_id] = waiter
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
         self._transport.write(out)
-        return await waiter
+        return correlation_id
 
     def abort(self, why: ConnectionLostError) -> None:
         """End the connection now, for a reason that everyone who waits will hear."""

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+import pytest
 from tests.unit.client.fake_cluster import TOPIC_ID, FakeCluster
 from tests.unit.client.test_consumer_groups import eventually
-from tests.unit.wire.fake_broker import HANG_UP
+from tests.unit.wire.fake_broker import HANG_UP, SILENCE
 
 from ottla.client.connections import Connections
 from ottla.client.metadata import TopicPartition
 from ottla.client.topology import Leader, Topology
+from ottla.errors import ErrorCode
 from ottla.protocol.messages import metadata
 from ottla.wire.address import parse_addresses
 
@@ -112,3 +114,64 @@ def test_a_topic_that_is_deleted_has_no_leader_and_a_cluster_that_does_not_answe
         await eventually(lambda: topology.leader_of(T0) is None)
 
     watching(cluster, body)
+
+
+def test_a_leader_that_another_broker_names_is_believed_if_it_is_news() -> None:
+    async def body(topology: Topology) -> None:
+        assert not topology.learn_leader(T0, Leader(2, 1))
+        topology.want(["t"])
+        await eventually(lambda: topology.leader_of(T0) is not None)
+        assert topology.learn_leader(T0, Leader(2, 1))
+        assert not topology.learn_leader(T0, Leader(3, 1))
+        assert topology.leader_of(T0) == Leader(2, 1)
+
+    watching(FakeCluster(), body)
+
+
+def test_it_is_known_why_nothing_is_known_of_a_topic() -> None:
+    async def body(topology: Topology) -> None:
+        topology.want(["nix"])
+        await eventually(lambda: topology.error_of("nix") is not None)
+        error = topology.error_of("nix")
+        assert error is not None
+        assert error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topology.want([])
+        await topology.refresh()
+        assert topology.error_of("nix") is None
+
+    watching(FakeCluster(), body)
+
+
+def test_topics_are_created_only_by_those_who_may() -> None:
+    for may_create in (False, True):
+        cluster = FakeCluster()
+
+        async def ask(cluster: FakeCluster = cluster, may_create: bool = may_create) -> None:
+            async with cluster.broker:
+                connections = Connections(parse_addresses(cluster.bootstrap), client_id="c", timeout_ms=5_000)
+                topology = Topology(
+                    connections, max_age_ms=1, on_change=lambda: None, may_create_topics=may_create
+                )
+                topology.want(["t"])
+                await topology.refresh()
+                await connections.close()
+
+        asyncio.run(ask())
+        (request,) = cluster.asked_for(metadata.MetadataRequest)
+        assert request.allow_auto_topic_creation is may_create
+
+
+def test_a_broker_that_does_not_answer_is_not_asked_again_while_there_are_others() -> None:
+    silent, cluster = FakeCluster(), FakeCluster()
+    silent.broker.on(metadata.MetadataRequest, SILENCE)
+
+    async def body() -> None:
+        async with silent.broker, cluster.broker:
+            addresses = parse_addresses(f"{silent.bootstrap},{cluster.bootstrap}")
+            connections = Connections(addresses, client_id="c", timeout_ms=5_000)
+            with pytest.raises(TimeoutError):
+                await connections.refresh([], timeout_ms=20)
+            assert [each.port for each in (await connections.refresh([])).brokers] == [cluster.broker.port]
+            await connections.close()
+
+    asyncio.run(body())

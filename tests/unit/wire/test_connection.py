@@ -170,6 +170,21 @@ def test_a_request_that_is_not_answered_in_time_fails_alone() -> None:
     run(body())
 
 
+def test_a_request_without_an_answer_leaves_nobody_waiting() -> None:
+    async def body() -> None:
+        broker = FakeBroker().on(MetadataRequest, SILENCE)
+        broker.on(DescribeClusterRequest, DescribeClusterResponse(cluster_id="c"))
+        async with broker, await connect(broker) as connection:
+            await connection.tell(about("t"))
+            assert (await connection.ask(DescribeClusterRequest())).cluster_id == "c"
+            assert [each.topics[0].name for each in broker.asked_for(MetadataRequest)] == ["t"]
+            await connection.close()
+            with pytest.raises(ConnectionLostError):
+                await connection.tell(about("t"))
+
+    run(body())
+
+
 def test_an_answer_that_comes_too_late_is_dropped() -> None:
     late: list[bytes] = []
 
