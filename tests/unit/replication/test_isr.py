@@ -1,5 +1,7 @@
 """Into the ISR, out of it, and what becomes of proposals."""
 
+from itertools import pairwise
+
 import pytest
 from tests.unit.replication.leaders import LAG_MS, LEADER_EPOCH, assigned, fetched, leader, proposals
 
@@ -141,7 +143,7 @@ def test_the_pauses_become_longer_up_to_a_bound_and_a_decision_ends_them() -> No
             now_ms += 1
         replica.step(IsrAnswered(effects[0], ErrorCode.INELIGIBLE_REPLICA), now_ms)
         pauses.append(now_ms)
-    gaps = [later - earlier for earlier, later in zip(pauses, pauses[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(pauses)]
     assert gaps == [50, 100, 200, 400, 800, RETRY_BACKOFF_MAX_MS]
     replica.step(assigned(partition_epoch=2, isr=(1,), replicas=(1, 2), log_end_offset=10), now_ms)
     assert replica.step(fetched(2, 10), now_ms) == [proposal((1, 2), partition_epoch=2)]
