@@ -4,7 +4,7 @@ PY := .venv/bin/python
 STAMP := .venv/.setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test compat bench demo serve lock
+.PHONY: help setup check test chaos compat bench demo serve lock
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -28,6 +28,9 @@ check: setup  ## ruff, mypy --strict, import-linter, the tidy test
 
 test: setup  ## every test that needs only PyPI
 	$(PY) -m pytest -m "not compat" $(ARGS)
+
+chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; writes tests/chaos/RESULTS.md
+	$(PY) -m tests.chaos $(ARGS)
 
 compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, kcat)
 	$(PY) -m pytest -m compat tests -rs $(ARGS)

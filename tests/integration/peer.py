@@ -272,9 +272,16 @@ def describe_topic(peer: Peer, name: str) -> MetadataResponseTopic:
 
 
 def list_offset(
-    peer: Peer, topic: str, timestamp: int, *, version: int = 11, isolation_level: int = 0, epoch: int = -1
+    peer: Peer,
+    topic: str,
+    timestamp: int,
+    *,
+    partition: int = 0,
+    version: int = 11,
+    isolation_level: int = 0,
+    epoch: int = -1,
 ) -> ListOffsetsPartitionResponse:
-    want = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
+    want = ListOffsetsPartition(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation_level,
