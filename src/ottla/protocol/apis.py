@@ -3,7 +3,6 @@
 `APIS` is what a listener serves; ApiVersions tells clients the same table, except that it claims Produce from version 0
 on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659). The minima are floors: older
 librdkafka switches features off if a range does not contain exactly the version it looks for.
-`ADMIN_APIS` are what an operator of a cluster asks; each moves into `APIS` when it has a handler.
 `INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata quorum ask each other:
 served and not advertised, for a node knows the versions of its peers.
 `api_of` finds an API in whichever table it stands.
@@ -198,11 +197,6 @@ APIS: Final = _by_key(
         Api(ApiKey.LIST_GROUPS, "group_admin", (0, 5), flexible=3),
         Api(ApiKey.DELETE_GROUPS, "group_admin", (0, 2), flexible=2),
         Api(ApiKey.OFFSET_DELETE, "offsets", (0, 0), flexible=None),
-    ]
-)
-
-ADMIN_APIS: Final = _by_key(
-    [
         Api(ApiKey.ELECT_LEADERS, "partitions", (0, 2), flexible=2),
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "partitions", (0, 1), flexible=0),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "partitions", (0, 0), flexible=0),
@@ -231,9 +225,7 @@ QUORUM_APIS: Final = _by_key(
     ]
 )
 
-DECLARED_APIS: Final[Mapping[int, Api]] = MappingProxyType(
-    {**APIS, **ADMIN_APIS, **INTERNAL_APIS, **QUORUM_APIS}
-)
+DECLARED_APIS: Final[Mapping[int, Api]] = MappingProxyType({**APIS, **INTERNAL_APIS, **QUORUM_APIS})
 
 
 def api_of(key: int) -> Api | None:

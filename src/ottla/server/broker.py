@@ -1,4 +1,8 @@
-"""The composition root: builds a broker from its settings, starts it, stops it."""
+"""The composition root: builds a broker from its settings, starts it, stops it.
+
+A node first takes part in the metadata quorum, which needs nothing but its metadata log and a door for other nodes. A
+broker then registers, opens the logs that the image places on it, and is let in; clients wait at the door until then.
+"""
 
 import asyncio
 import logging
@@ -7,38 +11,43 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from uuid import UUID, uuid4
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
 
 from ottla.config import BrokerConfig
-from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage
-from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
 from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
-from ottla.protocol.messages.brokers import BrokerRegistrationRequest
-from ottla.protocol.messages.brokers import Listener as RegisteredListener
 from ottla.replication.fetch_session import FetchSessions
 from ottla.server.apis.table import handler_of
 from ottla.server.compaction import Compaction
+from ottla.server.controller_duties import ControllerDuties
 from ottla.server.coordinators import Coordinators
 from ottla.server.descriptors import open_files_within, raise_descriptor_limit
 from ottla.server.dispatch import Dispatcher
+from ottla.server.fetcher import Fetchers
 from ottla.server.flushing import Flusher
 from ottla.server.follower_sessions import FollowerSessions
 from ottla.server.hosting import Hosting
 from ottla.server.housekeeping import Housekeeping
+from ottla.server.isr import Isr
 from ottla.server.listener import Listener, ListenerLimits
+from ottla.server.membership import Identity, Membership
 from ottla.server.partitions import HostedPartition, Partitions
 from ottla.server.producer_ids import ProducerIds
-from ottla.server.quorum import METADATA_TOPIC, Quorum
+from ottla.server.quorum import Quorum
+from ottla.server.quorum_opening import open_directory, open_quorum
 from ottla.server.removal import Remover
 from ottla.server.services import Services
 
 logger = logging.getLogger(__name__)
 
-# How long a stopping broker lets answers leave; the rest of its second belongs to the disk.
-_DRAIN_S = 0.3
+# How long a stopping broker lets others take over what it leads, and then its answers leave; the rest of its second
+# belongs to the disk.
+_HANDOVER_S: Final = 0.5
+_DRAIN_S: Final = 0.3
 
 
 def now_ms() -> int:
@@ -47,25 +56,21 @@ def now_ms() -> int:
 
 
 class Broker:
-    """A running node. `start` once, `stop` once."""
+    """A running node. `start` once, `stop` once. `halted` is done, with the reason, if it cannot go on."""
 
     def __init__(self, config: BrokerConfig, disk: Disk | None = None) -> None:
         self.config = config
-        disk = disk or OsDisk()
+        self._disk = disk or OsDisk()
         files = open_files_within(config.ottla_open_files_max, raise_descriptor_limit())
         open_files = OpenFiles(files, files)
-        self._directory = LogDirectory(disk, config.data_directory, open_files)
+        self._directory = LogDirectory(self._disk, config.data_directory, open_files)
+        self._incarnation_id = uuid4()
         self._flusher = Flusher()
         self._remover = Remover()
-        self._broker_epoch = NO_BROKER_EPOCH
-        self._is_open = False
-        self._quorum: Quorum | None = None
-        self._listener: Listener | None = None
-        self._housekeeping: Housekeeping | None = None
-        self._compaction: Compaction | None = None
-        self._hosting: Hosting | None = None
-        self._partitions: Partitions | None = None
-        self._coordinators: Coordinators | None = None
+        self._are_logs_open = False
+        self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._parts: _Parts | None = None
+        self._membership: Membership | None = None
 
     @property
     def port(self) -> int:
@@ -75,8 +80,7 @@ class Broker:
     @property
     def listener(self) -> Listener:
         """Its door, once it has started."""
-        assert self._listener is not None
-        return self._listener
+        return self._built.listener
 
     @property
     def cluster_id(self) -> str:
@@ -86,126 +90,209 @@ class Broker:
     @property
     def partitions(self) -> Partitions:
         """What it hosts, once it has started."""
-        assert self._partitions is not None
-        return self._partitions
+        return self._built.partitions
+
+    @property
+    def quorum(self) -> Quorum:
+        """Its part in the metadata quorum, once it has started."""
+        return self._built.quorum
+
+    @property
+    def _built(self) -> "_Parts":
+        assert self._parts is not None
+        return self._parts
 
     async def start(self) -> None:
-        """Open the data directory, recover what needs it, listen. Raises OSError and KafkaError with what to do."""
+        """Open the data directory, find the quorum, recover what needs it, let clients in.
+
+        Raises OSError and KafkaError with what to do. Without a quorum it waits.
+        """
         try:
-            self._directory.open(self.config.node_id, _new_uuid)
-            self._broker_epoch = self._directory.previous_broker_epoch
-            quorum, partitions, hosting = self._open_metadata()
-            await asyncio.get_running_loop().run_in_executor(None, hosting.open_all, quorum.image)
-            self._is_open = True
-            self._listen(quorum, partitions, hosting)
-            quorum.start()
-            await self._register(quorum)
-            # Whoever came meanwhile waits at the door: before the registration there is no broker to tell about.
-            self.listener.start_accepting()
+            open_directory(self.config, self._directory)
+            parts = self._parts = self._build()
+            parts.listener.bind()
+            parts.listener.start_accepting()
+            parts.quorum.start()
+            if self.config.is_broker:
+                await self._join(parts)
+            else:
+                await parts.quorum.has_controller()
+            # Whoever came meanwhile waits at the gate: before it is let in, there is no broker to tell about.
+            parts.listener.open_gate()
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Answer what is under way, flush, mark the stop as clean."""
-        if self._listener is not None:
-            self._listener.stop_accepting()
-        if self._housekeeping is not None:
-            await self._housekeeping.stop()
-        if self._compaction is not None:
-            await self._compaction.stop()
-        if self._partitions is not None:
-            for partition in self._partitions:
-                partition.wake_readers()
-        if self._coordinators is not None:
-            await self._coordinators.stop()
-        if self._listener is not None:
-            await self._listener.drain(_DRAIN_S)
-        if self._quorum is not None:
-            await self._quorum.stop()
+        """Hand over, answer what is under way, flush, mark the stop as clean."""
+        parts, membership = self._parts, self._membership
+        if parts is not None:
+            if membership is not None and self._has_successors(parts.quorum):
+                await membership.leave(_HANDOVER_S)
+            await parts.quorum.leave()
+            parts.listener.stop_accepting()
+        if membership is not None:
+            await membership.stop()
+        if parts is not None:
+            await self._stop_parts(parts)
         await self._flusher.stop()
         self._remover.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._close_logs)
 
-    def _open_metadata(self) -> tuple[Quorum, Partitions, Hosting]:
-        controller = Controller(self.config.node_id, self.cluster_id, self.config, _new_uuid)
-        log = self._directory.open_metadata_log(METADATA_TOPIC, now_ms())
-        partitions = Partitions(lambda: quorum.image)
-        hosting = Hosting(self.config, self._directory, partitions, self._remover, now_ms)
-        quorum = Quorum(controller, log, now_ms, self._on_image)
-        quorum.replay()
-        self._quorum, self._partitions, self._hosting = quorum, partitions, hosting
-        return quorum, partitions, hosting
+    async def abort(self) -> None:
+        """End as a process that is killed: no word to anybody, nothing marked as clean. For tests."""
+        parts, membership = self._parts, self._membership
+        if parts is not None:
+            parts.listener.stop_accepting()
+            await parts.listener.drain(0)
+            await parts.quorum.peers.close()
+        if membership is not None:
+            await membership.stop()
+        if parts is not None:
+            await self._stop_parts(parts)
+        await self._flusher.stop()
+        self._remover.stop()
+        self._directory.close(clean=False)
 
-    async def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:
-        """Carry a change of metadata out, in the order in which the parts depend on each other."""
-        assert self._hosting is not None
-        await self._hosting.apply(before, after)
-        if self._coordinators is not None:
-            self._coordinators.apply(before, after)
+    async def _stop_parts(self, parts: "_Parts") -> None:
+        await parts.housekeeping.stop()
+        if parts.compaction is not None:
+            await parts.compaction.stop()
+        await parts.isr.stop()
+        await parts.fetchers.stop()
+        for partition in parts.partitions:
+            partition.wake_readers()
+        await parts.coordinators.stop()
+        await parts.listener.drain(_DRAIN_S)
+        await parts.duties.stop()
+        await parts.quorum.stop()
+        await parts.quorum.peers.close()
 
-    def _listen(self, quorum: Quorum, partitions: Partitions, hosting: Hosting) -> None:
+    def _has_successors(self, quorum: Quorum) -> bool:
+        return self.config.controlled_shutdown_enable and len(quorum.image.live_brokers) > 1
+
+    def _build(self) -> "_Parts":
         config = self.config
-        self._coordinators = Coordinators(config, quorum, partitions, self._flusher, now_ms)
-        self._coordinators.start()
+        quorum = open_quorum(config, self._directory, self._disk, now_ms, self._on_image, self._halt)
+        partitions = Partitions(lambda: quorum.image)
+        isr = Isr(config, quorum, partitions)
+        hosting = Hosting(
+            config,
+            self._directory,
+            partitions,
+            self._remover,
+            now_ms,
+            incarnation_id=self._incarnation_id,
+            propose=isr.propose,
+        )
+        sessions = FollowerSessions()
         services = Services(
             config=config,
             quorum=quorum,
+            duties=ControllerDuties(config, quorum, quorum.peers),
             partitions=partitions,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _new_session_id),
-            follower_sessions=FollowerSessions(),
+            follower_sessions=sessions,
             flusher=self._flusher,
-            producer_ids=ProducerIds(quorum, config.node_id),
-            coordinators=self._coordinators,
+            producer_ids=ProducerIds(quorum),
+            coordinators=Coordinators(config, quorum, partitions, self._flusher, now_ms),
             now_ms=now_ms,
         )
-        listener = Listener(
-            config.listener.host, config.listener.port, Dispatcher(services, handler_of), _limits(config)
+        address = config.listener
+        listener = Listener(address.host, address.port, Dispatcher(services, handler_of), _limits(config))
+        return _Parts(
+            quorum=quorum,
+            duties=services.duties,
+            partitions=partitions,
+            hosting=hosting,
+            isr=isr,
+            fetchers=Fetchers(
+                config, quorum, partitions, hosting, quorum.peers, self._flusher, sessions, now_ms
+            ),
+            coordinators=services.coordinators,
+            listener=listener,
+            housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
+            compaction=Compaction(config, partitions, self._directory, now_ms)
+            if config.log_cleaner_enable
+            else None,
         )
-        listener.bind()
-        self._listener = listener
-        self._housekeeping = Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms)
-        self._housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
-        if config.log_cleaner_enable:
-            self._compaction = Compaction(config, partitions, self._directory, now_ms)
-            self._compaction.start()
 
-    async def _register(self, quorum: Quorum) -> None:
+    async def _join(self, parts: "_Parts") -> None:
+        """Register, open the logs, have changes carried out from now on, be let in."""
+        quorum = parts.quorum
+        membership = self._membership = Membership(self.config, quorum, self._identity(parts.listener))
+        await membership.register()
+        image = quorum.image
+        await asyncio.get_running_loop().run_in_executor(None, parts.hosting.open_all, image)
+        self._are_logs_open = True
+        parts.isr.start()
+        parts.fetchers.start()
+        parts.coordinators.start()
+        parts.housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
+        if parts.compaction is not None:
+            parts.compaction.start()
+        # The logs are open; who leads and who follows is for the first change to say.
+        quorum.deliver(ClusterImage(self.cluster_id))
+        await quorum.in_force(image.last_offset)
+        await membership.join()
+
+    def _identity(self, listener: Listener) -> Identity:
         advertised = self.config.advertised_listener
-        request = BrokerRegistrationRequest(
-            broker_id=self.config.node_id,
+        return Identity(
             cluster_id=self.cluster_id,
-            incarnation_id=uuid4(),
-            listeners=[
-                RegisteredListener(
-                    name=advertised.name,
-                    host=advertised.host or socket.gethostname(),
-                    port=advertised.port or self.port,
-                    security_protocol=0,
-                )
-            ],
-            rack=self.config.broker_rack,
+            incarnation_id=self._incarnation_id,
+            directory_id=self._directory.directory_id,
             previous_broker_epoch=self._directory.previous_broker_epoch,
-            log_dirs=[self._directory.directory_id],
+            host=advertised.host or socket.gethostname(),
+            port=advertised.port or listener.port,
         )
-        response = await quorum.submit(request)
-        if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), "the controller refused this broker")
-        self._broker_epoch = response.broker_epoch
+
+    async def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:
+        """Carry a change of metadata out, in the order in which the parts depend on each other."""
+        parts = self._built
+        await parts.hosting.apply(before, after)
+        parts.coordinators.apply(before, after)
+        parts.fetchers.apply(before, after)
+
+    def _halt(self, reason: str) -> None:
+        logger.critical("this node cannot go on: %s", reason)
+        if not self.halted.done():
+            self.halted.set_result(reason)
 
     def _close_logs(self) -> None:
         """Close what there is. One log that cannot be closed keeps none of the others from it."""
         try:
-            if self._is_open and self._hosting is not None:
+            if self._are_logs_open:
                 for partition in self.partitions:
                     _close(partition)
-                self._hosting.checkpoint()
+                self._built.hosting.checkpoint()
         except OSError as problem:
             logger.error("the checkpoints could not be written: %s", problem)
+        # Logs that were not opened are as they were left; a controller without topics has none.
+        is_clean = self._are_logs_open or self._directory.was_closed_cleanly or not self.config.is_broker
+        epoch = self._directory.previous_broker_epoch
+        if self._parts is not None and self.quorum.broker_epoch != NO_BROKER_EPOCH:
+            epoch = self.quorum.broker_epoch
         try:
-            self._directory.close(self._broker_epoch, clean=self._is_open)
+            self._directory.close(epoch, clean=is_clean)
         except OSError as problem:
             logger.error("the stop is not marked as clean, the next start will check the logs: %s", problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a node is made of, built together."""
+
+    quorum: Quorum
+    duties: ControllerDuties
+    partitions: Partitions
+    hosting: Hosting
+    isr: Isr
+    fetchers: Fetchers
+    coordinators: Coordinators
+    listener: Listener
+    housekeeping: Housekeeping
+    compaction: Compaction | None
 
 
 def _close(partition: HostedPartition) -> None:
@@ -229,16 +316,16 @@ def _limits(config: BrokerConfig) -> ListenerLimits:
     )
 
 
-def _new_uuid() -> UUID:
-    return uuid4()
-
-
 def _new_session_id() -> int:
     return int.from_bytes(os.urandom(4), "big") >> 1
 
 
+class HaltedError(RuntimeError):
+    """The node could not go on; the message says why."""
+
+
 def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker until SIGTERM or SIGINT. Raises what `Broker.start` raises."""
+    """Run a broker until SIGTERM or SIGINT. Raises what `Broker.start` raises, and HaltedError."""
     asyncio.run(_run(config, on_ready))
 
 
@@ -248,8 +335,19 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     broker = Broker(config)
-    await broker.start()
-    on_ready(broker)
-    await stopping.wait()
-    logger.info("stopping")
-    await broker.stop()
+    starting, stopped = loop.create_task(broker.start()), loop.create_task(stopping.wait())
+    ends: set[asyncio.Future[Any]] = {stopped, broker.halted}
+    await asyncio.wait({starting, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        # It stops itself when its start is broken off.
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    else:
+        starting.result()
+        on_ready(broker)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        logger.info("stopping")
+        await broker.stop()
+    if broker.halted.done():
+        raise HaltedError(broker.halted.result())
+    stopped.cancel()

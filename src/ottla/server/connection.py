@@ -4,6 +4,7 @@ Rules:
 - The connection owns its socket. It reads when the loop says so, handles every whole frame it has, and sends the
   answers of one read with one call.
 - Produce requests of one read are appended together: one write per partition instead of one per request.
+- While the gate is shut (dispatch.py), what a client asks stays in the buffer.
 - A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
   produce requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
 - A reader that does not take its answers gets no further ones made, and is not read from without end.
@@ -77,6 +78,7 @@ class Connection:
         self._unsent_bytes = 0
         self._close_reason: str | None = None
         self._settling: asyncio.Future[None] | None = None
+        self._when_closed: dict[str, Callable[[], None]] = {}
         self._reading = True
         self._writing = False
         self.is_closed = False
@@ -99,6 +101,15 @@ class Connection:
             self._settling = self._loop.create_future()
             await self._settling
 
+    def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
+        """Have something called once the connection is gone; the same name replaces what was there."""
+        self._when_closed[name] = callback
+
+    def resume(self) -> None:
+        """The gate is open: handle what waited for it."""
+        if self._may_process():
+            self._process()
+
     def close(self, reason: str | None = None) -> None:
         """Close at once. A reason is logged: it is why the peer will find its connection gone."""
         if self.is_closed:
@@ -115,6 +126,8 @@ class Connection:
         self._socket.close()
         self._tell_settled()
         self._on_closed(self)
+        for callback in self._when_closed.values():
+            callback()
 
     def release_memory(self) -> None:
         """Give back a large buffer; called when the connection has been silent for a while."""
@@ -195,11 +208,14 @@ class Connection:
         data, view, position, end = buffer.data, buffer.view, buffer.start, buffer.end
         max_frame_bytes = buffer.max_frame_bytes
         lane = self._produce
+        is_shut = not self._dispatcher.is_open
         # The loop that every small request pays for: locals only, one unpack, no objects.
         while end - position >= _HEAD_BYTES:
             size, api_key, api_version, correlation_id = _HEAD.unpack_from(data, position)
             frame_end = position + 4 + size
             if frame_end > end or size > max_frame_bytes or size < 8:
+                break
+            if is_shut and not self._dispatcher.admits(api_key):
                 break
             if api_key == _PRODUCE:
                 if self._muted:
@@ -228,7 +244,7 @@ class Connection:
             self._answer_later(outcome, mutes=False)
 
     def _handle(self, frame: bytes, answers: list[Part]) -> None:
-        answer: Answer = self._dispatcher.handle(frame, self.peer)
+        answer: Answer = self._dispatcher.handle(frame, self)
         if isinstance(answer, list):
             self._emit(answer, answers)
             self._unsent_bytes += sum(map(part_bytes, answer))

@@ -3,20 +3,38 @@
 A handler is a plain function `handler(context, request)` when it can answer at once and a coroutine function when it
 has to wait. It answers a response message, or, where file ranges go out, the finished parts.
 Produce does not come through here: the connection gathers produce requests itself (apis/produce.py).
+
+A broker that is not yet part of its cluster answers other nodes, for it needs them to become one; clients wait at the gate.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Final, Protocol
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey, api_of
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.server.send_queue import Part
 from ottla.server.services import Services
+
+# What is answered before the gate opens. Fetch is how other nodes get the metadata; of topics nothing is there yet.
+_ADMITTED: Final = frozenset(
+    {*INTERNAL_APIS, *QUORUM_APIS, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
+)
+
+
+class Origin(Protocol):
+    """The connection that a request came over."""
+
+    peer: str
+
+    def __hash__(self) -> int: ...
+
+    def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
+        """Have something called once the connection is gone; the same name replaces what was there."""
 
 
 @dataclass(slots=True)
@@ -25,7 +43,12 @@ class RequestContext:
 
     services: Services
     header: RequestHeader
-    peer: str
+    origin: Origin
+
+    @property
+    def peer(self) -> str:
+        """Where the request came from."""
+        return self.origin.peer
 
     @property
     def version(self) -> int:
@@ -42,13 +65,18 @@ class Dispatcher:
 
     def __init__(self, services: Services, handler_of: Callable[[int], Handler | None]) -> None:
         self.services = services
+        self.is_open = False
         self._handler_of = handler_of
 
-    def handle(self, frame: bytes, peer: str) -> Answer:
+    def admits(self, api_key: int) -> bool:
+        """Whether a request is answered now; others wait until the gate opens."""
+        return self.is_open or api_key in _ADMITTED
+
+    def handle(self, frame: bytes, origin: Origin) -> Answer:
         """Answer one request frame (without its size). Raises for what no client may send."""
         view = memoryview(frame)
         header, position = read_request_header(view, 0)
-        context = RequestContext(self.services, header, peer)
+        context = RequestContext(self.services, header, origin)
         handler = self._handler_of(header.api_key)
         if handler is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {header.api_key}")
@@ -58,7 +86,8 @@ class Dispatcher:
         return self._parts(header, answer)
 
     def _read_request(self, header: RequestHeader, view: memoryview, position: int) -> object:
-        api = APIS[header.api_key]
+        api = api_of(header.api_key)
+        assert api is not None, "what has a handler is declared"
         if api.min_version <= header.api_version <= api.max_version:
             request, _ = codec(api.request, header.api_version).read(view, position)
             return request

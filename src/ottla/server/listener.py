@@ -77,10 +77,16 @@ class Listener:
             raise failure
 
     def start_accepting(self) -> None:
-        """Open the door."""
+        """Open the door to other nodes; clients wait behind it until the gate opens."""
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def open_gate(self) -> None:
+        """Let clients in, not only other nodes."""
+        self._dispatcher.is_open = True
+        for connection in tuple(self._connections):
+            connection.resume()
 
     def stop_accepting(self) -> None:
         """Close the door; connections that are in stay."""

@@ -78,6 +78,15 @@ class Peers:
         await connection.close()
         return True
 
+    def is_connected(self, node_id: int) -> bool:
+        """Whether there is a connection to a node now."""
+        return any(link.is_open for (node, _), link in self._links.items() if node == node_id)
+
+    def name_of(self, node_id: int) -> str:
+        """A node as people know it."""
+        address = self._address_of(node_id)
+        return f"node {node_id}" if address is None else f"node {node_id} ({address})"
+
     async def close(self) -> None:
         """Close all connections; nobody is asked any more."""
         self._is_closed = True
@@ -112,6 +121,10 @@ class _Link:
         self._refusal: CannotConnectError | None = None
         self._pause_s = _FIRST_PAUSE_S
         self._retry_at = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._connection.is_open
 
     async def connected(self, timeout_ms: int) -> Connection:
         """The connection; whoever asks while it is being opened waits for the same one."""

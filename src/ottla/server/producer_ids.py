@@ -10,9 +10,8 @@ from ottla.server.quorum import Quorum
 class ProducerIds:
     """The rest of the current block; asks for the next one when it is used up."""
 
-    def __init__(self, quorum: Quorum, node_id: int) -> None:
+    def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
-        self._node_id = node_id
         self._next = 0
         self._end = 0
         self._asking = asyncio.Lock()
@@ -26,8 +25,8 @@ class ProducerIds:
             return self._next - 1
 
     async def _ask(self) -> None:
-        epoch = self._quorum.image.brokers[self._node_id].epoch
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=epoch)
+        quorum = self._quorum
+        request = AllocateProducerIdsRequest(broker_id=quorum.node_id, broker_epoch=quorum.broker_epoch)
         response = await self._quorum.submit(request)
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code))

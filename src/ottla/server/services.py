@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
+from ottla.server.controller_duties import ControllerDuties
 from ottla.server.coordinators import Coordinators
 from ottla.server.flushing import Flusher
 from ottla.server.follower_sessions import FollowerSessions
@@ -19,6 +20,7 @@ class Services:
 
     config: BrokerConfig
     quorum: Quorum
+    duties: ControllerDuties
     partitions: Partitions
     fetch_sessions: FetchSessions
     follower_sessions: FollowerSessions

@@ -1,5 +1,5 @@
 """Descriptions read off the cluster image (CTL-6): Metadata 0 to 13, DescribeCluster 0 to 2,
-DescribeTopicPartitions 0, DescribeConfigs 1 to 4, ListConfigResources 0 to 1.
+DescribeTopicPartitions 0, DescribeConfigs 1 to 4, ListConfigResources 0 to 1, ListPartitionReassignments 0.
 
 Metadata may create the topics it is asked for (`auto.create.topics.enable`). As in Kafka the request that finds a
 topic missing is told so, and the next one finds it there.
@@ -20,6 +20,10 @@ from ottla.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.partitions import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from ottla.server.dispatch import RequestContext
 
@@ -35,7 +39,7 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
         request,
         context.version,
         listener_name=config.advertised_listener.name,
-        controller_id=config.node_id,
+        controller_id=_controller_id(context),
         auto_create=config.auto_create_topics_enable,
     )
     if answer.to_create:
@@ -58,8 +62,17 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
         context.services.quorum.image,
         request,
         listener_name=config.advertised_listener.name,
-        controller_id=config.node_id,
+        controller_id=_controller_id(context),
     )
+
+
+def _controller_id(context: RequestContext) -> int:
+    """Whom clients should give commands to: the controller if they can reach it, else this broker, which hands them on."""
+    quorum = context.services.quorum
+    controller = quorum.image.brokers.get(quorum.controller_id)
+    if controller is not None and not controller.is_fenced:
+        return controller.node_id
+    return quorum.node_id
 
 
 def describe_topic_partitions(
@@ -88,3 +101,10 @@ def list_config_resources(
 ) -> ListConfigResourcesResponse:
     """What has settings."""
     return describe.list_config_resources(context.services.quorum.image, request, context.version)
+
+
+def list_partition_reassignments(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is being moved."""
+    return describe.list_partition_reassignments(context.services.quorum.image, request)

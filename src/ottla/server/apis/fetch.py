@@ -44,6 +44,8 @@ class _Reading:
 def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaitable[list[Part]]:
     """Answer at once where there is enough, else wait."""
     services = context.services
+    if services.quorum.is_metadata_fetch(request):
+        return services.quorum.answer(context, request)
     state = request.replica_state
     replica_id = state.replica_id if context.version >= _FIRST_REPLICA_STATE_VERSION else request.replica_id
     if replica_id >= 0:

@@ -42,6 +42,22 @@ HANDLERS: Final[Mapping[ApiKey, tuple[str, str]]] = {
     ApiKey.DESCRIBE_CLUSTER: ("cluster", "describe_cluster"),
     ApiKey.LIST_CONFIG_RESOURCES: ("cluster", "list_config_resources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "describe_topic_partitions"),
+    ApiKey.ELECT_LEADERS: ("topics", "submit"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("topics", "submit"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ("cluster", "list_partition_reassignments"),
+    ApiKey.DESCRIBE_QUORUM: ("quorum", "describe_quorum"),
+    ApiKey.UPDATE_FEATURES: ("topics", "submit"),
+    ApiKey.UNREGISTER_BROKER: ("topics", "submit"),
+    # Not advertised: for nodes among themselves.
+    ApiKey.VOTE: ("quorum", "ask_member"),
+    ApiKey.BEGIN_QUORUM_EPOCH: ("quorum", "ask_member"),
+    ApiKey.END_QUORUM_EPOCH: ("quorum", "ask_member"),
+    ApiKey.FETCH_SNAPSHOT: ("quorum", "ask_member"),
+    ApiKey.ENVELOPE: ("quorum", "envelope"),
+    ApiKey.BROKER_REGISTRATION: ("brokers", "register"),
+    ApiKey.BROKER_HEARTBEAT: ("brokers", "heartbeat"),
+    ApiKey.ALTER_PARTITION: ("brokers", "decide"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: ("brokers", "decide"),
 }
 
 

@@ -1,10 +1,12 @@
-"""Changes of topics and settings: CreateTopics 2 to 7, DeleteTopics 1 to 6, CreatePartitions 0 to 3,
-AlterConfigs 0 to 2, IncrementalAlterConfigs 0 to 1. All of them are commands to the controller (CTL-6, CTL-7).
+"""Changes of the cluster that clients ask for: CreateTopics 2 to 7, DeleteTopics 1 to 6, CreatePartitions 0 to 3,
+AlterConfigs 0 to 2, IncrementalAlterConfigs 0 to 1, ElectLeaders 0 to 2, AlterPartitionReassignments 0 to 1,
+UpdateFeatures 0 to 2, UnregisterBroker 0. All of them are commands to the controller (CTL-6, CTL-7), whichever broker is asked.
 """
 
 from typing import Any
 
 from ottla.errors import KafkaError
+from ottla.protocol.messages.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -12,6 +14,13 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
+)
+from ottla.protocol.messages.features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
 )
 from ottla.protocol.messages.topics import (
     CreatableTopicResult,
@@ -31,7 +40,7 @@ from ottla.server.dispatch import RequestContext
 async def submit(context: RequestContext, request: Any) -> Any:
     """Answer what the controller decided, once it is durable and in force on this broker."""
     try:
-        return await context.services.quorum.submit(request)
+        return await context.services.quorum.submit(request, version=context.version)
     except KafkaError as error:
         return refusal(request, error)
 
@@ -66,6 +75,14 @@ def refusal(request: Any, error: KafkaError) -> Any:
                     IncrementalAlterConfigsResourceResponse(**_resource(item), **failed) for item in resources
                 ]
             )
+        case ElectLeadersRequest():
+            return ElectLeadersResponse(error_code=error.code)
+        case AlterPartitionReassignmentsRequest():
+            return AlterPartitionReassignmentsResponse(**failed)
+        case UpdateFeaturesRequest():
+            return UpdateFeaturesResponse(**failed)
+        case UnregisterBrokerRequest():
+            return UnregisterBrokerResponse(**failed)
     raise error
 
 

@@ -1,0 +1,51 @@
+"""What brokers tell the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631), AlterPartition 2 to 3
+(KIP-497), AllocateProducerIds 0 (KIP-730). Served, not advertised. Who is not the controller says so, and has done nothing.
+"""
+
+from typing import Any, Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import api_of
+from ottla.protocol.declaration import declaration_of
+from ottla.protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from ottla.server.dispatch import RequestContext
+from ottla.server.quorum_commands import NotControllerError
+
+_HEARTBEATS: Final = "heartbeats"
+
+
+async def decide(context: RequestContext, request: Any) -> Any:
+    """What the controller decides, if this node is the controller."""
+    try:
+        return await context.services.quorum.decide(request)
+    except NotControllerError:
+        error = ErrorCode.NOT_CONTROLLER
+    except KafkaError as refused:
+        error = refused.code
+    api = api_of(declaration_of(type(request)).key)
+    assert api is not None
+    return api.response(error_code=error)
+
+
+async def register(context: RequestContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+    """Take a broker in, unless one with its id is there."""
+    if context.services.quorum.is_controller:
+        refused = context.services.duties.registration_refusal(request)
+        if refused is not None:
+            return refused
+    response: BrokerRegistrationResponse = await decide(context, request)
+    return response
+
+
+async def heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+    """Hear a broker. When the connection that carries its heartbeats goes, the broker has probably gone with it."""
+    duties, origin = context.services.duties, context.origin
+    duties.heard(request, origin)
+    origin.call_when_closed(_HEARTBEATS, lambda: duties.disconnected(request.broker_id, origin))
+    response: BrokerHeartbeatResponse = await decide(context, request)
+    return response

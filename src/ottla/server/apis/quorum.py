@@ -1,0 +1,59 @@
+"""The metadata quorum: what its nodes ask each other, and what anybody may ask about it.
+
+Vote 0 to 2, BeginQuorumEpoch and EndQuorumEpoch 0 to 1, FetchSnapshot 0 to 1 (KIP-595, KIP-630): served, not advertised.
+Envelope 0 (KIP-590): a client's command that another broker hands on to the active controller.
+DescribeQuorum 0 to 2 (KIP-836): any node may be asked; the leader answers.
+"""
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.codec import DecodeError
+from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.server.apis.topics import refusal
+from ottla.server.dispatch import RequestContext
+from ottla.server.quorum_commands import NotControllerError
+from ottla.server.quorum_forwarding import forward, open_envelope, seal_envelope
+
+# Whoever asks wants to know now, most of all when the leader is in trouble.
+_DESCRIBE_MS: Final = 500
+
+
+def ask_member(context: RequestContext, request: Any) -> Awaitable[Any]:
+    """What the raft machine answers."""
+    return context.services.quorum.answer(context, request)
+
+
+async def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Carry out what another broker's client asked for."""
+    try:
+        header, command = open_envelope(request)
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    except DecodeError:
+        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    quorum = context.services.quorum
+    if isinstance(command, DescribeQuorumRequest):
+        return seal_envelope(header, quorum.describe())
+    try:
+        return seal_envelope(header, await quorum.decide(command))
+    except NotControllerError:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    except KafkaError as error:
+        return seal_envelope(header, refusal(command, error))
+
+
+async def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Who leads, who votes, who listens, and how far each of them is."""
+    quorum = context.services.quorum
+    if quorum.controller_id not in (-1, quorum.node_id):
+        try:
+            answer: DescribeQuorumResponse = await forward(
+                quorum.peers, quorum.controller_id, request, context.version, _DESCRIBE_MS
+            )
+        except (NotControllerError, KafkaError):
+            return quorum.describe()
+        return answer
+    return quorum.describe()
