@@ -26,11 +26,11 @@ _WATCH_SECONDS: Final = 1.0
 # How the load that a broker reports is shown: the name, the column's title, and the unit to divide by.
 _LOAD: Final = (
     ("cpu.percent", "cpu %", 1),
-    ("memory.bytes", "MiB", 1 << 20),
-    ("disk.bytes", "disk MiB", 1 << 20),
-    ("bytes.in.per.second", "in KiB/s", 1 << 10),
-    ("bytes.out.per.second", "out KiB/s", 1 << 10),
-    ("messages.in.per.second", "records/s", 1),
+    ("resident.bytes", "MiB", 1 << 20),
+    ("disk.free.bytes", "free GiB", 1 << 30),
+    ("in.bytes.per.second", "in KiB/s", 1 << 10),
+    ("out.bytes.per.second", "out KiB/s", 1 << 10),
+    ("in.messages.per.second", "records/s", 1),
 )
 
 
