@@ -47,6 +47,7 @@ class MetadataLog:
         self._now_ms = now_ms
         self._log: Log = directory.open_metadata_log(METADATA_TOPIC, now_ms())
         self.snapshots = Snapshots(disk, self._log.directory)
+        self.snapshot_records = self.snapshots.latest_records()
         self.is_whole = True
         self.lost_offset = 0  # everything before it is gone, and no snapshot has it
         self._start = _BEGINNING

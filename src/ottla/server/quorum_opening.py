@@ -20,6 +20,7 @@ from ottla.server.quorum import Quorum
 from ottla.server.quorum_log import MetadataLog
 from ottla.server.quorum_member import Quorate, QuorumMember
 from ottla.server.quorum_replay import MetadataReplay, OnImage
+from ottla.server.quorum_snapshot_writer import SnapshotWriter
 from ottla.server.quorum_state_file import QuorumStateFile
 from ottla.wire.address import Address
 
@@ -69,7 +70,8 @@ def open_quorum(
     quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config))
     member = QuorumMember(quorate, log, file, peers)
     controller = Controller(config.node_id, directory.cluster_id, config, uuid4, registers_fenced=True)
-    replay = MetadataReplay(log, controller, on_image)
+    writer = SnapshotWriter(log, config.metadata_log_max_record_bytes_between_snapshots, now_ms)
+    replay = MetadataReplay(log, controller, writer, on_image)
     quorum = Quorum(member, replay, peers, now_ms, on_halt)
     return quorum
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage
@@ -19,7 +19,7 @@ from ottla.controller.records import decode_record
 from ottla.raft.messages import SnapshotId
 from ottla.records.batch import iter_batches
 from ottla.server.quorum_log import MetadataLog
-from ottla.server.quorum_snapshots import snapshot_records
+from ottla.server.quorum_snapshot_writer import SnapshotWriter
 from ottla.server.watermark import Watermark
 
 logger = logging.getLogger(__name__)
@@ -33,8 +33,11 @@ OnImage = Callable[[ClusterImage, ClusterImage], Awaitable[None]]
 class MetadataReplay:
     """Feeds the controller's state from the log."""
 
-    def __init__(self, log: MetadataLog, controller: Controller, on_image: OnImage) -> None:
+    def __init__(
+        self, log: MetadataLog, controller: Controller, writer: SnapshotWriter, on_image: OnImage
+    ) -> None:
         self._log = log
+        self._writer = writer
         self.controller = controller
         self._on_image = on_image
         self._high_watermark = 0
@@ -45,7 +48,8 @@ class MetadataReplay:
         self.replayed = Watermark(0)
         self.delivered = Watermark(0)
         if log.latest_snapshot is not None:
-            self.load(log.latest_snapshot)
+            self._load(log.latest_snapshot, log.snapshot_records)
+            log.snapshot_records = []
 
     @property
     def image(self) -> ClusterImage:
@@ -67,6 +71,7 @@ class MetadataReplay:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._writer.stop()
 
     async def in_force(self, offset: int) -> None:
         """Return when everything below an offset is carried out here, or need not be."""
@@ -79,10 +84,11 @@ class MetadataReplay:
 
     def load(self, snapshot_id: SnapshotId) -> None:
         """Take a snapshot's state in place of one's own."""
-        content = self._log.snapshots.content(snapshot_id)
-        self.controller.load_snapshot(
-            snapshot_records(content), snapshot_id.end_offset - 1, snapshot_id.epoch
-        )
+        self._load(snapshot_id, self._log.snapshots.records(snapshot_id))
+
+    def _load(self, snapshot_id: SnapshotId, records: list[Any]) -> None:
+        self.controller.load_snapshot(records, snapshot_id.end_offset - 1, snapshot_id.epoch)
+        self._writer.begin_anew()
         self._replayed_up_to(snapshot_id.end_offset)
 
     async def _replay(self) -> None:
@@ -107,6 +113,9 @@ class MetadataReplay:
         if next_offset == offset:
             raise RuntimeError(f"the metadata log has no record at {offset}, which is committed")
         self._replayed_up_to(next_offset)
+        self._writer.grew(len(data))
+        if self._writer.is_due:
+            self._writer.write(self.image)
 
     def _replayed_up_to(self, offset: int) -> None:
         self.replayed.advance(offset)

@@ -9,6 +9,7 @@ little behind need not fetch a snapshot.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -23,7 +24,10 @@ from ottla.records.builder import build_batch
 from ottla.records.control import ControlRecordType, control_key, control_type_of
 from ottla.records.record import Record
 
+logger = logging.getLogger(__name__)
+
 _NAME: Final = re.compile(r"(?P<offset>\d{20})-(?P<epoch>\d{10})\.checkpoint")
+_DAMAGED: Final = ".damaged"
 _KEPT: Final = 2
 _RECORDS_PER_BATCH: Final = 1000
 _VERSION: Final = 0
@@ -107,9 +111,20 @@ class Snapshots:
     def latest(self) -> SnapshotId | None:
         return self.ids[-1] if self.ids else None
 
-    def content(self, snapshot_id: SnapshotId) -> bytes:
-        """A whole file; OSError if there is none."""
-        return self._disk.read(self._path(snapshot_id))
+    def records(self, snapshot_id: SnapshotId) -> list[Any]:
+        """What a snapshot holds; SnapshotError or OSError if it cannot be read."""
+        return list(snapshot_records(self._disk.read(self._path(snapshot_id))))
+
+    def latest_records(self) -> list[Any]:
+        """What the latest snapshot holds that can be read; nothing if there is none. Damaged ones are set aside."""
+        while self.ids:
+            try:
+                return self.records(self.ids[-1])
+            except (SnapshotError, OSError) as problem:
+                damaged = self._path(self.ids.pop())
+                logger.error("%s cannot be used and is set aside: %s", damaged, problem)
+                self._disk.rename(damaged, damaged + _DAMAGED)
+        return []
 
     def piece(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
         """How large a snapshot is, and some bytes of it; None if there is no such snapshot."""
@@ -128,13 +143,13 @@ class Snapshots:
         """Make a snapshot durable; it is not known here before `add`. In any thread. OSError if that fails."""
         self._disk.write_atomically(self._path(snapshot_id), content)
 
-    def add(self, snapshot_id: SnapshotId) -> SnapshotId:
-        """A snapshot is durable. Answers the oldest that is kept, at whose end the log may begin; older ones go."""
+    def add(self, snapshot_id: SnapshotId) -> SnapshotId | None:
+        """A snapshot is durable. Answers the one at whose end the log may begin, if any; older ones go."""
         self.ids = sorted({*self.ids, snapshot_id})
         for old in self.ids[:-_KEPT]:
             self._disk.remove(self._path(old))
         self.ids = self.ids[-_KEPT:]
-        return self.ids[0]
+        return self.ids[0] if len(self.ids) == _KEPT else None
 
     def replace(self, snapshot_id: SnapshotId) -> None:
         """The log begins at the end of this one: no other belongs to it."""
