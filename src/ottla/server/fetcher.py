@@ -67,12 +67,13 @@ class Fetchers:
         self._lanes: dict[_Place, FetcherLane] = {}
         self._places: dict[HostedPartition, _Place] = {}
         self._is_running = False
+        hosting.when_opened(self._follow_all)
 
     def start(self) -> None:
         """Follow everything from now on."""
         self._is_running = True
         self._limit_rates(self._quorum.image)
-        self._follow(self._partitions)
+        self._follow_all()
 
     async def stop(self) -> None:
         """Stop all fetching; what was received is in the logs."""
@@ -91,7 +92,7 @@ class Fetchers:
             return
         if before.configs is not after.configs:
             self._limit_rates(after)
-            self._follow(self._partitions)
+            self._follow_all()
         elif changes.changed or changes.removed or before.brokers is not after.brokers:
             self._follow(self._touched(before, after, changes.changed))
 
@@ -109,6 +110,10 @@ class Fetchers:
             for placed in topic.partitions
         )
         return [*gone, *(partition for partition in hosted if partition is not None)]
+
+    def _follow_all(self) -> None:
+        if self._is_running:
+            self._follow([*self._partitions, *self._places])
 
     def _follow(self, partitions: Iterable[HostedPartition]) -> None:
         for partition in partitions:

@@ -53,6 +53,7 @@ class Hosting:
         self._incarnation_id = incarnation_id
         self._propose = propose
         self._image: ClusterImage | None = None
+        self._watchers: list[Callable[[], None]] = []
         # Whether partitions are assigned. Without an id of this start (a broker that is alone) from the beginning.
         self.is_active = incarnation_id is None
 
@@ -84,16 +85,22 @@ class Hosting:
         if before.configs is not after.configs:
             self._configure(after)
 
+    def when_opened(self, watcher: Callable[[], None]) -> None:
+        """Be told when a log was opened that could not be opened before."""
+        self._watchers.append(watcher)
+
     def retry(self) -> None:
         """Try again to open what could not be opened."""
-        image = self._image
-        if image is None:
+        image, unopened = self._image, tuple(self._partitions.unopened)
+        if image is None or not unopened:
             return
-        for name in tuple(self._partitions.unopened):
+        for name in unopened:
             topic = image.topics_by_name.get(name)
             self._partitions.unopened.discard(name)
             for _ in self._try_to_host(image, topic) if topic is not None else ():
                 pass
+        for watcher in self._watchers:
+            watcher()
 
     def remove(self, name: str, doomed: Removable) -> None:
         """Have files removed that left a log."""

@@ -97,7 +97,7 @@ class Isr:
                     answer = _answered(proposal, answers, partition)
                     _tell(partition, answer)
                     if not partition.is_closed:
-                        partition.step(answer, now_ms)
+                        partition.isr_answered(answer, now_ms)
         finally:
             self._sending = None
 

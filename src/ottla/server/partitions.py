@@ -21,7 +21,7 @@ from ottla.log.append import Appended
 from ottla.log.log import Log
 from ottla.log.reading import FileRange
 from ottla.replication.divergence import EpochEnd, end_of_epoch
-from ottla.replication.isr import ProposeIsr
+from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.replication.partition import (
     ACKS_ALL,
     READ_COMMITTED,
@@ -168,12 +168,18 @@ class HostedPartition:
         if replica.is_leader and self.log.first_lost_offset is not None:
             self.log.accept_loss()
         self._carry_out(effects)
+        self._refuse_too_few()
 
     def step(self, event: Event, now_ms: int) -> None:
         """Let the replica know of something, and do what follows."""
         effects = self.replica.step(event, now_ms)
         if effects:
             self._carry_out(effects)
+
+    def isr_answered(self, answer: IsrAnswered, now_ms: int) -> None:
+        """The controller answered a proposal."""
+        self.step(answer, now_ms)
+        self._refuse_too_few()
 
     def append_error(self, acks: int) -> ErrorCode:
         """Why an append must be refused now, or NONE."""
@@ -328,6 +334,11 @@ class HostedPartition:
         self._unseen_bytes = 0
         self.lag_records = 0
         self.wake_readers()
+
+    def _refuse_too_few(self) -> None:
+        """Nothing is committed while too few replicas are in sync: who waits for that should hear it now."""
+        if self.is_under_min_isr and self.high_watermark.is_awaited:
+            self.high_watermark.refuse(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 
     def _log_was_cut(self, now_ms: int) -> None:
         # What was durable above the cut is gone; nobody waits for it on a follower.

@@ -39,6 +39,10 @@ class Watermark:
     def fail(self, failure: Exception) -> None:
         """Tell everybody, now and later, that the value will not rise any more."""
         self._failure = failure
+        self.refuse(failure)
+
+    def refuse(self, failure: Exception) -> None:
+        """Tell everybody who waits now that it is in vain; whoever comes later may be luckier."""
         waiting, self._waiting = self._waiting, []
         for _, _, future in waiting:
             if not future.done():

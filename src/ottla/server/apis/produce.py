@@ -232,7 +232,7 @@ class ProduceLane:
             async with asyncio.timeout(timeout_s):
                 if partition.must_flush(acks_all):
                     await self._services.flusher.flushed(partition, end)
-                if acks_all:
+                if acks_all and not partition.is_under_min_isr:
                     await committed.reached(end)
         except TimeoutError:
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
