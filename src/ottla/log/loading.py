@@ -58,7 +58,7 @@ def _load(disk: Disk, open_files: OpenFiles, opening: Opening) -> LogState:
     disk.mkdir(directory)
     listing = clear_leftovers(disk, directory)
     loss = Loss(disk, directory, listing)
-    segments = _segments(disk, open_files, opening, listing)
+    segments = _segments(disk, open_files, opening, listing, loss)
     # Nothing below the first scanned offset was looked at; None: nothing at all was.
     scanned_from: int | None = None
     if not segments:
@@ -79,18 +79,19 @@ def _load(disk: Disk, open_files: OpenFiles, opening: Opening) -> LogState:
 
 
 def _segments(
-    disk: Disk, open_files: OpenFiles, opening: Opening, listing: dict[str, Entry]
+    disk: Disk, open_files: OpenFiles, opening: Opening, listing: dict[str, Entry], loss: Loss
 ) -> list[Segment]:
     """The segments by their names and sizes alone."""
     bases = sorted(base for name in listing if (base := offset_of(name, LOG)) is not None)
     segments = []
-    for base in bases:
+    for number, base in enumerate(bases):
         entry = listing[file_name(base, LOG)]
         segment = Segment(
             disk, opening.directory, base, open_files, size_bytes=entry.size, now_ms=opening.now_ms
         )
         if not entry.size and base != bases[-1]:
-            # A roll that nothing was written to; only the last segment may be empty.
+            # A roll that nothing was written to, or a crash took all of it; only the last segment may be empty.
+            _note_gap(opening, loss, base, bases[number + 1])
             segment.remove_files()
             continue
         segment.modified_ms = entry.modified_ms
@@ -121,16 +122,21 @@ def _recover(disk: Disk, opening: Opening, segments: list[Segment], loss: Loss) 
     for segment in suspects:
         upper_offset = segment.next_offset
         _recover_one(disk, opening, segment, upper_offset, loss)
-        # What compaction took below the recovery point is not lost.
-        compacted_up_to = opening.recovery_point if opening.config.is_compacted else 0
-        if (lost := max(segment.next_offset, compacted_up_to)) < upper_offset:
-            loss.note(lost)
+        _note_gap(opening, loss, segment.next_offset, upper_offset)
         segment.next_offset = upper_offset
     _recover_one(disk, opening, segments[-1], None, loss)
     for emptied in [segment for segment in suspects if not segment.size_bytes]:
         emptied.remove_files()
         segments.remove(emptied)
     return min(segment.base_offset for segment in [*suspects, segments[-1]])
+
+
+def _note_gap(opening: Opening, loss: Loss, first_offset: int, next_offset: int) -> None:
+    """There is nothing between these offsets, which were given out."""
+    # What compaction took below the recovery point is not lost.
+    compacted_up_to = opening.recovery_point if opening.config.is_compacted else 0
+    if (lost := max(first_offset, compacted_up_to)) < next_offset and not opening.is_clean:
+        loss.note(lost)
 
 
 def _recover_one(

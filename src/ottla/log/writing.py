@@ -84,9 +84,12 @@ class Writer:
             or last_offset > self._last_allowed_offset
         ):
             next_offset = self.next_offset
+            # An epoch whose first batch is this one begins in the new segment.
+            epochs = [] if self._buffers else self._epochs
             self.write()
             roll(self._state, next_offset, self._now_ms)
             self._load()
+            self._epochs = epochs
 
     def place(self, records: memoryview, size_bytes: int, last_offset: int, max_time: int) -> None:
         """The batch comes next in the file; `make_room` was called for it."""
@@ -125,7 +128,7 @@ class Writer:
         elif self.staged.entries or self._epochs:
             # Prepared, but nothing came of it.
             self.staged.take()
-            self._epochs.clear()
+            self._epochs = []
 
     def abandon(self) -> None:
         """Forget what was placed and not written."""

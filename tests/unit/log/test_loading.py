@@ -401,3 +401,25 @@ def test_a_log_start_offset_inside_a_segment_is_kept() -> None:
     log = open_log(disk, settings=SMALL, recovery_point=60, log_start_offset=13)
     assert log.log_start_offset == 13
     assert log.leader_epochs.entries == [(0, 13)]
+
+
+def test_a_segment_begun_before_a_crash_is_durable_after_the_first_flush_behind_it() -> None:
+    for seed in range(20):
+        disk = SimulatedDisk()
+        log = filled(disk, 5)
+        log.flush()
+        while len(log.segments) < 4:
+            append(log, batch(2))
+        # The process dies right after a roll: the names are there, and nobody ever synced them.
+        disk = disk.kill()
+        log = open_log(disk, settings=SMALL, recovery_point=log.flushed_offset, clean=False)
+        before, end = content(log), log.log_end_offset
+        append(log, batch())
+        log.flush()
+        assert log.flushed_offset == end + 1
+        # Then the power goes.
+        log = open_log(
+            disk.crash(Random(seed)), settings=SMALL, recovery_point=log.flushed_offset, clean=False
+        )
+        assert log.log_end_offset == end + 1
+        assert {offset: data for offset, data in content(log).items() if offset < end} == before

@@ -69,3 +69,29 @@ def test_a_log_can_begin_anew_anywhere() -> None:
     log.close()
     again = open_log(disk, settings=SMALL, recovery_point=501, log_start_offset=500)
     assert [found.base_offset for found in read_all(again)] == [500]
+
+
+def test_a_cut_in_the_hole_at_a_segments_end_ends_the_log_there() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=SMALL)
+    append(log, *(batch() for _ in range(5)))
+    # What lies between was compacted away before it came here; the batch begins a segment of its own.
+    log.append_replicated(memoryview(batch(base_offset=50, value=b"v" * 800)), NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 50]
+    log.truncate_to(30)
+    assert log.log_end_offset == 30
+    assert [found.base_offset for found in read_all(log)] == [0, 1, 2, 3, 4]
+    log.append_replicated(memoryview(batch(base_offset=30, leader_epoch=1)), NOW_MS)
+    assert [found.base_offset for found in read_all(log)] == [0, 1, 2, 3, 4, 30]
+    assert log.leader_epochs.entries == [(0, 0), (1, 30)]
+    log.close()
+    again = open_log(disk, settings=SMALL, recovery_point=31)
+    assert [found.base_offset for found in read_all(again)] == [0, 1, 2, 3, 4, 30]
+
+
+def test_a_cut_in_the_hole_before_a_batch_ends_the_log_there() -> None:
+    log = open_log(SimulatedDisk())
+    append(log, batch())
+    log.append_replicated(memoryview(batch(base_offset=50)), NOW_MS)
+    log.truncate_to(30)
+    assert log.log_end_offset == 30
