@@ -1,14 +1,13 @@
 """A whole batch decoded into columns: the fast way for readers that want all of it.
 
 `read_records` gives record by record; here offsets, timestamps, keys, values and headers come as one sequence each, and an
-application that wants only the values pays only for them. What is damage is the same for both, and `read_record` alone
-decides it: the fast ways below take a record only if it is exactly of the shape they know.
+application that wants only the values pays only for them. What is damage is the same for both: a record that is not of
+a shape known here goes to `read_record`, and that alone decides.
 
-Three ways, the fastest that fits:
+Two ways, the faster one where it fits:
 - a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a stride, and
   keys and values are cut out by `struct`: no bytecode runs per record.
-- a shape: numbers take as many bytes as in the record before, lengths differ. One `unpack` reads all fixed fields.
-- any record, number by number, which then sets the shape for those behind it.
+- one by one, with as few looks at the bytes as possible.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from struct import Struct, iter_unpack
 from struct import error as struct_error
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.records.compression import Readable
 from ottla.records.corruption import CorruptRecord
@@ -27,28 +26,17 @@ from ottla.records.record import Header, read_headers, read_record
 from ottla.records.varint import read_zigzag, varint
 
 _LOOK_AHEAD: Final = bytes(80)  # zeros behind the block: whatever is peeked at ends in there
-_CHUNK: Final = 64  # records of one shape between two looks for a run
 _SHORTEST_RUN: Final = 8  # below that, finding out costs more than it saves
-_FIRST_OF_TWO, _FIRST_OF_THREE, _FIRST_OF_FOUR = 1 << 6, 1 << 13, 1 << 20  # offset deltas that need so many bytes
+_CHUNK: Final = 64  # records one by one between two looks for a run
+_peek: Final = Struct("5B").unpack_from
 
-_ONE_BYTE: Final = bytes(range(0, 128, 2))
-_TWO_BYTES: Final = b"".join(map(varint, range(_FIRST_OF_TWO, _FIRST_OF_THREE)))
-_TWO_BYTE_NUMBERS: Final = Struct(f"<{len(_TWO_BYTES) // 2}H").unpack(_TWO_BYTES)
+# Offset deltas from which on one byte more is needed.
+_SECOND_BYTE, _THIRD_BYTE, _FOURTH_BYTE = 1 << 6, 1 << 13, 1 << 20
 _HIGH_BYTES: Final = bytes(range(128, 256))
 _ZIGZAG: Final = tuple([number >> 1 ^ -(number & 1) for number in range(128)])
 
-# By how many bytes the length, the timestamp and the offset take: length, attributes, timestamp, offset, key's length.
-_FORMATS: Final = {1: "B", 2: "H", 3: "3s"}
-_SHAPES: Final = {
-    (length, timestamp, offset): Struct(f"<{_FORMATS[length]}x{_FORMATS[timestamp]}{_FORMATS[offset]}B")
-    for length in (1, 2)
-    for timestamp in (1, 2, 3)
-    for offset in (1, 2, 3)
-}
-_NO_SHAPE: Final = (0, 0, 0)
 
-
-class Columns(NamedTuple):
+class RecordColumns(NamedTuple):
     """The records of a batch; the i-th of each sequence belong together. `headers` is None if no record has any."""
 
     offsets: Sequence[int]
@@ -58,16 +46,15 @@ class Columns(NamedTuple):
     headers: Sequence[tuple[Header, ...]] | None
 
 
-def decode_columns(header: BatchHeader, block: Readable) -> Columns:
+def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
     """Decode the records of a batch, which must fill the block exactly; CorruptRecord if they do not make sense."""
     count, last_offset_delta = header.records_count, header.last_offset_delta
     if not 0 <= count <= last_offset_delta + 1:
         raise CorruptRecord(f"{count} records in a batch whose last offset delta is {last_offset_delta}")
     records = _Block(header, block)
     while records.left:
-        records.take_any()
-        while records.left and (records.take_run() or records.take_shaped()):
-            pass
+        if records.left < _SHORTEST_RUN or not records.take_run():
+            records.take_one_by_one()
     return records.columns()
 
 
@@ -75,17 +62,16 @@ class _Block:
     """A records block, how far it is decoded, and what came out."""
 
     __slots__ = (
-        "_base_offset",
         "_base_timestamp",
-        "_broken",
         "_data",
         "_delta",
-        "_first",
+        "_gaps",
+        "_header",
         "_headers",
         "_keys",
-        "_last_delta",
+        "_known_headers",
+        "_most_missing",
         "_position",
-        "_shape",
         "_size",
         "_timestamps",
         "_use_delta",
@@ -94,125 +80,153 @@ class _Block:
     )
 
     def __init__(self, header: BatchHeader, block: Readable) -> None:
+        self._header = header
         self._data = b"".join((block, _LOOK_AHEAD))
         self._size = len(block)
         self._position = 0
         self.left = header.records_count
         self._use_delta = not header.attributes & LOG_APPEND_TIME
         self._base_timestamp = header.base_timestamp if self._use_delta else header.max_timestamp
-        self._base_offset = header.base_offset
-        self._last_delta = header.last_offset_delta
-        self._delta = 0  # of the next offset, if none is missing
-        self._first = 0  # where the offsets without a gap began
-        self._broken: list[range] = []  # offsets before that
-        self._shape = _NO_SHAPE
+        self._most_missing = header.last_offset_delta + 1 - header.records_count
+        self._delta = 0  # in zig-zag: of the next offset, if none is missing
+        self._gaps: list[tuple[int, int]] = []  # the place of a record behind a gap, and its delta in zig-zag
         self._timestamps: list[int] = []
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
         self._headers: dict[int, tuple[Header, ...]] = {}  # by the record's place
+        self._known_headers: dict[bytes, tuple[Header, ...]] = {}  # by their bytes
 
-    def columns(self) -> Columns:
+    def columns(self) -> RecordColumns:
+        values, headers = self._values, self._headers
         if self._position != self._size:
             raise CorruptRecord(
-                f"{self._size - self._position} bytes are left over behind {len(self._values)} records"
+                f"{self._size - self._position} bytes are left over behind {len(values)} records"
             )
-        headers, base = self._headers, self._base_offset
-        ranges = [*self._broken, range(base + self._first, base + self._delta)]
-        return Columns(
-            ranges[0] if len(ranges) == 1 else list(chain.from_iterable(ranges)),
+        return RecordColumns(
+            self._offsets(),
             self._timestamps,
             self._keys,
-            self._values,
-            [headers.get(at, ()) for at in range(len(self._values))] if headers else None,
+            values,
+            [headers.get(at, ()) for at in range(len(values))] if headers else None,
         )
 
-    def take_any(self) -> None:
-        """One record of any shape."""
-        data, position = self._data, self._position
-        stamp, offset, key, value, headers, behind = read_record(data, position, self._size)
-        delta = offset >> 1 ^ -(offset & 1)
-        if delta != self._delta:
-            if delta < self._delta or delta + self.left - 1 > self._last_delta:
-                raise CorruptRecord(f"offset delta {delta} where {self._delta} is next")
-            self._broken.append(range(self._base_offset + self._first, self._base_offset + self._delta))
-            self._first = delta
-        if headers:
-            self._headers[len(self._values)] = headers
-        self._timestamps.append(self._base_timestamp + (stamp >> 1 ^ -(stamp & 1)) * self._use_delta)
-        self._keys.append(key)
-        self._values.append(value)
-        self._delta, self._position = delta + 1, behind
-        self.left -= 1
-        length = _bytes_of_number(data, position)
-        stamp_bytes = _bytes_of_number(data, position + length + 1)
-        self._shape = length, stamp_bytes, _bytes_of_delta(self._delta)
+    def _offsets(self) -> Sequence[int]:
+        base, count = self._header.base_offset, len(self._values)
+        if not self._gaps:
+            return range(base, base + count)
+        offsets, at, first = list[int](), 0, base
+        for place, delta in [*self._gaps, (count, 0)]:
+            offsets += range(first, first + place - at)
+            at, first = place, base + (delta >> 1)
+        return offsets
 
-    # ---- records of one shape
-
-    def take_shaped(self) -> bool:
-        """Records of the same shape as the last, up to a chunk of them; whether it was a whole chunk."""
-        length_bytes, stamp_bytes, _ = self._shape
-        shape = _SHAPES.get((length_bytes, stamp_bytes, offset_bytes := _bytes_of_delta(self._delta)))
-        if shape is None:
-            return False
-        wanted = _wanted_numbers(self._delta, offset_bytes, min(self.left, _CHUNK))
-        before = len(self._values)
+    def take_one_by_one(self) -> None:
+        """A chunk of records, whatever their sizes; it ends with one that is unusual."""
+        wanted = min(self.left, _CHUNK)
         try:
-            self._position = self._decode_shaped(shape, wanted, length_bytes, stamp_bytes)
-        except (struct_error, IndexError):
-            raise CorruptRecord(f"the records block ends inside a record, at byte {self._size}") from None
-        taken = len(self._values) - before
-        self._delta += taken
+            taken = self._take_usual(wanted)
+        except (IndexError, struct_error):
+            self._position = self._size + 1
+        if self._position > self._size:
+            raise CorruptRecord(f"the records block ends inside a record, at byte {self._size}")
         self.left -= taken
-        return taken == len(wanted)
+        if taken < wanted:
+            self._take_unusual()
 
-    def _decode_shaped(
-        self, shape: Struct, wanted: Iterable[Any], length_bytes: int, stamp_bytes: int
-    ) -> int:
+    def _take_usual(self, wanted: int) -> int:
+        """Up to so many records whose numbers take two bytes at most; answers how many there were."""
         # Dense on purpose: this is where a consumer's time goes when records differ in size.
-        data, size, position, unpack, fixed = (
-            self._data,
-            self._size,
-            self._position,
-            shape.unpack_from,
-            shape.size,
-        )
-        add_key, add_value, add_stamp = self._keys.append, self._values.append, self._timestamps.append
-        mask, flag = (0x8080, 0x0080) if length_bytes == 2 else (0x80, 0)
-        stamp, timestamp, stamp_at = None, 0, length_bytes + 1
-        for want in wanted:
-            length, delta, offset, n = unpack(data, position)
-            if delta != stamp:
-                number, behind = read_zigzag(data, position + stamp_at)
-                if behind != position + stamp_at + stamp_bytes:
+        data, position, delta, use_delta = self._data, self._position, self._delta, self._use_delta
+        keys, values, timestamps, before = self._keys, self._values, self._timestamps, len(self._values)
+        stamp, timestamp, most_missing = -1, 0, self._most_missing
+        key: bytes | None
+        value: bytes | None
+        for _ in range(wanted):
+            if (length := data[position]) < 128:
+                at = (body := position + 1) + 1
+            elif (m := data[position + 1]) < 128:
+                length = length & 127 | m << 7
+                at = (body := position + 2) + 1
+            else:
+                break
+            # The timestamp, the offset and the key's length, if each has one byte.
+            d, e, f, n, m = _peek(data, at)
+            if d > 127:
+                if e > 127:
                     break
-                stamp = delta
-                timestamp = self._base_timestamp + (number >> 1 ^ -(number & 1)) * self._use_delta
-            at = position + fixed
+                d, e, f, n = d & 127 | e << 7, f, n, m
+                at += 1
+            if e > 127:
+                if f > 127:
+                    break
+                e = e & 127 | f << 7
+                at += 4
+            else:
+                n = f
+                at += 3
             if n == 1:
                 key = None
             elif n & 129:  # negative, or longer than one byte
                 break
             else:
                 key = data[at : (at := at + (n >> 1))]
-            n = data[at]
-            if n < 128:
-                start = at + 1
-                stop = start + (n >> 1)
-            else:
-                start = at + 2
-                stop = start + (n >> 1 & 63 | data[at + 1] << 6)  # a third byte makes it too large to fit
-            found, behind = read_headers(data, stop, size) if data[stop] else ((), stop + 1)
-            end = position + length_bytes + (length >> 1 & 63 | length >> 8 << 6)
-            if offset != want or behind != end or end > size or n & 1 or length & mask != flag:
-                break
-            if found:
-                self._headers[len(self._values)] = found
-            add_key(key)
-            add_value(data[start:stop])
-            add_stamp(timestamp)
-            position = end
-        return position
+            if (n := data[at]) < 128:
+                stop = at + 1 + (n >> 1)
+                value = data[at + 1 : stop]
+            else:  # a third byte would make it too large to fit
+                stop = at + 2 + (n >> 1 & 63 | data[at + 1] << 6)
+                value = data[at + 2 : stop]
+            behind = stop + 1
+            if data[stop] or behind - body << 1 != length or n & 1:
+                behind = body + (length >> 1)
+                if length & 1 or not self._is_complete(stop, behind, n):
+                    break
+                value = None if n == 1 else value
+            if e != delta:
+                if e < delta or e & 1 or (e >> 1) - len(values) > most_missing:
+                    break
+                self._gaps.append((len(values), e))
+            if d != stamp:
+                stamp, timestamp = d, self._base_timestamp + (d >> 1 ^ -(d & 1)) * use_delta
+            keys.append(key)
+            values.append(value)
+            timestamps.append(timestamp)
+            position, delta = behind, e + 2
+        self._position, self._delta = position, delta
+        return len(values) - before
+
+    def _is_complete(self, stop: int, end: int, value_length: int) -> bool:
+        """Whether a record with headers, or without a value, is usual otherwise."""
+        if value_length & 1 and value_length != 1:
+            return False
+        written = self._data[stop:end]  # many records have the same headers
+        headers = self._known_headers.get(written)
+        if headers is None:
+            headers, behind = read_headers(self._data, stop, self._size)
+            if behind != end:
+                return False
+            self._known_headers[written] = headers
+        if headers:
+            self._headers[len(self._values)] = headers
+        return True
+
+    def _take_unusual(self) -> None:
+        """One record of any shape, or the damage that it is."""
+        place = len(self._values)
+        stamp, offset, key, value, headers, behind = read_record(self._data, self._position, self._size)
+        if offset != self._delta:
+            if offset < self._delta or offset & 1 or (offset >> 1) - place > self._most_missing:
+                raise CorruptRecord(
+                    f"offset delta {offset >> 1 ^ -(offset & 1)} where {self._delta >> 1} is next"
+                )
+            self._gaps.append((place, offset))
+        if headers:
+            self._headers[place] = headers
+        self._timestamps.append(self._base_timestamp + (stamp >> 1 ^ -(stamp & 1)) * self._use_delta)
+        self._keys.append(key)
+        self._values.append(value)
+        self._delta, self._position = offset + 2, behind
+        self.left -= 1
 
     # ---- runs
 
@@ -221,16 +235,16 @@ class _Block:
         data, position = self._data, self._position
         length, body = read_zigzag(data, position)
         stride = body - position + (length >> 1)
-        most = min(self.left, (self._size - position) // stride, _last_of_width(self._delta) - self._delta)
-        if most < _SHORTEST_RUN:
-            return False
-        if data[position : position + _SHORTEST_RUN * stride : stride].count(data[position]) < _SHORTEST_RUN:
+        most = min(self.left, (self._size - position) // stride, _room(self._delta >> 1))
+        # The first look is cheap: it fails for records of different sizes.
+        first = data[position : position + _SHORTEST_RUN * stride : stride]
+        if length & 1 or most < _SHORTEST_RUN or first.count(data[position]) < _SHORTEST_RUN:
             return False
         layout = _layout(data, body, position + stride)
-        if layout is None or layout.delta != self._delta << 1:
+        if layout is None or layout.delta != self._delta:
             return False
-        count = self._equal_neighbours(layout, position, body, stride, most)
-        timestamps = self._run_timestamps(layout, stride, count) if count >= _SHORTEST_RUN else None
+        count = self._neighbours(layout, position, stride, most)
+        timestamps = self._timestamps_of_run(layout, stride, count) if count >= _SHORTEST_RUN else None
         if timestamps is None:
             return False
         end = position + count * stride
@@ -238,54 +252,55 @@ class _Block:
         self._timestamps += timestamps
         self._keys += _cut(run, layout.key_at - position, layout.key_bytes, stride, count)
         self._values += _cut(run, layout.value_at - position, layout.value_bytes, stride, count)
-        self._delta += count
-        self.left -= count
+        self._delta += 2 * count
         self._position = end
+        self.left -= count
         return True
 
-    def _equal_neighbours(self, layout: _Layout, position: int, body: int, stride: int, most: int) -> int:
-        """How many records in a row have the same lengths everywhere, no headers, and offsets one by one."""
+    def _neighbours(self, layout: _Layout, position: int, stride: int, most: int) -> int:
+        """How many records in a row have the same lengths everywhere, no headers, and offsets without a gap."""
         data, count = self._data, most
-        fixed = [
-            *range(position, body),
+        same = (
+            *range(position, layout.timestamp_at - 1),
             *range(layout.key_length_at, layout.key_at),
             *range(layout.value_length_at, layout.value_at),
-            position + stride - 1,
-        ]
-        for at in fixed:
+            position + stride - 1,  # no headers
+        )
+        for at in same:
             column = data[at : at + (count - 1) * stride + 1 : stride]
             count -= len(column.lstrip(data[at : at + 1]))
         width = layout.key_length_at - layout.offset_at
-        wanted = _wanted_bytes(self._delta, width, count)
-        for at in range(width):
-            first = layout.offset_at + at
-            column = data[first : first + (count - 1) * stride + 1 : stride]
-            count = _common_prefix(column, wanted[at : count * width : width])
+        offsets = _offset_bytes(self._delta >> 1, width, count)
+        for byte in range(width):
+            at = layout.offset_at + byte
+            column = data[at : at + (count - 1) * stride + 1 : stride]
+            count = _common_prefix(column, offsets[byte : count * width : width])
         return count
 
-    def _run_timestamps(self, layout: _Layout, stride: int, count: int) -> list[int] | None:
+    def _timestamps_of_run(self, layout: _Layout, stride: int, count: int) -> list[int] | None:
+        base = self._base_timestamp
         if not self._use_delta:
-            return [self._base_timestamp] * count
+            return [base] * count
         columns = [
             self._data[at : at + (count - 1) * stride + 1 : stride]
             for at in range(layout.timestamp_at, layout.offset_at)
         ]
-        base = self._base_timestamp
         if all(column.count(column[0]) == count for column in columns):
             number, _ = read_zigzag(self._data, layout.timestamp_at)
             return [base + (number >> 1 ^ -(number & 1))] * count
+        # In each of them all bytes but the last must say that more follow.
         if any(column.translate(None, _HIGH_BYTES) for column in columns[:-1]) or not columns[-1].isascii():
             return None
         if len(columns) == 1:
             return [base + each for each in map(_ZIGZAG.__getitem__, columns[0])]
         if len(columns) == 2:
             numbers = [low & 127 | high << 7 for low, high in zip(*columns, strict=True)]
-            return [base + (each >> 1 ^ -(each & 1)) for each in numbers]
+            return [base + (number >> 1 ^ -(number & 1)) for number in numbers]
         return None
 
 
 class _Layout(NamedTuple):
-    """Where the fields of one record begin. A key or value of -1 bytes is null."""
+    """Where the fields of a record begin. A key or value of -1 bytes is null."""
 
     timestamp_at: int
     offset_at: int
@@ -307,10 +322,11 @@ def _layout(data: bytes, body: int, end: int) -> _Layout | None:
     if value_length_at >= end:
         return None
     value_length, value_at = read_zigzag(data, value_length_at)
-    is_odd = (key_length & 1 and key_length != 1) or (value_length & 1 and value_length != 1)
-    if is_odd or value_at + (value_length >> 1) != end - 1 or data[end - 1]:
+    if value_at + (value_length >> 1) != end - 1 or data[end - 1]:
         return None
     key_bytes, value_bytes = key_length >> 1 ^ -(key_length & 1), value_length >> 1 ^ -(value_length & 1)
+    if key_bytes < -1 or value_bytes < -1:
+        return None
     return _Layout(
         body + 1,
         offset_at,
@@ -338,48 +354,21 @@ def _common_prefix(one: bytes, other: bytes) -> int:
     return next(at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
 
 
-# ---- the numbers that offsets without a gap have
+def _room(delta: int) -> int:
+    """How many offset deltas from this one on take as many bytes, and are in the same table."""
+    if delta < _THIRD_BYTE:
+        return (_SECOND_BYTE if delta < _SECOND_BYTE else _THIRD_BYTE) - delta
+    return 0 if delta >= _FOURTH_BYTE else _THIRD_BYTE - delta % _THIRD_BYTE
 
 
-def _bytes_of_number(data: bytes, position: int) -> int:
-    return read_zigzag(data, position)[1] - position
-
-
-def _bytes_of_delta(delta: int) -> int:
-    """How many bytes an offset delta takes; 4 stands for all that are more than three."""
-    return 1 + (delta >= _FIRST_OF_TWO) + (delta >= _FIRST_OF_THREE) + (delta >= _FIRST_OF_FOUR)
-
-
-def _last_of_width(delta: int) -> int:
-    """The first delta from here on that takes more bytes, or none if it takes more than three already."""
-    if delta < _FIRST_OF_THREE:
-        return _FIRST_OF_TWO if delta < _FIRST_OF_TWO else _FIRST_OF_THREE
-    # Of three bytes there are a million: they are made as they are needed, in pieces.
-    return delta if delta >= _FIRST_OF_FOUR else (delta // _FIRST_OF_THREE + 1) * _FIRST_OF_THREE
+def _offset_bytes(delta: int, width: int, count: int) -> bytes:
+    """Offset deltas without a gap, as they are written, one behind the other."""
+    first = delta % _THIRD_BYTE
+    table = _offset_table(delta // _THIRD_BYTE, width)
+    return table[first * width : (first + count) * width]
 
 
 @lru_cache(maxsize=16)
-def _three_bytes(piece: int) -> bytes:
-    return b"".join(map(varint, range(piece * _FIRST_OF_THREE, (piece + 1) * _FIRST_OF_THREE)))
-
-
-def _wanted_bytes(delta: int, width: int, count: int) -> bytes:
-    """Offset deltas of the same width one behind the other, as they are written."""
-    if width == 1:
-        return _ONE_BYTE[delta : delta + count]
-    if width == 2:
-        first = (delta - _FIRST_OF_TWO) * 2
-        return _TWO_BYTES[first : first + count * 2]
-    first = delta % _FIRST_OF_THREE * 3
-    return _three_bytes(delta // _FIRST_OF_THREE)[first : first + count * 3]
-
-
-def _wanted_numbers(delta: int, width: int, most: int) -> Sequence[Any]:
-    """The same as `unpack` gives them."""
-    count = min(most, _last_of_width(delta) - delta)
-    if width == 1:
-        return _ONE_BYTE[delta : delta + count]
-    if width == 2:
-        return _TWO_BYTE_NUMBERS[delta - _FIRST_OF_TWO : delta - _FIRST_OF_TWO + count]
-    wanted = _wanted_bytes(delta, width, count)
-    return [wanted[at : at + 3] for at in range(0, len(wanted), 3)]
+def _offset_table(piece: int, width: int) -> bytes:
+    first = piece * _THIRD_BYTE
+    return b"".join([varint(delta).ljust(width, b"\0") for delta in range(first, first + _THIRD_BYTE)])
