@@ -164,12 +164,9 @@ class _Block:
             else:
                 n = f
                 at += 3
-            if n == 1:
-                key = None
-            elif n & 129:  # negative, or longer than one byte
+            if n & 129 and n != 1:  # negative, or longer than one byte
                 break
-            else:
-                key = data[at : (at := at + (n >> 1))]
+            key = None if n == 1 else data[at : (at := at + (n >> 1))]
             if (n := data[at]) < 128:
                 stop = at + 1 + (n >> 1)
                 value = data[at + 1 : stop]
