@@ -225,8 +225,8 @@ class PartitionReplica:
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         """Take one event in; answer what should happen."""
         match event:
-            case LogEndOffsetMoved(log_end_offset, durable_offset):
-                return self._log_end_offset_moved(log_end_offset, durable_offset)
+            case LogEndOffsetMoved():
+                return self._log_end_offset_moved(event)
             case FollowerFetched():
                 return self._follower_fetched(event, now_ms)
             case LeaderHighWatermark(high_watermark):
@@ -240,11 +240,13 @@ class PartitionReplica:
             case Tick():
                 return self._tick(now_ms)
 
-    def _log_end_offset_moved(self, log_end_offset: int, durable_offset: int | None) -> list[Effect]:
-        self.log_end_offset = log_end_offset
-        self._own_share = own_share = log_end_offset if durable_offset is None else durable_offset
+    def _log_end_offset_moved(self, event: LogEndOffsetMoved) -> list[Effect]:
+        self.log_end_offset = own_share = event.log_end_offset
+        if event.durable_offset is not None:
+            own_share = event.durable_offset
+        self._own_share = own_share
         if self.leader != self.node_id:
-            return self._cut(log_end_offset) if log_end_offset < self.high_watermark else []
+            return self._cut(self.log_end_offset) if self.log_end_offset < self.high_watermark else []
         if self.followers:
             return self._advance()
         # The leader's own log is the only one there is: what it holds, the whole ISR holds.
