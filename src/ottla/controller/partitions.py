@@ -117,7 +117,7 @@ def _grown(image: ClusterImage, draft: PartitionDraft, wanted: CreatePartitionsT
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{wanted.name}'.")
     added = _added_count(topic, wanted.count)
-    replication_factor = len(topic.partitions[0].replicas)
+    replication_factor = len(topic.partitions[0].target_replicas)
     if wanted.assignments is None:
         return draft.records(topic.topic_id, draft.placed(added, replication_factor), len(topic.partitions))
     if len(wanted.assignments) != added:

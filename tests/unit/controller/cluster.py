@@ -78,7 +78,7 @@ def topic(
 
 def topic_on(name: str, *replica_lists: list[int], **configs: str) -> CreatableTopic:
     """A topic to create with its replicas on given brokers."""
-    wanted = topic(name, -1, -1, **configs)
+    wanted = topic(name, -1, -1, configs)
     wanted.assignments = [
         CreatableReplicaAssignment(index, replicas) for index, replicas in enumerate(replica_lists)
     ]
@@ -133,10 +133,12 @@ class Cluster:
         epoch: int = self.commit(registration(node_id, incarnation, previous)).broker_epoch
         return epoch
 
-    def heartbeat(self, node_id: int, **wishes: bool) -> BrokerHeartbeatResponse:
+    def heartbeat(
+        self, node_id: int, *, want_fence: bool = False, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
         """Hear a broker that has caught up."""
         epoch, offset = self.image.brokers[node_id].epoch, self.image.last_offset
-        response = self.commit(BrokerHeartbeatRequest(node_id, epoch, offset, **wishes))
+        response = self.commit(BrokerHeartbeatRequest(node_id, epoch, offset, want_fence, want_shut_down))
         assert isinstance(response, BrokerHeartbeatResponse)
         return response
 

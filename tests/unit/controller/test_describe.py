@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from tests.unit.controller.cluster import CLUSTER_ID, Cluster, topic
+from tests.unit.controller.cluster import CLUSTER_ID, Cluster, topic, topic_on
 
 from ottla.controller.describe import (
     MetadataAnswer,
@@ -11,9 +11,9 @@ from ottla.controller.describe import (
     describe_topic_partitions,
     metadata_response,
 )
-from ottla.controller.records import BrokerRegistrationChangeRecord
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import ZERO_UUID, encode
+from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import (
     Cursor,
     DescribeClusterRequest,
@@ -43,11 +43,6 @@ def metadata(
 
 def named(*names: str) -> list[MetadataRequestTopic]:
     return [MetadataRequestTopic(name=name) for name in names]
-
-
-def fence(cluster: Cluster, node_id: int) -> None:
-    epoch = cluster.image.brokers[node_id].epoch
-    cluster.controller.replay(BrokerRegistrationChangeRecord(node_id, epoch, fenced=1), len(cluster.log))
 
 
 def test_metadata_names_the_cluster_its_brokers_and_its_partitions() -> None:
@@ -146,15 +141,45 @@ def test_every_version_can_be_answered(version: int) -> None:
     assert metadata(cluster, MetadataRequest(topics=named("a", "b")), version).response.topics
 
 
-def test_a_fenced_brokers_partitions_have_no_leader_and_it_is_not_listed() -> None:
+def standings(cluster: Cluster, name: str) -> list[tuple[int, int, list[int], list[int]]]:
+    """Error, leader, ISR and offline replicas of a topic's partitions, in both descriptions the same."""
+    response, _ = metadata(cluster, MetadataRequest(topics=named(name)))
+    described = partitions(cluster, name).topics[0].partitions
+    shown = response.topics[0].partitions
+    for one, other in zip(shown, described, strict=True):
+        assert (one.error_code, one.leader_id, one.leader_epoch) == (
+            other.error_code,
+            other.leader_id,
+            other.leader_epoch,
+        )
+        assert (one.isr_nodes, one.offline_replicas) == (other.isr_nodes, other.offline_replicas)
+    return [(each.error_code, each.leader_id, each.isr_nodes, each.offline_replicas) for each in shown]
+
+
+def test_a_fenced_broker_is_not_listed_and_its_replicas_are_offline() -> None:
     cluster = Cluster(brokers=2)
-    cluster.create(topic("a", 2, 2))
-    fence(cluster, 2)
+    cluster.create(topic_on("a", [1, 2], [2, 1]), topic_on("lone", [2]))
+    cluster.fence(2)
     response, _ = metadata(cluster, MetadataRequest(topics=None))
     assert [broker.node_id for broker in response.brokers] == [1]
-    first, second = response.topics[0].partitions
-    assert (first.error_code, first.leader_id, first.offline_replicas) == (0, 1, [2])
-    assert (second.error_code, second.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert standings(cluster, "a") == [(0, 1, [1], [2]), (0, 1, [1], [2])]
+    assert standings(cluster, "lone") == [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [2], [2])]
+
+
+def test_a_leader_that_is_about_to_return_is_not_shown_yet() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create(topic_on("lone", [2]))
+    cluster.restart(2, clean=True)
+    assert standings(cluster, "lone") == [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [2], [2])]
+    cluster.heartbeat(2)
+    assert standings(cluster, "lone") == [(0, 2, [2], [])]
+
+
+def test_replicas_on_a_broker_that_was_unregistered_are_offline() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create(topic_on("a", [1, 2]))
+    cluster.commit(UnregisterBrokerRequest(2))
+    assert standings(cluster, "a") == [(0, 1, [1], [2])]
 
 
 def test_a_leader_that_does_not_listen_where_the_client_asks_is_named_so() -> None:
@@ -173,7 +198,7 @@ def test_a_leader_that_does_not_listen_where_the_client_asks_is_named_so() -> No
 
 def test_describe_cluster_lists_brokers_and_on_request_fenced_ones() -> None:
     cluster = Cluster(brokers=2)
-    fence(cluster, 2)
+    cluster.fence(2)
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = describe_cluster(cluster.image, request, listener_name="PLAINTEXT", controller_id=1)
     assert (response.error_code, response.cluster_id, response.controller_id) == (0, CLUSTER_ID, 1)

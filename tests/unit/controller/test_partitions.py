@@ -1,10 +1,19 @@
 """Adding partitions to topics that exist (CTL-7)."""
 
+from collections import Counter
+
 import pytest
-from tests.unit.controller.cluster import Cluster, topic
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.controller.cluster import Cluster, registration, topic, topic_on
 
 from ottla.controller.partitions import MAX_PARTITIONS_PER_COMMAND
 from ottla.errors import ErrorCode
+from ottla.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.topics import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -34,6 +43,58 @@ def test_new_partitions_have_as_many_replicas_as_the_old_ones() -> None:
     cluster.create(topic("a", 1, 2))
     cluster.commit(CreatePartitionsRequest(topics=[grown("a", 4)]))
     assert all(len(partition.replicas) == 2 for partition in cluster.topic("a").partitions)
+
+
+def test_a_partition_that_moves_does_not_count_for_more_replicas() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create(topic_on("a", [1]))
+    target = [ReassignableTopic("a", [ReassignablePartition(0, [2])])]
+    cluster.commit(AlterPartitionReassignmentsRequest(topics=target))
+    assert len(cluster.partition("a").replicas) == 2
+    cluster.commit(CreatePartitionsRequest(topics=[grown("a", 2)]))
+    assert len(cluster.partition("a", 1).replicas) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.data())
+def test_equal_brokers_hold_and_lead_as_much_as_each_other(brokers: int, data: st.DataObject) -> None:
+    cluster = Cluster(brokers=brokers)
+    factor = data.draw(st.integers(1, brokers))
+    counts = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
+    cluster.create(*(topic(f"t{number}", count, factor) for number, count in enumerate(counts)))
+    cluster.commit(CreatePartitionsRequest(topics=[grown("t0", counts[0] + data.draw(st.integers(1, 9)))]))
+    for counted in (lambda partition: partition.replicas, lambda partition: [partition.leader]):
+        found = Counter(dict.fromkeys(cluster.image.brokers, 0))
+        for _, partition in cluster.image.partitions():
+            found.update(counted(partition))
+        assert max(found.values()) - min(found.values()) <= 1
+
+
+def test_after_growth_new_partitions_go_where_there_is_least() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create(topic("a", 4, 2))
+    cluster.join(registration(3))
+    cluster.join(registration(4, capacity=2))
+    cluster.commit(CreatePartitionsRequest(topics=[grown("a", 8)]))
+    assert {frozenset(each.replicas) for each in cluster.topic("a").partitions[4:]} == {frozenset({3, 4})}
+
+
+def test_replicas_are_placed_in_different_racks_by_capacity() -> None:
+    cluster = Cluster(brokers=0)
+    for node_id, rack, capacity in ((1, "x", 1), (2, "x", 3), (3, "y", 2), (4, "y", 2)):
+        cluster.join(registration(node_id, rack=rack, capacity=capacity))
+    cluster.create(topic("a", 16, 2))
+    held = Counter(node_id for each in cluster.topic("a").partitions for node_id in each.replicas)
+    assert held == {1: 4, 2: 12, 3: 8, 4: 8}
+    assert all(len({1, 2} & set(each.replicas)) == 1 for each in cluster.topic("a").partitions)
+
+
+def test_racks_do_not_count_unless_every_broker_has_one() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.join(registration(3, rack="x"))
+    cluster.create(topic("a", 9, 2))
+    held = Counter(node_id for each in cluster.topic("a").partitions for node_id in each.replicas)
+    assert held == {1: 6, 2: 6, 3: 6}
 
 
 def test_new_partitions_can_be_assigned() -> None:

@@ -24,9 +24,9 @@ from ottla.errors import ErrorCode, KafkaError
 Topics = Mapping[str, list[list[int]]]
 
 
-def broker(node_id: int, rack: str | None = None, capacity: int = 1, **state: bool) -> BrokerImage:
+def broker(node_id: int, rack: str | None = None, capacity: int = 1) -> BrokerImage:
     features = (SupportedFeature(CAPACITY_FEATURE, 0, capacity),)
-    return BrokerImage(node_id, 1, UUID(int=node_id), (), rack, features=features, **state)
+    return BrokerImage(node_id, 1, UUID(int=node_id), (), rack, features=features)
 
 
 def image_of(brokers: Iterable[BrokerImage], topics: Topics) -> ClusterImage:
@@ -153,8 +153,8 @@ def test_a_topic_is_spread_over_all_brokers_not_only_the_cluster() -> None:
 
 def test_what_is_on_a_broker_that_is_away_stays_there() -> None:
     topics = {"a": [[3] for _ in range(6)]}
-    for away in ({"is_fenced": True}, {"in_controlled_shutdown": True}):
-        assert plan_rebalance(image_of([broker(1), broker(2), broker(3, **away)], topics)) == []
+    for away in (replace(broker(3), is_fenced=True), replace(broker(3), in_controlled_shutdown=True)):
+        assert plan_rebalance(image_of([broker(1), broker(2), away], topics)) == []
 
 
 def test_a_move_under_way_counts_as_done() -> None:
@@ -196,7 +196,7 @@ def test_a_drain_keeps_replicas_apart_in_racks() -> None:
 
 def test_a_drain_of_brokers_that_are_gone_is_possible() -> None:
     topics = {"a": [[1, 2]]}
-    image = image_of([broker(1, is_fenced=True), broker(2), broker(3)], topics)
+    image = image_of([replace(broker(1), is_fenced=True), broker(2), broker(3)], topics)
     assert plan_drain(image, [1]) == [Move("a", 0, (2, 3))]
 
 
