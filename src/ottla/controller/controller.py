@@ -90,7 +90,7 @@ class Controller:
         defaults: BrokerConfig,
         new_uuid: Callable[[], UUID],
         *,
-        registers_fenced: bool = False,
+        registers_fenced: bool = True,
     ) -> None:
         self._node_id = node_id
         self._defaults = defaults

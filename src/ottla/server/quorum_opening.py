@@ -69,7 +69,7 @@ def open_quorum(
     peers = Peers(config.node_id, address_of)
     quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config))
     member = QuorumMember(quorate, log, file, peers)
-    controller = Controller(config.node_id, directory.cluster_id, config, uuid4, registers_fenced=True)
+    controller = Controller(config.node_id, directory.cluster_id, config, uuid4)
     writer = SnapshotWriter(log, config.metadata_log_max_record_bytes_between_snapshots, now_ms)
     replay = MetadataReplay(log, controller, writer, on_image)
     quorum = Quorum(member, replay, peers, now_ms, on_halt)

@@ -90,9 +90,7 @@ class Cluster:
 
     def __init__(self, config: BrokerConfig | None = None, brokers: int = 1) -> None:
         self.config = config or BrokerConfig()
-        self.controller = Controller(
-            NODE_ID, CLUSTER_ID, self.config, numbered_uuids(), registers_fenced=True
-        )
+        self.controller = Controller(NODE_ID, CLUSTER_ID, self.config, numbered_uuids())
         self.log: list[Any] = []
         for node_id in range(NODE_ID, NODE_ID + brokers):
             self.join(registration(node_id))

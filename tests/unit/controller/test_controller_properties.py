@@ -382,8 +382,7 @@ class ClusterLife(RuleBasedStateMachine):
     @invariant()
     def the_log_and_a_snapshot_are_the_state(self) -> None:
         replayed, loaded = (
-            Controller(NODE_ID, CLUSTER_ID, BrokerConfig(), numbered_uuids(), registers_fenced=True)
-            for _ in range(2)
+            Controller(NODE_ID, CLUSTER_ID, BrokerConfig(), numbered_uuids()) for _ in range(2)
         )
         for offset, record in enumerate(self.cluster.log):
             replayed.replay(decode_record(encode_record(record)), offset)

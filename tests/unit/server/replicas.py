@@ -237,7 +237,7 @@ class Cluster:
 
     def new_controller(self, node_id: int) -> Controller:
         config = BrokerConfig.from_properties({"node.id": str(node_id), **self.settings})
-        return Controller(node_id, CLUSTER_ID, config, uuid4, registers_fenced=True)
+        return Controller(node_id, CLUSTER_ID, config, uuid4)
 
     @property
     def image(self) -> ClusterImage:
