@@ -1,6 +1,7 @@
 """The group coordinators of this broker: one shard per partition of `__consumer_offsets` that it leads.
 
-The topic is made when the first client asks for a coordinator. A group's shard follows from its name, so every broker
+The topic is made when the first client asks for a coordinator; a broker that has just started waits a little for the others, so
+that it gets as many replicas as it should. A group's shard follows from its name, so every broker
 finds it without asking (GRP-1). Shards are loaded one after the other: the first ones serve while the last ones load,
 and all other requests have their turn.
 """
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CREATE_TIMEOUT_MS: Final = 10_000
+# A cluster that starts is complete by then, or somebody has to look after it.
+_GATHERING_MS: Final = 10_000
 # One that goes on while the machine sleeps, where there is one: commits are stamped by it.
 _STEADY_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -56,6 +59,7 @@ class Coordinators:
         self._flusher = flusher
         self._now_ms = now_ms
         self._steady_ms = _steady(now_ms)
+        self._started_ms = self._steady_ms()
         self._shards: dict[int, GroupShard] = {}
         self._unloaded: deque[GroupShard] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -123,9 +127,7 @@ class Coordinators:
         topic = CreatableTopic(
             name=OFFSETS_TOPIC,
             num_partitions=self._config.offsets_topic_num_partitions,
-            replication_factor=min(
-                self._config.offsets_topic_replication_factor, len(self._quorum.image.live_brokers)
-            ),
+            replication_factor=self._replication_factor(),
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
         )
         try:
@@ -136,6 +138,18 @@ class Coordinators:
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             logger.error("%s could not be created: %s", OFFSETS_TOPIC, result.error_message)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, result.error_message)
+
+    def _replication_factor(self) -> int:
+        """As many replicas as are asked for, or as there are brokers."""
+        image, config = self._quorum.image, self._config
+        wanted = min(config.offsets_topic_replication_factor, max(len(image.brokers), len(config.voters)))
+        live = len(image.live_brokers)
+        if live < wanted and self._steady_ms() - self._started_ms < _GATHERING_MS:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"{live} of {wanted} brokers are there that should have {OFFSETS_TOPIC}",
+            )
+        return min(wanted, live)
 
     def _offsets_topic(self, image: ClusterImage) -> TopicImage | None:
         return image.topics_by_name.get(OFFSETS_TOPIC)

@@ -193,16 +193,20 @@ class FollowerSession:
 
     def told(self, cursor: Cursor, result: FetchResult) -> None:
         """The follower is about to hear this of a partition."""
-        self.news.pop(cursor, None)
-        if result.error_code != ErrorCode.NONE or result.diverging_epoch >= 0:
+        partition = cursor.partition
+        if result.error_code != ErrorCode.NONE or result.diverging_epoch >= 0 or partition is None:
             # It will come back with another question; until then there is nothing that it could use.
             cursor.told_high_watermark = _NOT_TOLD
+            self.news.pop(cursor, None)
             return
         cursor.told_high_watermark = result.high_watermark
         cursor.told_log_start_offset = result.log_start_offset
-        partition = cursor.partition
-        if partition is not None and cursor.want.fetch_offset < partition.log.log_end_offset:
+        if result.size_bytes:
+            # To the end of the line: until its next question it has news, if only these records again.
+            self.news.pop(cursor, None)
             self.news[cursor] = None
+        elif cursor.want.fetch_offset >= partition.log.log_end_offset:
+            self.news.pop(cursor, None)
 
     def drop(self, cursor: Cursor) -> None:
         """The partition is no longer fetched in this session."""

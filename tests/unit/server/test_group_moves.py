@@ -1,0 +1,142 @@
+"""Group coordinators move with their partition of `__consumer_offsets`."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.unit.server.group_shards import commit_request
+from tests.unit.server.replicas import Cluster, running, until
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.groups import HeartbeatRequest
+from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.server import group_shard
+
+NODES = (1, 2, 3)
+OFFSETS = "__consumer_offsets"
+
+
+async def with_group(cluster: Cluster) -> None:
+    """The topics, and a committed offset."""
+    await cluster.create_topic("t", NODES)
+    await cluster.create_topic(OFFSETS, NODES, cleanup_policy="compact")
+    assert await commit(cluster, 1, 10) == ErrorCode.NONE
+
+
+async def commit(cluster: Cluster, node: int, offset: int) -> int:
+    response = await cluster.ask(node, commit_request("g", {0: offset}), 9)
+    error: int = response.topics[0].partitions[0].error_code
+    return error
+
+
+async def committed(cluster: Cluster, node: int) -> tuple[int, int]:
+    """The error and the offset."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+    (group,) = (await cluster.ask(node, request, 9)).groups
+    offsets = [p.committed_offset for topic in group.topics for p in topic.partitions]
+    return group.error_code, offsets[0] if offsets else -1
+
+
+async def until_committed(cluster: Cluster, node: int, offset: int) -> None:
+    found = (-1, -1)
+    for _ in range(500):
+        found = await committed(cluster, node)
+        if found == (0, offset):
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError(f"{offset} is not known, but {found}")
+
+
+def test_the_next_coordinator_knows_what_was_committed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await with_group(cluster)
+            assert (await committed(cluster, 2))[0] == ErrorCode.NOT_COORDINATOR
+            await cluster.kill(1)
+            await until_committed(cluster, 2, 10)
+            found = await cluster.ask(3, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            assert found.coordinators[0].node_id == 2
+            assert await commit(cluster, 2, 11) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_former_coordinator_sends_everybody_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await with_group(cluster)
+            await cluster.fence(1)
+            assert await commit(cluster, 1, 12) == ErrorCode.NOT_COORDINATOR
+            beat = await cluster.ask(1, HeartbeatRequest("g", 1, "m"), 4)
+            assert beat.error_code == ErrorCode.NOT_COORDINATOR
+            await until_committed(cluster, 2, 10)
+
+    asyncio.run(scenario())
+
+
+def test_a_coordinator_that_is_replaced_in_the_middle_of_a_write_says_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await with_group(cluster)
+            for node_id in (2, 3):
+                await cluster.nodes[node_id].fetchers.stop()
+            waiting = asyncio.ensure_future(commit(cluster, 1, 11))
+            log = cluster.nodes[1].partition(OFFSETS).log
+            await until(lambda: log.log_end_offset == 2, "it is written")
+            assert not waiting.done()
+            await cluster.fence(1)
+            assert await waiting == ErrorCode.NOT_COORDINATOR
+            for node_id in (2, 3):
+                cluster.nodes[node_id].fetchers.start()
+            await until_committed(cluster, 2, 10)
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_waits_for_the_replicas_but_not_for_ever(tmp_path: Path, monkeypatch: Any) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await with_group(cluster)
+            await cluster.nodes[3].fetchers.stop()
+            with monkeypatch.context() as patched:
+                patched.setattr(group_shard, "_COMMIT_TIMEOUT_S", 0.2)
+                assert await commit(cluster, 1, 11) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            cluster.nodes[3].fetchers.start()
+            assert await commit(cluster, 1, 12) == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_coordinator_that_leads_again_begins_with_what_the_log_says(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await with_group(cluster)
+            former = cluster.nodes[1].coordinators.shard_of("g")
+            await cluster.fence(1)
+            await until_committed(cluster, 2, 10)
+            assert await commit(cluster, 2, 20) == 0
+            await cluster.register(cluster.nodes[1], previous_epoch=cluster.nodes[1].quorum.broker_epoch)
+            await cluster.until_isr(1, 2, 3, topic=OFFSETS)
+            await cluster.kill(2)
+            await until(lambda: cluster.placed(OFFSETS).leader in (1, 3), "another one leads")
+            leader = cluster.placed(OFFSETS).leader
+            await until_committed(cluster, leader, 20)
+            if leader == 1:
+                assert cluster.nodes[1].coordinators.shard_of("g") is not former
+
+    asyncio.run(scenario())
+
+
+def test_the_offsets_topic_waits_for_the_brokers_that_should_have_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, 1, 2) as cluster:
+            await cluster.fence(2)
+            early = await cluster.ask(1, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            assert early.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert OFFSETS not in cluster.image.topics_by_name
+            await cluster.register(cluster.nodes[2], previous_epoch=cluster.nodes[2].quorum.broker_epoch)
+            await cluster.ask(1, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            assert len(cluster.placed(OFFSETS).replicas) == 2
+
+    asyncio.run(scenario())

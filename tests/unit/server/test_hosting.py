@@ -1,0 +1,75 @@
+"""What lies on disk follows the image, also what happened while the broker was down."""
+
+import asyncio
+from pathlib import Path
+
+from tests.unit.server.replicas import running, until
+from tests.unit.server.test_replication import reassignment
+
+from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+
+NODES = (1, 2, 3)
+
+
+def test_a_replica_that_was_moved_away_while_the_broker_was_down_is_removed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await cluster.create_topic("t", (1, 2))
+            await cluster.create_topic("stays", (1, 2))
+            await cluster.produce(b"a")
+            await cluster.kill(2)
+            await cluster.submit(reassignment("t", [1, 3]))
+            await until(lambda: set(cluster.placed().replicas) == {1, 3}, "the move is complete")
+            assert (tmp_path / "node-2" / "t-0").exists()
+            node = await cluster.start_node(2)
+            await until(lambda: not (tmp_path / "node-2" / "t-0").exists(), "it is removed")
+            assert node.partitions.find("stays", 0) is not None
+
+    asyncio.run(scenario())
+
+
+def leave_a_log(directory: Path) -> Path:
+    """A log of a topic that nobody knows."""
+    log = directory / "ghost-0"
+    log.mkdir(parents=True)
+    (log / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAACQ\n")
+    (log / "00000000000000000000.log").write_bytes(b"")
+    return log
+
+
+def test_a_node_that_is_alone_leaves_the_log_of_an_unknown_topic_alone(tmp_path: Path) -> None:
+    """If it lost its metadata it must not throw the rest away with it."""
+
+    async def scenario() -> None:
+        log = leave_a_log(tmp_path / "node-1")
+        async with running(tmp_path, 1):
+            assert log.exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_that_was_deleted_while_the_broker_was_down_is_removed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        voters = ",".join(f"{n}@127.0.0.1:{9000 + n}" for n in range(3))
+        log = leave_a_log(tmp_path / "node-1")
+        async with running(tmp_path, 1, controller_quorum_voters=voters):
+            await until(lambda: not log.exists(), "it is removed")
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_of_the_same_name_does_not_get_the_old_records(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await cluster.create_topic("t", (1, 2))
+            await cluster.produce(b"old")
+            await cluster.kill(2)
+            gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000)
+            await cluster.submit(gone)
+            await cluster.create_topic("t", (1, 2))
+            await cluster.produce(b"new")
+            node = await cluster.start_node(2)
+            await cluster.until_isr(1, 2)
+            assert node.values() == [b"new"]
+
+    asyncio.run(scenario())
