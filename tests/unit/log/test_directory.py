@@ -306,3 +306,61 @@ def test_a_renewed_directory_has_its_new_id_after_a_restart(tmp_path: Path) -> N
     again = opened_directory(tmp_path)
     assert (again.directory_id, again.cluster_id) == (UUID(int=77), first.cluster_id)
     again.close()
+
+
+def test_checkpoints_are_lowered_before_logs_are_cut(tmp_path: Path) -> None:
+    first = opened_directory(tmp_path)
+    logs = {topic: open_topic(first, topic=topic) for topic in ("orders", "payments")}
+    for log in logs.values():
+        append(log, *(batch() for _ in range(6)))
+        log.flush()
+        log.advance_log_start_offset(3)
+    first.checkpoint(
+        recovery_points={(topic, 0): log.flushed_offset for topic, log in logs.items()},
+        log_start_offsets={(topic, 0): log.log_start_offset for topic, log in logs.items()},
+        high_watermarks={},
+    )
+    first.lower_checkpoints({("orders", 0): 2, ("payments", 0): 8, ("unheard", 0): 0})
+    logs["orders"].truncate_to(2)
+    assert read_offsets(OsDisk(), str(tmp_path / "recovery-point-offset-checkpoint")) == {
+        ("orders", 0): 2,
+        ("payments", 0): 6,
+    }
+    assert read_offsets(OsDisk(), str(tmp_path / "log-start-offset-checkpoint")) == {
+        ("orders", 0): 2,
+        ("payments", 0): 3,
+    }
+    # The process dies: nothing of what was cut counts as lost.
+    first.close(clean=False)
+    second = opened_directory(tmp_path)
+    log = open_topic(second)
+    assert (log.log_end_offset, log.first_lost_offset) == (2, None)
+    second.close(clean=False)
+
+
+def test_checkpoints_that_are_low_enough_are_not_written_again(tmp_path: Path, root: LogDirectory) -> None:
+    log = open_topic(root)
+    append(log, batch(), batch())
+    checkpointed(root, log)
+    before = (tmp_path / "recovery-point-offset-checkpoint").stat().st_mtime_ns
+    root.lower_checkpoints({("orders", 0): 1})
+    assert (tmp_path / "recovery-point-offset-checkpoint").stat().st_mtime_ns == before
+
+
+def test_a_log_that_is_not_open_says_whose_it_is_and_can_be_deleted(tmp_path: Path) -> None:
+    first = opened_directory(tmp_path)
+    log = open_topic(first)
+    append(log, batch())
+    with pytest.raises(ValueError, match="orders-0 is open"):
+        first.begin_delete("orders-0")
+    first.close()
+    (tmp_path / "strange-7").mkdir()
+    second = opened_directory(tmp_path)
+    assert second.topic_id_of("orders-0") == TOPIC_ID
+    assert second.topic_id_of("strange-7") is None
+    deleted = second.begin_delete("orders-0")
+    assert second.partition_names() == ["strange-7"]
+    assert [path.name for path in tmp_path.glob("orders-0.*-delete")]
+    deleted.run()
+    assert not list(tmp_path.glob("orders-0*"))
+    second.close()
