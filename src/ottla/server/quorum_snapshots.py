@@ -38,20 +38,20 @@ class SnapshotError(ValueError):
 
 
 @record(key=0, versions=(0, 0), flexible=0)
-class SnapshotHeader:
+class SnapshotHeaderRecord:
     version: Int16 = 0
     last_contained_log_timestamp: Int64 = 0
 
 
 @record(key=0, versions=(0, 0), flexible=0)
-class SnapshotFooter:
+class SnapshotFooterRecord:
     version: Int16 = 0
 
 
 def snapshot_content(records: Iterable[Any], epoch: int, timestamp_ms: int) -> bytes:
     """The file's content."""
     out = bytearray()
-    header = SnapshotHeader(last_contained_log_timestamp=timestamp_ms)
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
     offset = _add_control(out, 0, ControlRecordType.SNAPSHOT_HEADER, header, epoch, timestamp_ms)
     left = iter(records)
     while chunk := list(islice(left, _RECORDS_PER_BATCH)):
@@ -61,7 +61,7 @@ def snapshot_content(records: Iterable[Any], epoch: int, timestamp_ms: int) -> b
         ]
         out += build_batch(values, base_offset=offset, partition_leader_epoch=epoch)
         offset += len(chunk)
-    _add_control(out, offset, ControlRecordType.SNAPSHOT_FOOTER, SnapshotFooter(), epoch, timestamp_ms)
+    _add_control(out, offset, ControlRecordType.SNAPSHOT_FOOTER, SnapshotFooterRecord(), epoch, timestamp_ms)
     return bytes(out)
 
 

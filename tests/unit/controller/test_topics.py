@@ -11,7 +11,13 @@ from ottla.config import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.image import ResourceType
 from ottla.controller.partitions import MAX_PARTITIONS_PER_COMMAND
-from ottla.controller.records import ConfigRecord, PartitionRecord, TopicRecord
+from ottla.controller.records import (
+    UNFENCE,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.topics import (
@@ -208,6 +214,7 @@ def test_a_topic_id_is_never_reserved_taken_or_the_look_of_an_option() -> None:
     controller = Controller(NODE_ID, CLUSTER_ID, BrokerConfig(), next_uuid)
     for offset, record in enumerate(controller.command(registration(1), 0).records):
         controller.replay(record, offset)
+    controller.replay(BrokerRegistrationChangeRecord(1, controller.image.brokers[1].epoch, UNFENCE), 9)
     request = CreateTopicsRequest(topics=[topic("a"), topic("b")])
     results = controller.command(request, 0).response.topics
     assert [result.topic_id.int for result in results] == [500, 501]
