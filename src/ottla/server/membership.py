@@ -34,6 +34,7 @@ _ATTEMPT_MS: Final = 1_000
 _RETRY_S: Final = 0.02
 _COMPLAINT_S: Final = 5.0
 _UNKNOWN_HERE: Final = (ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH)
+_FATAL: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_CLUSTER_ID)
 _REFUSALS: Final = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster: give all nodes the same ottla.cluster.id before "
     "their data directories are first used, or this one an empty directory",
@@ -115,7 +116,7 @@ class Membership:
                     request, timeout_ms=_ATTEMPT_MS
                 )
             except KafkaError as error:
-                if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                if error.code in _FATAL:
                     raise
                 complain_at = self._complain(error.message, complain_at)
                 await asyncio.sleep(_RETRY_S)

@@ -51,6 +51,11 @@ logger = logging.getLogger(__name__)
 VOTES: Final = "quorum"
 FETCHES: Final = "quorum-fetch"
 _FAREWELL_S: Final = 0.1
+_COMPLAINT_S: Final = 5.0
+_OTHER_CLUSTER: Final = (
+    "Node {} is of another cluster than this node, whose directory is of the cluster {}: give all nodes the same "
+    "ottla.cluster.id, and this one an empty directory."
+)
 # A full disk is not asked again at once, nor the leader for the same records; well below the fetch timeout.
 _REFUSED_APPEND_PAUSE_S: Final = 0.3
 _CHANGE_LOG: Final = (
@@ -112,6 +117,7 @@ class QuorumMember:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._pieces = bytearray()
+        self._complain_at = 0.0
         self._is_append_refused = False
         self._has_failed = False
         self._is_stopped = False
@@ -164,6 +170,10 @@ class QuorumMember:
             for voter in self.voters.others(self._quorum.identity.node_id)
             if voter not in self._newcomers
         ]
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -296,11 +306,23 @@ class QuorumMember:
             event = events.Answered(effect.request_id, answer)
             self._hear_newcomer(effect.to, answer)
         except KafkaError as refused:
-            logger.error("node %d refused a question of the quorum: %s", effect.to, refused)
+            self._refused(effect.to, refused)
         except OSError as problem:
             logger.debug("node %d does not answer: %s", effect.to, problem)
         if replica is self._replica:
             self._step(event)
+
+    def _refused(self, node_id: int, refused: KafkaError) -> None:
+        """Another node does not count this one among its quorum: that is for a person to put right."""
+        if refused.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            refused = KafkaError(refused.code, _OTHER_CLUSTER.format(node_id, self._quorum.cluster_id))
+            if not self.is_voter:
+                self._has_failed = True
+                self._told.failed(refused)
+        now = asyncio.get_running_loop().time()
+        if now >= self._complain_at:
+            self._complain_at = now + _COMPLAINT_S
+            logger.error("node %d refuses a question of the quorum: %s", node_id, refused.message)
 
     def _reply(self, effect: events.Reply) -> None:
         self._answer(effect.ticket, effect.answer)

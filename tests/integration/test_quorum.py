@@ -1,0 +1,312 @@
+"""Several nodes are one cluster (CTL-1, CTL-3 to CTL-6): they elect, commit, fail over, hand over, and say what is wrong.
+
+Real brokers on real connections, in one process; what must happen soon has its deadline in the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+from tests.integration.quorum_nodes import Nodes, eventually, nodes
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.cluster import DescribeClusterRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.partitions import ElectLeadersRequest
+from ottla.protocol.messages.quorum import (
+    DescribeQuorumPartitionData,
+    DescribeQuorumRequest,
+    DescribeQuorumTopicData,
+)
+from ottla.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+
+SOON_S = 0.2  # how long a change of metadata may take to reach every broker
+
+
+def creation(name: str, replicas: int = 3, partitions: int = 1) -> CreateTopicsRequest:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+    return CreateTopicsRequest([topic], timeout_ms=5_000)
+
+
+def description() -> DescribeQuorumRequest:
+    partition = DescribeQuorumPartitionData(0)
+    return DescribeQuorumRequest([DescribeQuorumTopicData("__cluster_metadata", [partition])])
+
+
+async def create(cluster: Nodes, node_id: int, name: str, **wanted: int) -> None:
+    response = await cluster.ask(node_id, creation(name, **wanted))
+    assert response.topics[0].error_code == 0, response.topics[0].error_message
+
+
+def knows(cluster: Nodes, name: str) -> Callable[[], bool]:
+    return lambda: all(name in broker.quorum.image.topics_by_name for broker in cluster.running.values())
+
+
+def is_fenced(cluster: Nodes, node_id: int) -> bool:
+    return all(broker.quorum.image.brokers[node_id].is_fenced for broker in cluster.running.values())
+
+
+def test_any_broker_takes_a_command_and_all_of_them_hear_of_it_soon(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            controller_id = await cluster.controller()
+            for node_id in cluster.running:
+                await create(cluster, node_id, f"by-{node_id}")
+                await eventually(knows(cluster, f"by-{node_id}"), "all know of it", SOON_S)
+            asked = cluster.others(controller_id)[0]
+            # An old version, whose names stand in a field that newer ones do not have.
+            deletion = DeleteTopicsRequest(topic_names=["by-1"], timeout_ms=5_000)
+            assert (await cluster.ask(asked, deletion, 4)).responses[0].error_code == 0
+            gone = DeleteTopicsRequest([DeleteTopicState(name="by-1")], timeout_ms=5_000)
+            (refused,) = (await cluster.ask(asked, gone)).responses
+            assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for request in (MetadataRequest(topics=[]), DescribeClusterRequest()):
+                answers = [await cluster.ask(node_id, request) for node_id in cluster.running]
+                assert {answer.controller_id for answer in answers} == {controller_id}
+                assert {len(answer.brokers) for answer in answers} == {3}
+
+    asyncio.run(test())
+
+
+def test_when_the_controller_dies_another_takes_over_and_fences_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            dead = await cluster.controller()
+            await create(cluster, dead, "t", partitions=3)
+            await eventually(knows(cluster, "t"), "all know of it")
+            began = perf_counter()
+            await cluster.kill(dead)
+            await eventually(lambda: is_fenced(cluster, dead), "it is fenced", 1.5)
+            # A majority of two goes on, and what the dead one led is led by others.
+            await create(cluster, cluster.others(-1)[0], "later", replicas=2)
+            took_s = perf_counter() - began
+            image = cluster.running[await cluster.controller()].quorum.image
+            assert {p.leader for p in image.topics_by_name["t"].partitions} <= set(cluster.running)
+            assert took_s < 2
+            await cluster.start(dead)
+            await eventually(knows(cluster, "later"), "the one that was dead has caught up")
+            assert not is_fenced(cluster, dead)
+
+    asyncio.run(test())
+
+
+def test_a_broker_that_stops_hands_over_and_the_quorum_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            for _ in range(2):
+                leaving = await cluster.controller()
+                began = perf_counter()
+                await cluster.stop(leaving)
+                await cluster.controller()
+                assert perf_counter() - began < 1
+                await create(cluster, cluster.others(leaving)[0], f"without-{leaving}", replicas=2)
+                await cluster.start(leaving)
+            assert (cluster.directory(1) / ".kafka_cleanshutdown").exists() is False
+            for node_id in list(cluster.running):
+                await cluster.stop(node_id)
+            assert all(
+                (cluster.directory(node_id) / ".kafka_cleanshutdown").exists() for node_id in (1, 2, 3)
+            )
+
+    asyncio.run(test())
+
+
+def test_a_cluster_that_was_stopped_as_a_whole_comes_back_as_it_was(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            await create(cluster, 1, "kept", partitions=2)
+            await eventually(knows(cluster, "kept"), "all know of it")
+            await asyncio.gather(*(cluster.kill(node_id) for node_id in (1, 2, 3)))
+            # Founding needed all three; from then on two are enough.
+            await cluster.start(1, 2)
+            await eventually(knows(cluster, "kept"), "they remember")
+            await create(cluster, 2, "more", replicas=2)
+
+    asyncio.run(test())
+
+
+def test_a_voter_that_lost_its_disk_has_no_vote_until_it_has_earned_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            await create(cluster, 1, "t")
+            lost = cluster.others(await cluster.controller())[0]
+            await cluster.kill(lost)
+            shutil.rmtree(cluster.directory(lost))
+            await create(cluster, await cluster.controller(), "while-away", replicas=2)
+            await cluster.start(lost)
+            member = cluster.running[lost].quorum.member
+            assert member.voters.ids == {1, 2, 3}
+            await eventually(lambda: member.replica.can_vote, "it has its vote back")
+            await eventually(knows(cluster, "while-away"), "it has caught up")
+            # With its vote the cluster survives the loss of another.
+            await cluster.kill(next(node_id for node_id in cluster.running if node_id != lost))
+            await create(cluster, lost, "after", replicas=2)
+
+    asyncio.run(test())
+
+
+def test_a_voter_with_an_empty_disk_alone_with_one_that_is_behind_founds_nothing(tmp_path: Path) -> None:
+    """The majority that committed is gone or has forgotten: nobody may pretend that nothing was ever decided."""
+
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            await create(cluster, 1, "t")
+            await eventually(knows(cluster, "t"), "all know of it")
+            await asyncio.gather(*(cluster.kill(node_id) for node_id in (1, 2, 3)))
+            shutil.rmtree(cluster.directory(1))
+            starting = [asyncio.create_task(cluster.start(node_id)) for node_id in (1, 2)]
+            await eventually(lambda: len(cluster.running) == 2, "they run")
+            forgetful = cluster.running[1]
+            await eventually(lambda: forgetful.quorum.member.replica.epoch > 0, "it hears of the quorum")
+            assert not forgetful.quorum.member.replica.can_vote
+            assert all(not broker.quorum.is_controller for broker in cluster.running.values())
+            await cluster.start(3)
+            await asyncio.gather(*starting)
+            await eventually(knows(cluster, "t"), "what was decided is decided")
+
+    asyncio.run(test())
+
+
+def test_a_quorum_is_founded_only_when_all_three_are_there(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            starting = asyncio.create_task(cluster.start(1, 2))
+            await eventually(lambda: len(cluster.running) == 2, "they run")
+            first = cluster.running[1]
+            await eventually(lambda: first.quorum.member.unheard_founders == [3], "it has heard the other")
+            assert "founded when node 3" in first.quorum.describe_trouble()
+            assert first.quorum.member.replica.epoch == 0
+            await cluster.start(3)
+            await starting
+            await create(cluster, 2, "t")
+
+    asyncio.run(test())
+
+
+def test_brokers_that_do_not_vote_and_controllers_that_hold_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            roles = {"process_roles": "controller"}
+            controllers = asyncio.gather(*(cluster.start(node_id, **roles) for node_id in (1, 2, 3)))
+            await asyncio.gather(controllers, cluster.start(11, 12))
+            image = cluster.running[11].quorum.image
+            assert sorted(image.brokers) == [11, 12]
+            assert not cluster.running[12].quorum.member.is_voter
+            await create(cluster, 12, "t", replicas=2)
+            await eventually(knows(cluster, "t"), "all know of it", SOON_S)
+            answer = await cluster.ask(11, MetadataRequest(topics=None))
+            # A controller that clients cannot reach as a broker is not shown to them.
+            assert {broker.node_id for broker in answer.brokers} == {11, 12}
+            assert answer.controller_id == 11
+            await cluster.kill(await cluster.controller())
+            await create(cluster, 11, "later", replicas=1)
+            await cluster.kill(12)
+            await eventually(lambda: is_fenced(cluster, 12), "the dead broker is fenced", 2)
+
+    asyncio.run(test())
+
+
+def test_without_a_majority_commands_are_refused_in_words(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            last, *dead = [await cluster.controller(), *cluster.others(await cluster.controller())]
+            await asyncio.gather(*(cluster.kill(node_id) for node_id in dead))
+            quorum = cluster.running[last].quorum
+            await eventually(lambda: not quorum.is_controller, "it has noticed")
+            request = creation("t", replicas=1)
+            request.timeout_ms = 300
+            (refused,) = (await cluster.ask(last, request)).topics
+            assert refused.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert (
+                "There is no controller: 1 of 3 voters answer, 2 are needed. Start node"
+                in refused.error_message
+            )
+            assert f"127.0.0.1:{cluster.ports[dead[0]]}" in refused.error_message
+            with pytest.raises(KafkaError, match="1 of 3 voters"):
+                await quorum.submit(ElectLeadersRequest(), timeout_ms=50)
+            # What it knows it still tells.
+            assert len((await cluster.ask(last, MetadataRequest(topics=None))).brokers) >= 1
+            (partition,) = (await cluster.ask(last, description())).topics[0].partitions
+            assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(test())
+
+
+def test_everybody_can_say_how_the_quorum_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            await cluster.start(4)
+            controller_id = await cluster.controller()
+
+            async def described(node_id: int) -> Any:
+                return (await cluster.ask(node_id, description())).topics[0].partitions[0]
+
+            for node_id in cluster.running:
+                partition = await described(node_id)
+                assert partition.leader_id == controller_id
+                assert [voter.replica_id for voter in partition.current_voters] == [1, 2, 3]
+                assert [observer.replica_id for observer in partition.observers] == [4]
+                assert partition.high_watermark > 0
+
+    asyncio.run(test())
+
+
+def test_a_node_of_another_cluster_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            with pytest.raises(KafkaError) as refused:
+                await asyncio.wait_for(cluster.start(4, ottla_cluster_id="another"), 5)
+            assert "give all nodes the same ottla.cluster.id" in refused.value.message
+            del cluster.running[4]
+
+    asyncio.run(test())
+
+
+def test_a_node_that_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path, metadata_log_max_record_bytes_between_snapshots="4000") as cluster:
+            await cluster.start(1, 2, 3)
+            away = cluster.others(await cluster.controller())[0]
+            await create(cluster, away, "before")
+            await cluster.stop(away)
+            for number in range(60):
+                await create(cluster, await cluster.controller(), f"t-{number}", replicas=2)
+            leader = cluster.running[await cluster.controller()]
+            start = leader.quorum.member.log_start_offset
+            assert start > 20, "its log does not go back to the beginning"
+            snapshots = list(
+                (cluster.directory(cluster.others(away)[0])).glob("__cluster_metadata-0/*.checkpoint")
+            )
+            assert len(snapshots) == 2
+            await cluster.start(away)
+            await eventually(knows(cluster, "t-59"), "it has caught up")
+            behind = cluster.running[away].quorum
+            assert behind.member.log_start_offset >= start
+            assert behind.image.topics_by_name.keys() == leader.quorum.image.topics_by_name.keys()
+            # And so does a whole cluster that starts from its snapshots.
+            await asyncio.gather(*(cluster.kill(node_id) for node_id in (1, 2, 3)))
+            await cluster.start(1, 2, 3)
+            assert knows(cluster, "before")()
+            assert knows(cluster, "t-59")()
+
+    asyncio.run(test())
