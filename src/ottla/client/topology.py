@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -50,15 +50,17 @@ class Topology:
         self._on_change = on_change
         self._may_create_topics = may_create_topics
         self._wanted: frozenset[str] = frozenset()
+        self._matches: Callable[[str], bool] | None = None
         self._topics: dict[str, TopicInfo] = {}
         self._leaders: dict[TopicPartition, Leader] = {}
         self._errors: dict[str, KafkaError] = {}
         self._refresh_wanted = asyncio.Event()
 
-    def want(self, topics: Iterable[str]) -> None:
-        """These are the topics that matter from now on."""
-        self._wanted = frozenset(topics)
-        if not self._wanted <= self._topics.keys():
+    def want(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
+        """These are the topics that matter from now on, and those whose names match; internal ones never match."""
+        is_new_pattern = matches is not None and matches is not self._matches
+        self._wanted, self._matches = frozenset(topics), matches
+        if is_new_pattern or not self._wanted <= self._topics.keys():
             self.request_refresh()
 
     def request_refresh(self) -> None:
@@ -85,6 +87,11 @@ class Topology:
         known = self._topics.get(topic)
         return ZERO_UUID if known is None else known.topic_id
 
+    @property
+    def matching_topics(self) -> frozenset[str]:
+        """The topics that are known and match."""
+        return self._matching(self._topics)
+
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has, as far as known; a topic that does not exist has none."""
         return {
@@ -109,14 +116,28 @@ class Topology:
     async def refresh(self) -> None:
         """Ask now for everything that is wanted."""
         self._refresh_wanted.clear()
-        metadata = await self._connections.refresh(sorted(self._wanted), may_create=self._may_create_topics)
-        for name, topic in metadata.topics.items():
-            self._learn(name, topic)
-        for name in self._topics.keys() - self._wanted:
+        topics = sorted(self._wanted) if self._matches is None else None
+        metadata = await self._connections.refresh(topics, may_create=self._may_create_topics)
+        wanted = self._wanted | self._matching(metadata.topics)
+        for name in wanted & metadata.topics.keys():
+            self._learn(name, metadata.topics[name])
+        # Who is asked for all topics says nothing about those that are not there.
+        gone = self._wanted - metadata.topics.keys() if topics is None else frozenset()
+        for name in (self._topics.keys() - wanted) | gone:
             self._forget(name)
-        for name in self._errors.keys() - self._wanted:
+        for name in self._errors.keys() - wanted:
             del self._errors[name]
         self._on_change()
+
+    def _matching(self, topics: Mapping[str, TopicInfo | KafkaError]) -> frozenset[str]:
+        matches = self._matches
+        if matches is None:
+            return frozenset()
+        return frozenset(
+            name
+            for name, topic in topics.items()
+            if isinstance(topic, TopicInfo) and _is_match(topic, matches)
+        )
 
     async def _until_stale(self) -> None:
         is_all_there = self._wanted <= self._topics.keys()
@@ -155,3 +176,7 @@ class Topology:
         topic = self._topics.pop(name, None)
         for partition in topic.partitions if topic else ():
             self._leaders.pop(TopicPartition(name, partition.index), None)
+
+
+def _is_match(topic: TopicInfo, matches: Callable[[str], bool]) -> bool:
+    return not topic.is_internal and matches(topic.name)
