@@ -15,14 +15,13 @@ from ottla.log.state import LogState
 def truncate_to(state: LogState, offset: int) -> None:
     """Keep only the batches that end before `offset`."""
     if offset >= state.log_end_offset:
+        _forget_loss(state)
         return
     if offset <= state.segments[0].base_offset:
         truncate_fully(state, offset)
         return
-    while state.segments.active.base_offset >= offset:
-        _remove(state, state.segments.active)
-    # Durable before the cut: a crash must not bring a later segment back behind a shorter one.
-    state.disk.sync_directory(state.directory)
+    if state.segments.active.base_offset >= offset:
+        _remove_segments(state, offset)
     active = state.segments.active
     placed = active.find(offset)
     if placed is None:
@@ -30,8 +29,9 @@ def truncate_to(state: LogState, offset: int) -> None:
         active.next_offset = offset
     else:
         active.truncate(placed.position, min(offset, placed.header.base_offset))
-        # A flush looks only at what comes behind the flushed offset, and that is where this cut may lie.
-        active.sync()
+        # At once: what is appended now must not be mixed with what is cut off, should the power go. Indexes are made
+        # anew then, and the rest waits for the next flush.
+        active.file.sync()
     _settle(state)
 
 
@@ -50,7 +50,15 @@ def truncate_fully(state: LogState, new_start: int) -> None:
     state.log_start_offset = new_start
     state.leader_epochs.truncate_from_end(0)
     state.loss.forget()
+    state.disk.sync_directory(state.directory)
     _settle(state)
+
+
+def _remove_segments(state: LogState, offset: int) -> None:
+    """Durable before the cut: a crash must not bring a later segment back behind a shorter one."""
+    while state.segments.active.base_offset >= offset:
+        _remove(state, state.segments.active)
+    state.disk.sync_directory(state.directory)
 
 
 def _remove(state: LogState, segment: Segment) -> None:
@@ -58,14 +66,20 @@ def _remove(state: LogState, segment: Segment) -> None:
     segment.remove_files()
 
 
+def _forget_loss(state: LogState) -> None:
+    """A log that ends before what was lost misses nothing."""
+    if state.loss.first_offset is not None and state.loss.first_offset >= state.log_end_offset:
+        state.loss.forget()
+        state.unsynced_directories.add(state.directory)
+
+
 def _settle(state: LogState) -> None:
     """Make producers and epochs agree with the shorter log."""
     state.layout_version += 1
     end = state.log_end_offset
     state.log_start_offset = min(state.log_start_offset, end)
-    if state.loss.first_offset is not None and state.loss.first_offset >= end:
-        state.loss.forget()
-    state.disk.sync_directory(state.directory)
+    _forget_loss(state)
+    state.unsynced_directories.add(state.directory)
     state.leader_epochs.truncate_from_end(end)
     state.leader_epochs.write()
     load_producers(state, end)

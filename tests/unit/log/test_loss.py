@@ -71,6 +71,17 @@ def test_a_follower_cuts_there_and_fetches_again_what_it_lost() -> None:
     assert open_log(disk.crash(Random(1)), recovery_point=6, clean=False).first_lost_offset is None
 
 
+def test_a_mark_that_a_crash_brought_back_behind_the_end_means_nothing() -> None:
+    disk = SimulatedDisk()
+    append(open_log(disk), batch(), batch())
+    disk.put(MARK, b"2\n")
+    log = open_log(disk, clean=False)
+    assert facts(log) == (2, 2)
+    log.truncate_to(2)
+    assert facts(log) == (2, None)
+    assert not disk.exists(MARK)
+
+
 def test_who_begins_anew_has_lost_nothing() -> None:
     log = damaged(SimulatedDisk())
     log.truncate_fully(100)

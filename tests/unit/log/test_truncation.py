@@ -95,3 +95,35 @@ def test_a_cut_in_the_hole_before_a_batch_ends_the_log_there() -> None:
     log.append_replicated(memoryview(batch(base_offset=50)), NOW_MS)
     log.truncate_to(30)
     assert log.log_end_offset == 30
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_after_a_power_loss_nothing_that_was_cut_off_comes_back(seed: int) -> None:
+    """Leaders change, the follower cuts and appends what the next one wrote: its log is a beginning of that."""
+    random = Random(seed)
+    disk, epoch, recovery_point = SimulatedDisk(), 0, 0
+    log = open_log(disk, settings=SMALL)
+    for number in range(random.randint(1, 60)):
+        match random.randrange(10):
+            case 0:
+                epoch += 1
+                cut = random.choice([found.base_offset for found in read_all(log)] or [0])
+                # As the broker does: the checkpoint is lowered first.
+                recovery_point = min(recovery_point, cut)
+                log.truncate_to(cut)
+            case 1:
+                log.flush()
+                recovery_point = random.choice((recovery_point, log.flushed_offset))
+            case 2:
+                before, flushed = list(content(log).items()), log.flushed_offset
+                disk = disk.crash(random) if random.random() < 0.7 else disk.kill()
+                log = open_log(disk, settings=SMALL, clean=False, recovery_point=recovery_point)
+                if log.first_lost_offset is not None:
+                    log.truncate_to(log.first_lost_offset)
+                after = list(content(log).items())
+                assert after == before[: len(after)]
+                assert log.log_end_offset >= flushed
+            case _:
+                data = batch(random.randint(1, 3), timestamp=NOW_MS + number, value=random.randbytes(60))
+                append(log, data, leader_epoch=epoch)
