@@ -5,6 +5,8 @@
 - Of the racks, and of the brokers in one, those with least are chosen, measured by their capacity. So brokers that
   joined later fill up first, and between equal brokers that began empty nobody holds more than one replica more than another.
 - The first replica is the preferred leader; these are evened out, too.
+- The second one leads when the first is gone: for the partitions of one leader these are different brokers, so that
+  not one of them inherits everything.
 """
 
 from collections import Counter, deque
@@ -23,11 +25,15 @@ class Candidate(NamedTuple):
 
 
 class Load:
-    """How many replicas each broker holds, and of how many partitions it is the preferred leader."""
+    """How many replicas each broker holds, of how many partitions it is the preferred leader, and who would inherit these.
+
+    `heirs` counts partitions by their first and second replica.
+    """
 
     def __init__(self, replica_lists: Iterable[tuple[int, ...]] = ()) -> None:
         self.held: Counter[int] = Counter()
         self.led: Counter[int] = Counter()
+        self.heirs: Counter[tuple[int, int]] = Counter()
         # A cluster has many partitions and few different lists of replicas.
         for replicas, count in Counter(replica_lists).items():
             self.add(replicas, count)
@@ -37,6 +43,8 @@ class Load:
         for node_id in replicas:
             self.held[node_id] += count
         self.led[replicas[0]] += count
+        if len(replicas) > 1:
+            self.heirs[replicas[0], replicas[1]] += count
 
 
 def candidates(brokers: Iterable[BrokerImage]) -> list[Candidate]:
@@ -60,6 +68,8 @@ def place(
     table = _Table(brokers, load)
     placed = [table.replicas(replication_factor) for _ in range(partition_count)]
     even_leaders(placed, table.led, table.capacity)
+    for replicas in placed:
+        table.choose_heir(replicas)
     return placed
 
 
@@ -69,6 +79,8 @@ class _Table:
     def __init__(self, brokers: Sequence[Candidate], load: Load) -> None:
         self.led = {broker.node_id: load.led[broker.node_id] for broker in brokers}
         self.capacity = {broker.node_id: broker.capacity for broker in brokers}
+        self._heirs = Counter(load.heirs)
+        self._pairs: Counter[tuple[int | None, int]] = Counter(load.heirs)
         self._brokers = sorted(brokers)
         self._held = {broker.node_id: load.held[broker.node_id] for broker in brokers}
         self._rack_held: Counter[str | None] = Counter()
@@ -82,9 +94,10 @@ class _Table:
         chosen: list[int] = []
         in_rack: Counter[str | None] = Counter()
         for _ in range(replication_factor):
-            # Of equal brokers the first pick is the one that leads least, for it may lead; the later ones those
-            # that lead most: who leads next must not have been given too much by then.
+            # Of equal brokers the first pick is the one that leads least, for it may lead; the later ones those that
+            # lead most (who leads next must not have been given too much by then) and inherit least.
             sign = -1 if chosen else 1
+            first = chosen[0] if chosen else None
             broker = min(
                 (broker for broker in self._brokers if broker.node_id not in chosen),
                 key=lambda broker: (
@@ -92,13 +105,25 @@ class _Table:
                     (self._rack_held[broker.rack] + 1) / self._rack_capacity[broker.rack],
                     (self._held[broker.node_id] + 1) / broker.capacity,
                     sign * self.led[broker.node_id] / broker.capacity,
+                    self._pairs[first, broker.node_id],
                 ),
             )
+            if chosen:
+                self._pairs[first, broker.node_id] += 1
             chosen.append(broker.node_id)
             in_rack[broker.rack] += 1
             self._held[broker.node_id] += 1
             self._rack_held[broker.rack] += 1
         return self._led_by_least(chosen)
+
+    def choose_heir(self, replicas: list[int]) -> None:
+        """Bring that follower to the second place which inherits least from the leader so far."""
+        if len(replicas) > 1:
+            leader, *followers = replicas
+            heir = min(followers, key=lambda node_id: self._heirs[leader, node_id] / self.capacity[node_id])
+            self._heirs[leader, heir] += 1
+            replicas.remove(heir)
+            replicas.insert(1, heir)
 
     def _led_by_least(self, chosen: list[int]) -> list[int]:
         leader = min(chosen, key=lambda node_id: (self.led[node_id] + 1) / self.capacity[node_id])

@@ -87,6 +87,15 @@ def test_what_comes_after_growth_goes_where_there_is_least() -> None:
     assert spread(load.held, (1, 2, 3)) <= 1
 
 
+def test_the_partitions_of_one_leader_are_inherited_by_different_brokers() -> None:
+    for brokers, factor in ((3, 3), (3, 2), (4, 3), (5, 3)):
+        load = Load()
+        place_topics([Candidate(node_id) for node_id in range(brokers)], [(60, factor), (1, factor)], load)
+        for leader in range(brokers):
+            inherited = [load.heirs[leader, heir] for heir in range(brokers) if heir != leader]
+            assert max(inherited) - min(inherited) <= 2
+
+
 def test_topics_of_one_partition_do_not_meet_on_one_broker() -> None:
     load = Load()
     placed = place_topics([Candidate(node_id) for node_id in (7, 8, 9)], [(1, 1)] * 4, load)
