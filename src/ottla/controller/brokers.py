@@ -47,7 +47,7 @@ from ottla.protocol.messages.brokers import (
 
 
 def register_broker(
-    image: ClusterImage, request: BrokerRegistrationRequest, settings: BrokerSettings, *, fenced: bool
+    image: ClusterImage, request: BrokerRegistrationRequest, settings: BrokerSettings
 ) -> Decision:
     """Take a broker into the cluster; its epoch is the offset that its registration will have."""
     error = _registration_error(image, request)
@@ -60,9 +60,8 @@ def register_broker(
     if METADATA_VERSION_FEATURE not in image.features:
         records.append(FeatureLevelRecord(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL))
     epoch = image.last_offset + 1 + len(records)
-    records.append(_registration(request, epoch, fenced))
-    eligible = image.eligible_brokers - {request.broker_id}
-    changes = PartitionChanges(image, eligible if fenced else eligible | {request.broker_id}, settings)
+    records.append(_registration(request, epoch))
+    changes = PartitionChanges(image, image.eligible_brokers - {request.broker_id}, settings)
     if former is not None and former.epoch == request.previous_broker_epoch:
         _take_out(image, request.broker_id, changes)
     else:
@@ -84,7 +83,7 @@ def _registration_error(image: ClusterImage, request: BrokerRegistrationRequest)
     return ErrorCode.NONE
 
 
-def _registration(request: BrokerRegistrationRequest, epoch: int, fenced: bool) -> RegisterBrokerRecord:
+def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -98,7 +97,7 @@ def _registration(request: BrokerRegistrationRequest, epoch: int, fenced: bool) 
             for item in request.features
         ],
         rack=request.rack,
-        fenced=fenced,
+        fenced=True,
     )
 
 

@@ -65,6 +65,7 @@ _BY_IMAGE: dict[type[Any], Callable[[ClusterImage, Any], Decision]] = {
     UpdateFeaturesRequest: update_features,
 }
 _BY_SETTINGS: dict[type[Any], Callable[[ClusterImage, Any, BrokerSettings], Decision]] = {
+    BrokerRegistrationRequest: register_broker,
     BrokerHeartbeatRequest: heartbeat,
     FenceBrokers: fence_brokers,
     UnregisterBrokerRequest: unregister_broker,
@@ -78,24 +79,14 @@ _BY_SETTINGS: dict[type[Any], Callable[[ClusterImage, Any, BrokerSettings], Deci
 
 
 class Controller:
-    """The machine. `defaults` are the settings its node was started with; `new_uuid` draws random ids.
-
-    With `registers_fenced` a broker serves only after a heartbeat has shown that it knows of its registration.
-    """
+    """The machine. `defaults` are the settings its node was started with; `new_uuid` draws random ids."""
 
     def __init__(
-        self,
-        node_id: int,
-        cluster_id: str,
-        defaults: BrokerConfig,
-        new_uuid: Callable[[], UUID],
-        *,
-        registers_fenced: bool = True,
+        self, node_id: int, cluster_id: str, defaults: BrokerConfig, new_uuid: Callable[[], UUID]
     ) -> None:
         self._node_id = node_id
         self._defaults = defaults
         self._new_uuid = new_uuid
-        self._registers_fenced = registers_fenced
         self._image = ClusterImage(cluster_id)
         self._delta: ImageDelta | None = None
 
@@ -115,8 +106,6 @@ class Controller:
         settings = BrokerSettings(self.image, self._node_id, self._defaults)
         if kind in _BY_SETTINGS:
             return _BY_SETTINGS[kind](self.image, request, settings)
-        if kind is BrokerRegistrationRequest:
-            return register_broker(self.image, request, settings, fenced=self._registers_fenced)
         if kind is CreateTopicsRequest:
             return create_topics(self.image, request, settings, self._new_uuid)
         if kind is DeleteTopicsRequest:
