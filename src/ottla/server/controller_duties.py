@@ -108,8 +108,17 @@ class ControllerDuties:
             self._liveness.heard(self._config.node_id, self._now_ms(), self)
             gone = self._liveness.expired(self._quorum.image, self._now_ms())
             if gone:
-                logger.warning("fencing brokers that are not heard of any more: %s", gone)
+                self._report(gone)
                 await self._decide(FenceBrokers(tuple(gone)))
+
+    def _report(self, gone: list[int]) -> None:
+        for node_id in gone:
+            if self._quorum.image.brokers[node_id].in_controlled_shutdown:
+                logger.info("broker %d has stopped", node_id)
+            else:
+                logger.warning(
+                    "broker %d is not heard of any more: it is fenced, others lead for it", node_id
+                )
 
     async def _probe(self) -> None:
         """See whether the brokers that this controller has not heard of are there at all."""

@@ -27,8 +27,18 @@ class ProducerIds:
     async def _ask(self) -> None:
         quorum = self._quorum
         request = AllocateProducerIdsRequest(broker_id=quorum.node_id, broker_epoch=quorum.broker_epoch)
-        response = await self._quorum.submit(request)
+        try:
+            response = await quorum.submit(request)
+        except KafkaError as error:
+            if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+                raise _later(error.message) from error
+            raise
         if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code))
+            raise _later(ErrorCode(response.error_code).name)
         self._next = response.producer_id_start
         self._end = self._next + response.producer_id_len
+
+
+def _later(why: str) -> KafkaError:
+    """What every client takes for a reason to ask again soon, as from Kafka; an error of the controller's would be news to it."""
+    return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)

@@ -116,7 +116,7 @@ class Quorum:
 
     def start(self) -> None:
         """Take part in the quorum, and take commands."""
-        self._replay.start()
+        self._replay.start(self.halted)
         self._commands.start()
         self.member.start(self)
 
@@ -194,7 +194,25 @@ class Quorum:
         controller_id = self.controller_id
         if controller_id in (NOBODY, self.node_id):
             raise NotControllerError
-        return await forward(self.peers, controller_id, request, version, forward_ms)
+        return await self._forward(controller_id, request, version, forward_ms)
+
+    async def _forward(self, controller_id: int, request: Any, version: int | None, timeout_ms: int) -> Any:
+        """Ask the controller, as long as it is the controller: a new one need not wait for the silence of the old."""
+        asked = asyncio.ensure_future(forward(self.peers, controller_id, request, version, timeout_ms))
+        try:
+            while self.controller_id == controller_id and not asked.done():
+                waiting: set[asyncio.Future[Any]] = {asked, asyncio.ensure_future(self._changed.wait())}
+                _, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for each in pending - {asked}:
+                    each.cancel()
+            if asked.done():
+                return asked.result()
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER,
+                f"Node {controller_id} is not the controller any more, and may or may not have done it.",
+            )
+        finally:
+            asked.cancel()
 
     async def _pause(self, changed: asyncio.Event, deadline: float) -> None:
         """Until another controller is known, or for a moment: the one that is known may answer now."""
@@ -249,6 +267,8 @@ class Quorum:
     def halted(self, reason: str) -> None:
         self._failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
         self._commands.shut(self._failure)
+        self._replay.fail(self._failure)
+        self._tell()
         self._on_halt(reason)
 
     def _tell(self) -> None:

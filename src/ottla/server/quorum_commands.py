@@ -147,6 +147,7 @@ class Commands:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not reached.done():
                 raise over.result()
+            reached.result()
         finally:
             reached.cancel()
 

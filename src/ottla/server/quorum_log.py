@@ -24,7 +24,7 @@ from ottla.raft.events import AppendLeaderChange
 from ottla.raft.leader_change import leader_change_batch
 from ottla.raft.messages import NO_EPOCH, EpochEnd, SnapshotId
 from ottla.raft.requests import METADATA_PARTITION, METADATA_TOPIC
-from ottla.records.batch import iter_batches
+from ottla.records.batch import CorruptRecord, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.server.quorum_snapshots import Snapshots
@@ -130,9 +130,13 @@ class MetadataLog:
     def append_fetched(self, records: bytes | memoryview) -> None:
         """Append what a leader sent, as it is. KafkaError if it does not fit, or the disk refuses."""
         view = memoryview(records)
-        first = next(iter(iter_batches(view)), None)
-        if first is None or first.base_offset != self.log_end_offset:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"{self.log_end_offset} is the next offset")
+        try:
+            base_offset = read_header(view).base_offset
+        except CorruptRecord as problem:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(problem)) from None
+        if base_offset != self.log_end_offset:
+            reason = f"offset {base_offset} comes where {self.log_end_offset} is next"
+            raise KafkaError(ErrorCode.INVALID_RECORD, reason)
         self._log.append_replicated(view, self._now_ms())
 
     def truncate_to(self, offset: int) -> None:

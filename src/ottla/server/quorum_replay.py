@@ -16,6 +16,7 @@ from typing import Any, Final
 from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage
 from ottla.controller.records import decode_record
+from ottla.errors import KafkaError
 from ottla.raft.messages import SnapshotId
 from ottla.records.batch import iter_batches
 from ottla.server.quorum_log import MetadataLog
@@ -45,6 +46,7 @@ class MetadataReplay:
         self._is_committed = asyncio.Event()
         self._is_replayed = asyncio.Event()
         self._delivered_image: ClusterImage | None = None
+        self._on_failure: Callable[[str], None] | None = None
         self.replayed = Watermark(0)
         self.delivered = Watermark(0)
         if log.latest_snapshot is not None:
@@ -56,8 +58,9 @@ class MetadataReplay:
         """The cluster as of the last record replayed."""
         return self.controller.image
 
-    def start(self) -> None:
-        """Replay what is committed from now on."""
+    def start(self, on_failure: Callable[[str], None]) -> None:
+        """Replay what is committed from now on. `on_failure` hears of what cannot be replayed: the node is lost then."""
+        self._on_failure = on_failure
         self._run(self._replay())
 
     def deliver(self, image: ClusterImage) -> None:
@@ -72,6 +75,11 @@ class MetadataReplay:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._writer.stop()
+
+    def fail(self, reason: KafkaError) -> None:
+        """Nothing more is replayed: tell everybody who waits."""
+        self.replayed.fail(reason)
+        self.delivered.fail(reason)
 
     async def in_force(self, offset: int) -> None:
         """Return when everything below an offset is carried out here, or need not be."""
@@ -146,10 +154,11 @@ class MetadataReplay:
 
     def _run(self, work: Awaitable[None]) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
-        task.add_done_callback(_done)
+        task.add_done_callback(self._done)
         self._tasks.append(task)
 
-
-def _done(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.critical("the metadata is not replayed any more", exc_info=error)
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.critical("the metadata cannot be replayed", exc_info=error)
+            assert self._on_failure is not None
+            self._on_failure(f"The metadata cannot be replayed from offset {self.replayed.value} on: {error}")
