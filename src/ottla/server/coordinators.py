@@ -157,12 +157,7 @@ class Coordinators:
     def _take_partitions(self, image: ClusterImage) -> None:
         """Coordinate what this broker leads, and nothing else. Another leadership begins with what the log says then."""
         for index, shard in list(self._shards.items()):
-            replica = shard.partition.replica
-            if (
-                shard.partition.is_closed
-                or not replica.is_leader
-                or replica.leader_epoch != shard.leader_epoch
-            ):
+            if not shard.is_current:
                 self._shards.pop(index).unload()
         topic = self._offsets_topic(image)
         for placed in topic.partitions if topic is not None else ():

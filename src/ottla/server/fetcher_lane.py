@@ -181,7 +181,7 @@ class FetcherLane:
                 await asyncio.sleep(0)
         self._count(size_bytes)
         if cuts:
-            self._cut(cuts)
+            await self._cut(cuts)
         # After the next fetch went out.
         asyncio.get_running_loop().call_soon(self._flush_due, appended)
 
@@ -258,7 +258,7 @@ class FetcherLane:
         lost = {f: offset for f in changed if (offset := f.partition.log.first_lost_offset) is not None}
         if lost:
             # What lies behind records that a crash took is cut off: the leader has all of it.
-            self._cut({followed: [TruncateTo(offset)] for followed, offset in lost.items()})
+            await self._cut({followed: [TruncateTo(offset)] for followed, offset in lost.items()})
         if self._flushes:
             await self._flush(changed)
 
@@ -281,19 +281,25 @@ class FetcherLane:
 
     # Cuts
 
-    def _cut(self, cuts: dict[Followed, list[Effect]]) -> None:
-        """Cut logs, the checkpoints before them; those that cannot be cut now are asked about again."""
+    async def _cut(self, cuts: dict[Followed, list[Effect]]) -> None:
+        """Cut logs, the checkpoints before them; those that cannot be cut now are asked about again.
+
+        A cut waits for the disk some times: after each, requests have their turn.
+        """
         offsets = {
             followed.partition: effect.offset
             for followed, effects in cuts.items()
             for effect in effects
             if isinstance(effect, TruncateTo | BeginAt)
         }
-        try:
-            self._services.hosting.prepare_cuts(offsets)
-            for followed, effects in cuts.items():
-                self._carry_out(followed, effects)
-        except OSError as problem:
-            logger.error("logs could not be cut to where their leader's part: %s", problem)
-            for followed in cuts:
+        for followed, effects in cuts.items():
+            try:
+                if offsets:
+                    self._services.hosting.prepare_cuts(offsets)
+                    offsets = {}
+                if self._may_touch(followed):
+                    self._carry_out(followed, effects)
+            except OSError as problem:
+                logger.error("%s could not be cut: %s", followed.partition.name, problem)
                 self._failed(followed, ErrorCode.KAFKA_STORAGE_ERROR)
+            await asyncio.sleep(0)

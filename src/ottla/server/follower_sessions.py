@@ -291,7 +291,8 @@ class FollowerSessions:
     def _begun(
         self, request: FetchRequest, replica_id: int, broker_epoch: int, now_ms: int
     ) -> FollowerSession:
-        """A new session. The one it replaces ends, and those of the broker's former self."""
+        """A new session. The one it replaces ends, those of the broker's former self, and those that nobody uses."""
+        self.expire()
         self._close(
             session
             for session in self._sessions.values()

@@ -50,8 +50,7 @@ class GroupShard:
         steady_ms: Callable[[], int],
     ) -> None:
         self.partition = partition
-        # The leadership that it answers under.
-        self.leader_epoch = partition.replica.leader_epoch
+        # Of the leadership that it answers under.
         self._committed = partition.high_watermark
         self.is_loaded = False
         self._is_gone = False
@@ -64,6 +63,16 @@ class GroupShard:
         self._releases: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its leadership goes on."""
+        partition = self.partition
+        return (
+            not partition.is_closed
+            and partition.replica.is_leader
+            and partition.high_watermark is self._committed
+        )
 
     @property
     def committed_topics(self) -> set[str]:

@@ -2,7 +2,8 @@
 
 Who waits for what:
 - Producers (acks=all) await `high_watermark`. It belongs to one leadership: when that ends, everybody who waits hears
-  NOT_LEADER_OR_FOLLOWER and another watermark takes its place, so that nobody is told of records that others wrote.
+  NOT_LEADER_OR_FOLLOWER and another watermark takes its place, so that nobody is told of records that others wrote. (A leader
+  that is elected again in the very next epoch goes on: nobody else can have led in between.)
 - Consumers in a long poll are `readers`, woken when the high watermark moves.
 - Followers in a long poll stand behind their `cursors`, woken when the log grows.
 """
@@ -155,6 +156,8 @@ class HostedPartition:
         self.flushes_by_time = config.flush_ms < LONG_MAX
         self.log.configure(config)
         self._take_policy(len(self.replica.replicas))
+        if self.replica.is_leader:
+            self._log_end_offset_moved(0, 0)
 
     def assign(self, assigned: Assigned, now_ms: int) -> None:
         """Take the controller's decision over. Those who waited under another leadership are told that it is over."""
@@ -163,8 +166,9 @@ class HostedPartition:
         self._take_policy(len(assigned.replicas))
         end, durable = self.log.log_end_offset, self._durable_offset
         effects = replica.step(replace(assigned, log_end_offset=end, durable_offset=durable), now_ms)
-        if (replica.leader, replica.leader_epoch) != before:
-            self._leadership_changed()
+        now = replica.leader, replica.leader_epoch
+        if now != before:
+            self._leadership_changed(goes_on=now == (replica.node_id, before[1] + 1) and before[0] == now[0])
         if replica.is_leader and self.log.first_lost_offset is not None:
             self.log.accept_loss()
         self._carry_out(effects)
@@ -325,14 +329,16 @@ class HostedPartition:
             cursor.on_change()
         self.follower_start_moved()
 
-    def _leadership_changed(self) -> None:
-        over = KafkaError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader of {self.name} changed before all replicas had it"
-        )
-        self.high_watermark.fail(over)
-        self.high_watermark = Watermark(self.replica.high_watermark)
-        self._unseen_bytes = 0
-        self.lag_records = 0
+    def _leadership_changed(self, goes_on: bool) -> None:
+        if not goes_on:
+            over = KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the leader of {self.name} changed before all replicas had it",
+            )
+            self.high_watermark.fail(over)
+            self.high_watermark = Watermark(self.replica.high_watermark)
+            self._unseen_bytes = 0
+            self.lag_records = 0
         self.wake_readers()
 
     def _refuse_too_few(self) -> None:
@@ -349,7 +355,7 @@ class HostedPartition:
         config = self._config
         # As in Kafka: more than there are replicas at all cannot be meant.
         self._min_insync_replicas = min(config.min_insync_replicas, replicas)
-        self._counts_flushed = config.ottla_flush_on_acks_all and replicas > 1
+        self._counts_flushed = self.must_flush(acks_all=True) and replicas > 1
         self.replica.configure(config.min_insync_replicas)
 
     @property

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from tests.integration.peer import batch
-from tests.unit.server.replicas import Node, running, wall_ms
+from tests.integration.replicas import Node, running, wall_ms
 
 from ottla.errors import ErrorCode
 from ottla.log.append import Appended

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tests.unit.server.replicas import running, until
-from tests.unit.server.test_replication import reassignment
+from tests.integration.replicas import running, until
+from tests.integration.test_replicas import reassignment
 
 from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 

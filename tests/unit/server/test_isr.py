@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.unit.server.replicas import Cluster, running, until
+from tests.integration.replicas import Cluster, running, until
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.partitions import AlterPartitionRequest

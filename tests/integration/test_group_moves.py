@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from tests.integration.replicas import Cluster, running, until
 from tests.unit.server.group_shards import commit_request
-from tests.unit.server.replicas import Cluster, running, until
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest

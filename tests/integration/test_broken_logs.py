@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.integration.replicas import Cluster, running, until
 from tests.integration.troubled_disk import TroubledDisk
-from tests.unit.server.replicas import Cluster, running, until
 
 from ottla.errors import ErrorCode
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.peer import fetch_request
-from tests.unit.server.replicas import running, until
+from tests.integration.replicas import running, until
+from tests.integration.test_replicas import reassignment
 
 from ottla.errors import ErrorCode
 
@@ -151,7 +152,7 @@ def test_a_broker_acts_on_no_image_from_before_its_start(tmp_path: Path) -> None
             await cluster.create_topic("t", (1,))
             await cluster.produce(b"a")
             await cluster.kill(1)
-            from tests.unit.server.replicas import Node
+            from tests.integration.replicas import Node
 
             node = Node(cluster, 1)
             # It has replayed its old metadata, in which it leads.
@@ -167,5 +168,50 @@ def test_a_broker_acts_on_no_image_from_before_its_start(tmp_path: Path) -> None
     def replay(node: Any, batch: list[Any]) -> None:
         for record in batch:
             node.quorum.controller.replay(record, node.quorum.image.last_offset + 1)
+
+    asyncio.run(scenario())
+
+
+def test_after_an_unclean_election_even_committed_records_are_cut_off(tmp_path: Path) -> None:
+    """REP-7: it is a topic's own choice, and it loses records, on all replicas alike."""
+
+    async def scenario() -> None:
+        lag: dict[str, str | int] = {"replica_lag_time_max_ms": 300, "replica_fetch_wait_max_ms": 100}
+        async with running(tmp_path, 1, 2, **lag) as cluster:
+            await cluster.create_topic("t", (1, 2), unclean_leader_election_enable="true")
+            await cluster.produce(b"a")
+            await cluster.nodes[2].fetchers.stop()
+            assert (await cluster.produce(b"committed")).error_code == 0
+            await cluster.until_isr(1)
+            cluster.nodes[1].hosting.checkpoint()
+            await cluster.kill(1)
+            assert cluster.placed().leader == 2
+            await cluster.produce(b"b", b"c", b"d")
+            former = await cluster.start_node(1)
+            await cluster.until_isr(1, 2)
+            assert former.values() == [b"a", b"b", b"c", b"d"]
+            await until(
+                lambda: former.partition().high_watermark.value == 4, "it knows what is committed now"
+            )
+
+    asyncio.run(scenario())
+
+
+def test_a_leader_that_is_elected_again_goes_on(tmp_path: Path) -> None:
+    """As when a move ends: the epoch rises, nobody else led, and who waits need not be sent away."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await cluster.create_topic("t", NODES)
+            await cluster.produce(b"a")
+            for node_id in (2, 3):
+                await cluster.nodes[node_id].fetchers.stop()
+            waiting = asyncio.ensure_future(cluster.produce(b"b"))
+            await until(lambda: len(cluster.nodes[1].values()) == 2, "it is appended")
+            await cluster.submit(reassignment("t", [1, 2]))
+            await until(lambda: cluster.placed().leader_epoch == 1, "the epoch rose")
+            assert cluster.placed().leader == 1
+            cluster.nodes[2].fetchers.start()
+            assert (await waiting).error_code == 0
 
     asyncio.run(scenario())

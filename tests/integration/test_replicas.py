@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.peer import fetch_request, values_of
-from tests.unit.server.replicas import Cluster, running, until
+from tests.integration.replicas import Cluster, running, until
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
