@@ -24,8 +24,12 @@ from tests.integration.peer import Peer, create_topic
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.group_admin import DeleteGroupsRequest
 from ottla.protocol.messages.offsets import (
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -240,3 +244,25 @@ def test_while_a_large_log_is_loaded_no_answer_is_wrong(tmp_path: Path) -> None:
             assert all(found == expected for found in every_offset(peer, served_now).values())
             left = [name for name in left if name not in served_now]
         assert seen <= {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+
+def test_offsets_of_what_does_not_exist_cannot_be_deleted(peer: Peer, group: str, topic: str) -> None:
+    create_topic(peer, topic, 2)
+    assert errors_of(peer.ask(ApiKey.OFFSET_COMMIT, 9, commit_request(group, topic, {0: 7, 1: 8}))) == [0, 0]
+    wanted = [
+        OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in (0, 5)]),
+        OffsetDeleteRequestTopic(f"no-{topic}", [OffsetDeleteRequestPartition(0)]),
+    ]
+    answer = peer.ask(ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(group, wanted))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    told = {(one.name, p.partition_index): p.error_code for one in answer.topics for p in one.partitions}
+    assert told == {(topic, 0): 0, (topic, 5): unknown, (f"no-{topic}", 0): unknown}
+    (found,) = fetched(peer, group, topic, 9, [0, 1])
+    assert [one.committed_offset for one in found.partitions] == [-1, 8]
+
+
+def test_a_group_that_is_named_twice_is_deleted_once(peer: Peer, group: str, topic: str) -> None:
+    create_topic(peer, topic)
+    peer.ask(ApiKey.OFFSET_COMMIT, 9, commit_request(group, topic, {0: 7}))
+    answer = peer.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group, group]))
+    assert [(one.group_id, one.error_code) for one in answer.results] == [(group, 0)]
