@@ -40,7 +40,7 @@ def test_one_node_leads_at_once_and_decides(tmp_path: Path) -> None:
 
 
 def test_a_restart_remembers_everything_and_begins_a_new_epoch(tmp_path: Path) -> None:
-    epochs = []
+    epochs: list[int] = []
 
     async def test(node: Node) -> None:
         await join(node.quorum)
