@@ -233,8 +233,23 @@ class LocalCluster:
     def await_in_sync(self, topic: str, deadline_s: float = 60.0) -> float:
         """Wait until it is so; answers how many seconds that took."""
         begun = time.monotonic()
-        wait_until(lambda: self.is_in_sync(topic), f"all replicas of {topic} are in sync", deadline_s)
+        try:
+            wait_until(lambda: self.is_in_sync(topic), f"all replicas of {topic} are in sync", deadline_s)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}\n{self._words(topic)}") from None
         return time.monotonic() - begun
+
+    def _words(self, topic: str) -> str:
+        """What there is, for somebody who looks for a fault."""
+        lines = [f"broker {each.node_id} is {each.condition}" for each in self.state.brokers]
+        for node_id in self.running:
+            found = self.metadata_from(node_id, topic).topics[0]
+            views = [
+                f"{each.partition_index}: led by {each.leader_id} in epoch {each.leader_epoch}, in sync {each.isr_nodes}"
+                for each in found.partitions
+            ]
+            lines.append(f"broker {node_id} says: error {found.error_code}; {'; '.join(views)}")
+        return "\n".join(lines)
 
     def create_topic(
         self, name: str, partitions: int = 1, replication_factor: int = 3, **settings: str | int

@@ -27,6 +27,7 @@ from ottla.cli.cluster_state import (
 
 READY_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 20.0
+_LOOK_AGAIN_S: Final = 0.01
 
 
 class Fleet:
@@ -82,9 +83,10 @@ class Fleet:
         command = broker_command(self._data, state, broker)
         process = await start_process(broker.node_id, command, broker_output(self._data, broker.node_id))
         self._processes[broker.node_id] = process
-        task = asyncio.create_task(self._watch(process))
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
+        for watch in (self._watch(process), self._watch_start(process)):
+            task = asyncio.create_task(watch)
+            self._watching.add(task)
+            task.add_done_callback(self._watching.discard)
         self.keep(
             state.with_broker(
                 replace(
@@ -101,12 +103,14 @@ class Fleet:
     async def until_ready(self, process: BrokerProcess) -> str | None:
         """Wait until it serves; answers what went wrong. Without a quorum there is nothing to wait for."""
         process.is_awaited = True
-        is_ready = await process.ready(READY_DEADLINE_S, self._is_worth_waiting)
+        deadline = asyncio.get_running_loop().time() + READY_DEADLINE_S
+        while self.state.broker(process.node_id).condition == Condition.STARTING:
+            is_late = asyncio.get_running_loop().time() > deadline
+            if is_late or self._is_ending or not self.state.has_quorum:
+                break
+            await asyncio.sleep(_LOOK_AGAIN_S)
         process.is_awaited = False
-        broker = self.state.broker(process.node_id)
-        if is_ready and broker.condition == Condition.STARTING:
-            self.keep(self.state.with_broker(replace(broker, condition=Condition.RUNNING)))
-        if is_ready:
+        if self.state.broker(process.node_id).condition == Condition.RUNNING:
             return None
         lost = quorum_sentence(self.state, self._data)
         if process.exit_status is None and lost:
@@ -158,8 +162,12 @@ class Fleet:
         for process in self._processes.values():
             process.send(signal.SIGKILL)
 
-    def _is_worth_waiting(self) -> bool:
-        return self.state.has_quorum and not self._is_ending
+    async def _watch_start(self, process: BrokerProcess) -> None:
+        """Note when it is ready, however long that takes."""
+        if await process.ready():
+            broker = self.state.broker(process.node_id)
+            if broker.pid == process.pid and broker.condition == Condition.STARTING:
+                self.keep(self.state.with_broker(replace(broker, condition=Condition.RUNNING)))
 
     async def _watch(self, process: BrokerProcess) -> None:
         """Whoever ends a process notes that; this is for those that end by themselves."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -65,13 +64,10 @@ class BrokerProcess:
         self.send(signal.SIGKILL)
         await self._process.wait()
 
-    async def ready(self, seconds: float, is_worth_waiting: Callable[[], bool] = lambda: True) -> bool:
-        """Wait until it says that it is ready; False if it ends, or time does, or it is not worth waiting."""
-        deadline = asyncio.get_running_loop().time() + seconds
+    async def ready(self) -> bool:
+        """Wait until it says that it is ready; False if it ends before."""
         while not self._has_said_ready():
-            if self.exit_status is not None or not is_worth_waiting():
-                return False
-            if asyncio.get_running_loop().time() > deadline:
+            if self.exit_status is not None:
                 return False
             await asyncio.sleep(_LOOK_AGAIN_S)
         return True
