@@ -2,12 +2,7 @@
 
 It keeps to the rules at the top of `ottla.raft.events`. Votes and flushes run in one thread of their own, in order; what
 others are asked goes through `Peers`, fetches on a connection of their own, because they wait at the leader.
-
-Founding. A voter whose disk remembers nothing is either new or has lost its disk, and must not vote before that is known
-(`ottla.raft.proof`). It is new if nobody has ever voted. Every majority that it could have been part of shares a voter
-with any `voters - majority + 1` of the others; if so many of them say that they are in epoch 0, there was no such
-majority. So the first start of a quorum of three needs all three; afterwards a voter that comes back with an empty disk
-hears of a later epoch, and earns its vote back. One voter alone always founds.
+A voter whose disk remembers nothing asks the others whether the quorum is new before it votes (`quorum_founding`).
 """
 
 from __future__ import annotations
@@ -43,6 +38,7 @@ from ottla.raft.responses import read_response, response_message
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 from ottla.server.peers import Peers
+from ottla.server.quorum_founding import Founding
 from ottla.server.quorum_log import MetadataLog
 from ottla.server.quorum_state_file import QuorumStateFile
 
@@ -107,13 +103,13 @@ class QuorumMember:
         self._peers = peers
         memory = file.read() if self.is_voter else None
         self._replica = self._new_replica(memory)
-        # Who said that nobody ever voted, while that is the question.
         is_question = memory is None and self.is_voter and (self.is_alone or log.log_end_offset == 0)
-        self._newcomers: set[int] | None = set() if is_question else None
+        self._founding = Founding(quorum.identity.node_id, quorum.voters) if is_question else None
         self._tenant: Tenant | None = None
         self._tickets: set[asyncio.Future[Answer]] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ottla-metadata")
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writing: set[asyncio.Task[None]] = set()  # of them, those that wait for the disk
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._pieces = bytearray()
@@ -130,7 +126,7 @@ class QuorumMember:
             events.AppendLeaderChange: self._append_leader_change,
             events.AppendRecords: self._append_records,
             events.TruncateTo: lambda effect: log.truncate_to(effect.offset),
-            events.Flush: lambda effect: self._in_task(self._flush()),
+            events.Flush: lambda effect: self._write(self._flush()),
             events.WriteSnapshot: self._write_snapshot,
             events.FinishSnapshot: self._finish_snapshot,
             events.ResetLog: self._reset_log,
@@ -163,13 +159,7 @@ class QuorumMember:
     @property
     def unheard_founders(self) -> list[int]:
         """The voters whom a new voter has not heard yet; none if it need not."""
-        if self._newcomers is None:
-            return []
-        return [
-            voter
-            for voter in self.voters.others(self._quorum.identity.node_id)
-            if voter not in self._newcomers
-        ]
+        return [] if self._founding is None else self._founding.unheard
 
     @property
     def log_start_offset(self) -> int:
@@ -196,9 +186,8 @@ class QuorumMember:
         """Take part. One voter alone has founded, and leads, as soon as its disk lets it."""
         self._tenant = tenant
         self._peers.watch(self._disconnected)
-        if self._newcomers is not None and self._has_heard_enough():
-            self._newcomers = None
-            self._in_task(self._found())
+        if self._founding is not None and self._founding.is_proven:
+            self._write(self._found())
         else:
             self._step(events.Tick())
 
@@ -217,7 +206,7 @@ class QuorumMember:
         self._is_stopped = True
         if self._alarm is not None:
             self._alarm.cancel()
-        for task in self._tasks:
+        for task in self._tasks - self._writing:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
@@ -304,7 +293,7 @@ class QuorumMember:
             )
             answer = read_response(response)
             event = events.Answered(effect.request_id, answer)
-            self._hear_newcomer(effect.to, answer)
+            self._hear_founder(effect.to, answer)
         except KafkaError as refused:
             self._refused(effect.to, refused)
         except OSError as problem:
@@ -352,7 +341,7 @@ class QuorumMember:
 
     def _persist_vote(self, effect: events.PersistVote) -> None:
         writing = asyncio.get_running_loop().run_in_executor(self._thread, self._file.write, effect.state)
-        self._in_task(self._vote_persisted(writing, effect.number))
+        self._write(self._vote_persisted(writing, effect.number))
 
     async def _vote_persisted(self, writing: asyncio.Future[None], number: int) -> None:
         try:
@@ -395,7 +384,7 @@ class QuorumMember:
 
     def _finish_snapshot(self, effect: events.FinishSnapshot) -> None:
         content, self._pieces = bytes(self._pieces), bytearray()
-        self._in_task(self._keep_snapshot(effect, content))
+        self._write(self._keep_snapshot(effect, content))
 
     async def _keep_snapshot(self, effect: events.FinishSnapshot, content: bytes) -> None:
         loop = asyncio.get_running_loop()
@@ -415,25 +404,20 @@ class QuorumMember:
 
     # ---- founding
 
-    def _hear_newcomer(self, node_id: int, answer: Answer) -> None:
-        if self._newcomers is None or not isinstance(answer, FetchAnswer):
+    def _hear_founder(self, node_id: int, answer: Answer) -> None:
+        founding = self._founding
+        if founding is None or not isinstance(answer, FetchAnswer):
             return
-        if answer.epoch > 0 or self._replica.epoch > 0:
-            self._newcomers = None
+        founding.heard(node_id, max(answer.epoch, self._replica.epoch))
+        if not founding.is_open:
+            self._founding = None
             logger.warning("this voter has no memory of a quorum that exists: it votes when it has caught up")
-            return
-        self._newcomers.add(node_id)
-        if self._has_heard_enough():
-            self._newcomers = None
-            self._in_task(self._found())
-
-    def _has_heard_enough(self) -> bool:
-        voters = self._quorum.voters
-        others_needed = len(voters.ids) - voters.majority + 1 if len(voters.ids) > 1 else 0
-        return len(self._newcomers or ()) >= others_needed
+        elif founding.is_proven:
+            self._write(self._found())
 
     async def _found(self) -> None:
         """Nobody ever voted: begin with an empty memory, once it is written down."""
+        self._founding = None
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._file.write, QuorumState())
         except OSError as problem:
@@ -476,13 +460,18 @@ class QuorumMember:
             if not ticket.done():
                 ticket.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log failed"))
 
-    def _in_task(self, work: Coroutine[Any, Any, None]) -> None:
+    def _write(self, work: Coroutine[Any, Any, None]) -> None:
+        self._writing.add(self._in_task(work))
+
+    def _in_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._writing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.critical("the quorum's member failed", exc_info=error)
             self._halt(f"an error in the quorum's member: {error!r}")

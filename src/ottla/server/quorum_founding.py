@@ -1,0 +1,45 @@
+"""Whether a voter whose disk remembers nothing may begin with an empty memory: whether the quorum is new.
+
+A voter without memory is either new or has lost its disk, and one that lost its disk must not vote (`ottla.raft.proof`). It is
+new if nobody has ever voted. Every majority that it could have been part of shares a voter with any `voters - majority + 1`
+of the others; if so many of them say that they are in epoch 0, there was no such majority. So the first start of a quorum of three needs
+all three; afterwards a voter that comes back with an empty disk hears of a later epoch, and earns its vote back. One voter
+alone always founds.
+"""
+
+from __future__ import annotations
+
+from ottla.raft.voters import VoterSet
+
+
+class Founding:
+    """What a voter without memory has heard of the others."""
+
+    def __init__(self, node_id: int, voters: VoterSet) -> None:
+        self._node_id = node_id
+        self._voters = voters
+        self._new: set[int] = set()
+        self._is_refuted = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still the question."""
+        return not self._is_refuted
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether nobody has ever voted."""
+        others_needed = len(self._voters.ids) - self._voters.majority + 1 if len(self._voters.ids) > 1 else 0
+        return not self._is_refuted and len(self._new) >= others_needed
+
+    @property
+    def unheard(self) -> list[int]:
+        """The voters that have not said anything yet."""
+        return [voter for voter in self._voters.others(self._node_id) if voter not in self._new]
+
+    def heard(self, node_id: int, epoch: int) -> None:
+        """A voter says in which epoch it is."""
+        if epoch > 0:
+            self._is_refuted = True
+        elif node_id in self._voters:
+            self._new.add(node_id)
