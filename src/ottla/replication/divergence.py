@@ -56,7 +56,7 @@ def judge_fetch(
 ) -> EpochEnd | ErrorCode:
     """What a leader says to a follower that asks at `fetch_offset` and whose last record has `last_fetched_epoch` (-1: it has none).
 
-    NONE: it may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any more. An EpochEnd: the logs part.
+    NONE: it may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any more, or cannot tell. An EpochEnd: the logs part.
     """
     if fetch_offset < log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -66,6 +66,10 @@ def judge_fetch(
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
             return end
+        if end.end_offset <= log.log_start_offset and last_fetched_epoch != log.latest_epoch:
+            # All that it holds is deleted here, and of which epoch the last of that was is not known any more: it may have been
+            # another record. It begins anew.
+            return ErrorCode.OFFSET_OUT_OF_RANGE
     return ErrorCode.OFFSET_OUT_OF_RANGE if fetch_offset > log.log_end_offset else ErrorCode.NONE
 
 

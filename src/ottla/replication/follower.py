@@ -4,7 +4,7 @@
     for an older question                     none: it is dropped
     records                                   Append, HighWatermarkMoved, and LogStartMoved if the leader's log begins later
     the logs part                             TruncateTo
-    OFFSET_OUT_OF_RANGE                       BeginAt, if the leader's log begins behind our end or we have no records
+    OFFSET_OUT_OF_RANGE                       BeginAt, if the leader's log begins at or behind our end, or we have no records
     UNKNOWN_LEADER_EPOCH, any other error     BackOff: longer each time
     (AppendFailed)                            BackOff; Failed, if the log takes no more writes
 
@@ -193,8 +193,9 @@ class Follower:
 
     def _out_of_range(self, answer: FetchAnswered, log: LogView, now_ms: int) -> list[Effect]:
         start = answer.log_start_offset
-        is_behind = start > log.log_end_offset
-        is_empty = log.latest_epoch == NO_EPOCH and start != log.log_end_offset
+        has_records = log.latest_epoch != NO_EPOCH
+        is_behind = start > log.log_end_offset or (start == log.log_end_offset and has_records)
+        is_empty = not has_records and start != log.log_end_offset
         if start >= 0 and (is_behind or is_empty):
             return [BeginAt(start)]
         return self._back_off(answer.error, now_ms)

@@ -113,6 +113,14 @@ def test_who_is_behind_the_leaders_start_begins_there() -> None:
     assert machine.step(answer, log, 0) == [BeginAt(30)]
 
 
+def test_who_has_only_what_the_leader_deleted_begins_there_if_it_is_told_so() -> None:
+    machine, log = follower(), ModelLog.of((3, 30))
+    answer = FetchAnswered(
+        asked(machine, log), ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=40, log_start_offset=30
+    )
+    assert machine.step(answer, log, 0) == [BeginAt(30)]
+
+
 def test_who_has_nothing_and_is_ahead_of_the_leader_begins_where_the_leader_begins() -> None:
     machine, log = follower(), ModelLog(start=100)
     answer = FetchAnswered(
