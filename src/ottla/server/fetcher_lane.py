@@ -39,8 +39,11 @@ logger = logging.getLogger(__name__)
 FETCH_VERSION: Final = 18
 # So much is appended in one turn of the loop: some milliseconds.
 _BYTES_PER_TURN: Final = 4 << 20
-# What a fetch may take beyond its wait: the answer may be large, and the leader busy.
-_ANSWER_TIMEOUT_MS: Final = 10_000
+# What a fetch may take beyond its wait, at least and at most: the answer may be large, and the leader busy; but a connection that
+# leads nowhere must be given up before replica.lag.time.max.ms is over. After a timeout less is asked for at once.
+_SHORTEST_TIMEOUT_MS: Final = 2_000
+_LONGEST_TIMEOUT_MS: Final = 10_000
+_LEAST_BYTES: Final = 64 << 10
 _NOT_FOLLOWING_S: Final = 3600.0
 
 
@@ -76,6 +79,9 @@ class FetcherLane:
         self._session = FetcherSession(services.config)
         self._changed = asyncio.Event()
         self._failures = 0
+        self._limit_bytes = services.config.replica_fetch_response_max_bytes
+        lag_ms = services.config.replica_lag_time_max_ms
+        self._timeout_ms = min(max(lag_ms // 2, _SHORTEST_TIMEOUT_MS), _LONGEST_TIMEOUT_MS)
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, partition: HostedPartition) -> None:
@@ -117,7 +123,7 @@ class FetcherLane:
             await self._pause(self._session.pause_s(steady_ms(), _NOT_FOLLOWING_S))
             return
         try:
-            timeout_ms = request.max_wait_ms + _ANSWER_TIMEOUT_MS
+            timeout_ms = request.max_wait_ms + self._timeout_ms
             response = await services.peers.ask(
                 self._leader, request, purpose=self._name, timeout_ms=timeout_ms, version=FETCH_VERSION
             )
@@ -128,7 +134,7 @@ class FetcherLane:
         await self._take(response)
 
     def _max_bytes(self) -> int:
-        limit = self._services.config.replica_fetch_response_max_bytes
+        limit = self._limit_bytes
         return limit if self._throttle is None else max(1, min(limit, self._throttle.left_bytes()))
 
     async def _pause(self, pause_s: float) -> None:
@@ -142,6 +148,8 @@ class FetcherLane:
     async def _unreachable(self, problem: Exception) -> None:
         self._session.reset()
         self._failures += 1
+        if isinstance(problem, TimeoutError):
+            self._limit_bytes = max(self._limit_bytes // 2, _LEAST_BYTES)
         if self._failures == 1:
             logger.warning("broker %d cannot be fetched from (%s): %s", self._leader, self._name, problem)
         await self._pause(self._services.config.replica_fetch_backoff_ms / 1000)
@@ -150,6 +158,9 @@ class FetcherLane:
         if self._failures:
             logger.info("broker %d is fetched from again (%s)", self._leader, self._name)
         self._failures = 0
+        most_bytes = self._services.config.replica_fetch_response_max_bytes
+        if self._limit_bytes < most_bytes:
+            self._limit_bytes = min(2 * self._limit_bytes, most_bytes)
 
     # Answers
 

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 # However long followers may lag: proposals that were refused are tried again, and broken logs noticed, within this.
 _LONGEST_TICK_MS: Final = 500
-# A disk that is full for so many ticks is taken for broken.
-_FAILING_TICKS: Final = 4
+# A disk that refused writes for longer than this many ticks is taken for broken.
+_FAILING_TICKS: Final = 1
 # After so many partitions a tick lets requests have their turn.
 _PARTITIONS_PER_TURN: Final = 64
 _RECOVERED: Final = 0
