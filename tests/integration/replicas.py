@@ -150,6 +150,7 @@ class Node:
             producer_ids=ProducerIds(quorum),
             coordinators=self.coordinators,
             duties=quorum,
+            load=quorum,
             now_ms=wall_ms,
         )
         self.listener: listening.Listener | None = None

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from tests.integration.quorum_nodes import Nodes, eventually, nodes
 
+from ottla.controller.image import ResourceType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.cluster import DescribeClusterRequest
+from ottla.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.partitions import ElectLeadersRequest
 from ottla.protocol.messages.quorum import (
@@ -308,5 +310,19 @@ def test_a_node_that_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
             await cluster.start(1, 2, 3)
             assert knows(cluster, "before")()
             assert knows(cluster, "t-59")()
+
+    asyncio.run(test())
+
+
+def test_a_broker_tells_its_load_to_whoever_describes_its_settings(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path, voters=1) as cluster:
+            await cluster.start(1)
+            for keys, count in ((None, 6), (["ottla.load.cpu.percent"], 1)):
+                resource = DescribeConfigsResource(ResourceType.BROKER, "1", keys)
+                (result,) = (await cluster.ask(1, DescribeConfigsRequest([resource]))).results
+                load = [entry for entry in result.configs if entry.name.startswith("ottla.load.")]
+                assert len(load) == count
+                assert all(entry.read_only and float(entry.value) >= 0 for entry in load)
 
     asyncio.run(test())

@@ -34,6 +34,7 @@ from ottla.server.hosting import Hosting
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.isr import Isr
 from ottla.server.listener import Listener, ListenerLimits
+from ottla.server.load import Load
 from ottla.server.membership import Identity, Membership
 from ottla.server.partitions import HostedPartition, Partitions
 from ottla.server.producer_ids import ProducerIds
@@ -155,6 +156,7 @@ class Broker:
         self._directory.close(clean=False)
 
     async def _stop_parts(self, parts: "_Parts") -> None:
+        await parts.load.stop()
         await parts.housekeeping.stop()
         if parts.compaction is not None:
             await parts.compaction.stop()
@@ -196,6 +198,7 @@ class Broker:
             flusher=self._flusher,
             producer_ids=ProducerIds(quorum),
             coordinators=Coordinators(config, quorum, partitions, self._flusher, now_ms),
+            load=Load(config.data_directory, partitions, lambda: listener.traffic),
             now_ms=now_ms,
         )
         address = config.listener
@@ -210,6 +213,7 @@ class Broker:
                 config, quorum, partitions, hosting, quorum.peers, self._flusher, sessions, now_ms
             ),
             coordinators=services.coordinators,
+            load=services.load,
             listener=listener,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
             compaction=Compaction(config, partitions, self._directory, now_ms)
@@ -225,6 +229,7 @@ class Broker:
         image = quorum.image
         await asyncio.get_running_loop().run_in_executor(None, parts.hosting.open_all, image)
         self._are_logs_open = True
+        parts.load.start()
         parts.isr.start()
         parts.fetchers.start()
         parts.coordinators.start()
@@ -290,6 +295,7 @@ class _Parts:
     isr: Isr
     fetchers: Fetchers
     coordinators: Coordinators
+    load: Load
     listener: Listener
     housekeeping: Housekeeping
     compaction: Compaction | None

@@ -82,8 +82,14 @@ class Connection:
         self._reading = True
         self._writing = False
         self.is_closed = False
+        self.received_bytes = 0
         self.last_active = self._loop.time()
         self._loop.add_reader(self._descriptor, self._on_readable)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What has left so far."""
+        return self._queue.sent_bytes
 
     @property
     def is_waiting(self) -> bool:
@@ -150,6 +156,7 @@ class Connection:
             self.close()
             return
         buffer.received(size)
+        self.received_bytes += size
         self.last_active = self._loop.time()
         if self._may_process():
             self._process()

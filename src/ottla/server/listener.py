@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher
+from ottla.server.load import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +51,19 @@ class Listener:
         self._connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()
         self._ip_of: dict[Connection, str] = {}
+        self._past = Traffic(0, 0)
 
     @property
     def connection_count(self) -> int:
         """How many connections are open."""
         return len(self._connections)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What has come in and gone out since the start."""
+        received = sum(connection.received_bytes for connection in self._connections)
+        sent = sum(connection.sent_bytes for connection in self._connections)
+        return Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
 
     def bind(self) -> None:
         """Have the address, and let clients queue at it. Raises OSError when it cannot be had."""
@@ -185,6 +194,8 @@ class Listener:
 
     def _forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        received, sent = connection.received_bytes, connection.sent_bytes
+        self._past = Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
         ip = self._ip_of.pop(connection, None)
         if ip is not None:
             self._per_ip[ip] -= 1

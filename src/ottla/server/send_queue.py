@@ -41,13 +41,14 @@ class _FileCursor:
 class SendQueue:
     """The outgoing half of one connection."""
 
-    __slots__ = ("_parts", "_send", "_socket", "queued_bytes")
+    __slots__ = ("_parts", "_send", "_socket", "queued_bytes", "sent_bytes")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._send = sock.send
         self._parts: deque[memoryview | _FileCursor] = deque()
         self.queued_bytes = 0
+        self.sent_bytes = 0
 
     def send(self, parts: Sequence[Part]) -> bool:
         """Send what the kernel takes and keep the rest; True when nothing is left. Raises OSError on a dead peer."""
@@ -58,6 +59,7 @@ class SendQueue:
                 sent = self._send(joined)  # type: ignore[arg-type]
             except BlockingIOError:
                 sent = 0
+            self.sent_bytes += sent
             if sent == len(joined):
                 return True
             self._enqueue_bytes(memoryview(joined)[sent:])  # type: ignore[arg-type]
@@ -103,6 +105,7 @@ class SendQueue:
 
     def _send_bytes(self, data: memoryview) -> None:
         sent = self._send(data)
+        self.sent_bytes += sent
         self.queued_bytes -= sent
         if sent == len(data):
             self._parts.popleft()
@@ -118,5 +121,6 @@ class SendQueue:
                 raise ConnectionAbortedError("a segment file ended before the range that was promised")
             cursor.position += sent
             cursor.size -= sent
+            self.sent_bytes += sent
             self.queued_bytes -= sent
         self._parts.popleft()

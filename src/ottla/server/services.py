@@ -9,6 +9,7 @@ from ottla.server.controller_duties import ControllerDuties
 from ottla.server.coordinators import Coordinators
 from ottla.server.flushing import Flusher
 from ottla.server.follower_sessions import FollowerSessions
+from ottla.server.load import Load
 from ottla.server.partitions import Partitions
 from ottla.server.producer_ids import ProducerIds
 from ottla.server.quorum import Quorum
@@ -27,4 +28,5 @@ class Services:
     flusher: Flusher
     producer_ids: ProducerIds
     coordinators: Coordinators
+    load: Load
     now_ms: Callable[[], int]

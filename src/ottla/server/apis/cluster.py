@@ -6,7 +6,8 @@ topic missing is told so, and the next one finds it there.
 """
 
 from ottla.controller import describe
-from ottla.controller.config_sources import BrokerSettings
+from ottla.controller.config_sources import BrokerSettings, ConfigSource
+from ottla.controller.image import ResourceType
 from ottla.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -15,6 +16,7 @@ from ottla.protocol.messages.cluster import (
 )
 from ottla.protocol.messages.configs import (
     DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -93,7 +95,29 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     config = context.services.config
     image = context.services.quorum.image
     settings = BrokerSettings(image, config.node_id, config)
-    return describe.describe_configs(image, request, settings, node_id=config.node_id)
+    response = describe.describe_configs(image, request, settings, node_id=config.node_id)
+    for asked, result in zip(request.resources, response.results, strict=True):
+        if asked.resource_type == ResourceType.BROKER and asked.resource_name == str(config.node_id):
+            result.configs += _load_entries(context, asked.configuration_keys, request.include_documentation)
+    return response
+
+
+def _load_entries(
+    context: RequestContext, names: list[str] | None, include_documentation: bool
+) -> list[DescribeConfigsResourceResult]:
+    """How busy this broker is (CTL-8), as settings that nobody can set."""
+    return [
+        DescribeConfigsResourceResult(
+            name=entry.name,
+            value=entry.value,
+            read_only=True,
+            config_source=ConfigSource.STATIC_BROKER_CONFIG,
+            config_type=entry.type,
+            documentation=entry.doc if include_documentation else None,
+        )
+        for entry in context.services.load.entries()
+        if not names or entry.name in names
+    ]
 
 
 def list_config_resources(
