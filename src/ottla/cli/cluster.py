@@ -18,7 +18,7 @@ from ottla.cli.cluster_fleet import READY_DEADLINE_S
 from ottla.cli.cluster_growth import add, drain, rebalance
 from ottla.cli.cluster_options import data_option, refusing
 from ottla.cli.cluster_orphans import end_orphans, orphans
-from ottla.cli.cluster_plan import MOST_BROKERS, plan_cluster
+from ottla.cli.cluster_plan import DEFAULT_HOST, MOST_BROKERS, plan_cluster
 from ottla.cli.cluster_ports import free_ports
 from ottla.cli.cluster_report import status
 from ottla.cli.cluster_state import (
@@ -94,27 +94,28 @@ def up(
     held = lock(data)
     if held is None:
         raise ClusterError(_running_sentence(data))
-    former = read_state(data)
-    _refuse_orphans(data, former)
+    with held:  # a supervisor that is detached has a copy of its own
+        former = read_state(data)
+        _refuse_orphans(data, former)
 
-    def ports(count: int, taken: Sequence[int]) -> list[int]:
-        return free_ports(host or (former.host if former else "127.0.0.1"), count, taken)
+        def ports(count: int, taken: Sequence[int]) -> list[int]:
+            return free_ports(host or (former.host if former else DEFAULT_HOST), count, taken)
 
-    state = plan_cluster(
-        former,
-        brokers=brokers,
-        host=host,
-        port=port,
-        racks=[rack.strip() for rack in racks.split(",") if rack.strip()] if racks else (),
-        settings=_settings(assignments),
-        has_proxy=proxy,
-        free_ports=ports,
-    )
-    write_state(data, state)
-    if detach:
-        _detach(data, held)
-    else:
-        _run_here(data, state, sys.stdin if until_eof else None)
+        state = plan_cluster(
+            former,
+            brokers=brokers,
+            host=host,
+            port=port,
+            racks=[rack.strip() for rack in racks.split(",") if rack.strip()] if racks else (),
+            settings=_settings(assignments),
+            has_proxy=proxy,
+            free_ports=ports,
+        )
+        write_state(data, state)
+        if detach:
+            _detach(data, held)
+        else:
+            _run_here(data, state, sys.stdin if until_eof else None)
 
 
 @cluster.command()
