@@ -139,6 +139,11 @@ class Producers:
             elif self._open_transactions:
                 self._open_transactions.pop(producer_id, None)
 
+    def forget(self, producer_id: int) -> None:
+        """It has sent nothing, as far as this log knows now."""
+        self._entries.pop(producer_id, None)
+        self._open_transactions.pop(producer_id, None)
+
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest open transaction begins; a read-committed reader may not pass it."""

@@ -40,10 +40,10 @@ def _earlier_batches(state: LogState, producer_id: int, entry: ProducerEntry) ->
     oldest = entry.batches[0]
     found: list[ProducedBatch] = []
     try:
-        for header in _headers_before(state, oldest.base_offset):
+        for header in headers_before(state, oldest.base_offset):
             if header.producer_id != producer_id or header.attributes & CONTROL:
                 continue
-            batch = _produced(header)
+            batch = produced_batch(header)
             following = found[-1] if found else oldest
             joins = (batch.last_sequence + 1) & SEQUENCE_MASK == following.first_sequence
             if header.producer_epoch != entry.epoch or not joins:
@@ -58,14 +58,15 @@ def _earlier_batches(state: LogState, producer_id: int, entry: ProducerEntry) ->
     return found
 
 
-def _produced(header: BatchHeader) -> ProducedBatch:
+def produced_batch(header: BatchHeader) -> ProducedBatch:
+    """What a header says about its batch's place in the producer's sequence."""
     last_sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
     return ProducedBatch(
         header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
     )
 
 
-def _headers_before(state: LogState, offset: int) -> Iterator[BatchHeader]:
+def headers_before(state: LogState, offset: int) -> Iterator[BatchHeader]:
     """The headers of the batches before `offset`, newest first, over some megabytes."""
     left_bytes = _WINDOW_BYTES
     for segment in reversed(list(state.segments)):

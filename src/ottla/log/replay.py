@@ -2,7 +2,8 @@
 
 from ottla.log.names import SNAPSHOT, file_name, offset_of
 from ottla.log.producer_snapshot import SnapshotError, parse_snapshot
-from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch, Producers, Staged
+from ottla.log.producer_state import Incoming, Producers, Staged
+from ottla.log.recall import produced_batch
 from ottla.log.rolling import write_snapshot
 from ottla.log.segment import Placed, Segment
 from ottla.log.state import LogState, logger
@@ -20,10 +21,21 @@ def load_producers(state: LogState, trusted_up_to: int) -> None:
         _replay(state, snapshot_offset)
 
 
+def drop_snapshots(state: LogState, above_offset: int) -> None:
+    """Remove the snapshots that tell of more than the log has."""
+    for offset in _snapshot_offsets(state):
+        if offset > above_offset:
+            state.disk.remove(f"{state.directory}/{file_name(offset, SNAPSHOT)}")
+
+
+def _snapshot_offsets(state: LogState) -> list[int]:
+    names = [entry.name for entry in state.disk.list(state.directory)]
+    return sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT)) is not None)
+
+
 def _load_snapshot(state: LogState, trusted_up_to: int) -> int:
     """The newest good snapshot's offset. Of the older ones only those where a segment begins are kept."""
-    names = [entry.name for entry in state.disk.list(state.directory)]
-    offsets = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT)) is not None)
+    offsets = _snapshot_offsets(state)
     bases = {segment.base_offset for segment in state.segments}
     state.producers = Producers()
     loaded = None
@@ -80,11 +92,8 @@ def stage_batch(staged: Staged, header: BatchHeader, batch: BatchView | None) ->
                 header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.max_timestamp
             )
         return
-    last_sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
-    produced = ProducedBatch(
-        header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
-    )
     is_transactional = bool(header.attributes & TRANSACTIONAL)
+    produced = produced_batch(header)
     staged.apply(Incoming(header.producer_id, header.producer_epoch, is_transactional, produced))
 
 

@@ -310,9 +310,15 @@ class Segment:
         self.file.truncate(position)
         self.size_bytes = position
         self.next_offset = next_offset
+        self._first_timestamp = None
+        try:
+            self._cut_indexes(position, next_offset)
+        except CorruptRecord as problem:
+            self.heal(problem)
+
+    def _cut_indexes(self, position: int, next_offset: int) -> None:
         self.index.cut_behind(position)
         self.time_index.cut_behind(next_offset)
-        self._first_timestamp = None
         self._largest = self.time_index.last
         self.since_index_bytes = position - self.index.last()[1]
         for placed in self.walk(self.index.last()[1]):

@@ -7,7 +7,8 @@ begin and end there; one inside a batch takes the whole batch, and the log then 
 """
 
 from ottla.log.names import SNAPSHOT, offset_of
-from ottla.log.replay import load_producers
+from ottla.log.replay import drop_snapshots, load_producers
+from ottla.log.rewinding import headers_from, rewind_producers
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
 
@@ -20,6 +21,7 @@ def truncate_to(state: LogState, offset: int) -> None:
     if offset <= state.segments[0].base_offset:
         truncate_fully(state, offset)
         return
+    cut = headers_from(state, offset)
     if state.segments.active.base_offset >= offset:
         _remove_segments(state, offset)
     active = state.segments.active
@@ -33,6 +35,10 @@ def truncate_to(state: LogState, offset: int) -> None:
         # anew then, and the rest waits for the next flush.
         active.file.sync()
     _settle(state)
+    if cut is not None and rewind_producers(state, cut):
+        drop_snapshots(state, state.log_end_offset)
+    else:
+        load_producers(state, state.log_end_offset)
 
 
 def truncate_fully(state: LogState, new_start: int) -> None:
@@ -52,6 +58,7 @@ def truncate_fully(state: LogState, new_start: int) -> None:
     state.loss.forget()
     state.disk.sync_directory(state.directory)
     _settle(state)
+    load_producers(state, new_start)
 
 
 def _remove_segments(state: LogState, offset: int) -> None:
@@ -74,7 +81,7 @@ def _forget_loss(state: LogState) -> None:
 
 
 def _settle(state: LogState) -> None:
-    """Make producers and epochs agree with the shorter log."""
+    """Make all but the producers agree with the shorter log."""
     state.layout_version += 1
     end = state.log_end_offset
     state.log_start_offset = min(state.log_start_offset, end)
@@ -82,4 +89,3 @@ def _settle(state: LogState) -> None:
     state.unsynced_directories.add(state.directory)
     state.leader_epochs.truncate_from_end(end)
     state.leader_epochs.write()
-    load_producers(state, end)

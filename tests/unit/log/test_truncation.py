@@ -97,6 +97,25 @@ def test_a_cut_in_the_hole_before_a_batch_ends_the_log_there() -> None:
     assert log.log_end_offset == 30
 
 
+def test_a_damaged_index_does_not_keep_a_log_from_being_cut() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=config(index_interval_bytes=200))
+    append(log, *(batch(timestamp=NOW_MS + number) for number in range(30)))
+    log.flush()
+    disk = disk.kill()
+    log = open_log(disk, settings=config(index_interval_bytes=200), clean=False)
+    index = log.segments.active.index.file
+    # The entries behind the cut point into the middle of the first batch.
+    for number in range(6, index.count):
+        disk.content(index.path)[8 * number + 4 : 8 * number + 8] = (5).to_bytes(4, "big")
+    log.truncate_to(8)
+    assert log.log_end_offset == 8
+    append(log, batch(timestamp=NOW_MS + 99))
+    found = log.offset_for_timestamp(NOW_MS + 99, upper_offset=9)
+    assert found is not None
+    assert found.offset == 8
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_after_a_power_loss_nothing_that_was_cut_off_comes_back(seed: int) -> None:
