@@ -190,13 +190,13 @@ def unregister_broker(
     """Forget a broker that is gone for good. Replicas on it stay where they are until they are moved."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
-        return Decision(
-            [],
-            UnregisterBrokerResponse(
-                error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
-                error_message=f"No broker {request.broker_id} is registered.",
-            ),
-        )
+        sentence = f"No broker {request.broker_id} is registered."
+        refusal = UnregisterBrokerResponse(0, ErrorCode.BROKER_ID_NOT_REGISTERED, sentence)
+        return Decision([], refusal)
+    if not broker.is_fenced:
+        # Kafka would forget it, and be told of it again by the next heartbeat; until then clients would be without it.
+        sentence = f"Broker {request.broker_id} is running: stop it first, then unregister it."
+        return Decision([], UnregisterBrokerResponse(0, ErrorCode.INVALID_REQUEST, sentence))
     record = UnregisterBrokerRecord(broker.node_id, broker.epoch)
     changes = _without(image, [broker.node_id], settings)
     return changes.decision([record], UnregisterBrokerResponse(error_message=None))

@@ -347,6 +347,7 @@ def test_a_quick_clean_restart_moves_what_others_can_lead() -> None:
 def test_a_broker_that_is_unregistered_is_forgotten_and_its_partitions_move_on() -> None:
     cluster = replicated([1, 2])
     cluster.create(topic_on("lone", [1]))
+    cluster.commit(FenceBrokers((1,)))
     response = cluster.commit(UnregisterBrokerRequest(1))
     assert (response.error_code, response.error_message) == (0, None)
     assert set(cluster.image.brokers) == {2, 3}
@@ -355,6 +356,16 @@ def test_a_broker_that_is_unregistered_is_forgotten_and_its_partitions_move_on()
     cluster.join(registration(1, incarnation=7))
     assert cluster.standing("lone") == (1, (1,), 2)
     assert cluster.standing("a") == (2, (2,), 1)
+
+
+def test_a_broker_that_is_running_is_not_unregistered() -> None:
+    cluster = replicated([1, 2])
+    response = cluster.commit(UnregisterBrokerRequest(1))
+    assert (response.error_code, response.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Broker 1 is running: stop it first, then unregister it.",
+    )
+    assert set(cluster.image.brokers) == {1, 2, 3}
 
 
 def test_nobody_can_be_unregistered_who_is_not_registered() -> None:
