@@ -46,7 +46,7 @@ class TopicPartitions:
         self.topic = topic
         self.count = count
         self.available: Sequence[int] = range(count)  # those with a leader; all if none has one
-        self.queued: Mapping[int, int] = {}  # batches that wait, of the partitions that have any
+        self.queued: dict[int, int] = {}  # batches that wait, of the partitions that have any
         self.loads: Mapping[int, float] = {}  # from 0 to 1, of the partitions whose leaders report it
         self.current = -1
         self.turn = 0
@@ -127,6 +127,15 @@ PARTITIONERS: Final[Mapping[str, Partitioner]] = {
     "load_aware": load_aware,
     "consistent": consistent,
 }
+
+
+def partitioner_named(name: str) -> Partitioner:
+    """The partitioner of that name. Raises ValueError with a sentence."""
+    if name not in PARTITIONERS:
+        raise ValueError(
+            f"there is no partitioner {name!r}: choose from {', '.join(PARTITIONERS)}, or give a function"
+        )
+    return PARTITIONERS[name]
 
 
 @lru_cache(maxsize=_KEYS_REMEMBERED)

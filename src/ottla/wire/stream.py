@@ -36,6 +36,7 @@ class Stream(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._writable: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()  # whose turn it is to write; it is fair
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._why: ConnectionLostError | None = None
 
@@ -52,17 +53,18 @@ class Stream(asyncio.BufferedProtocol):
         return await waiter
 
     async def send(self, write: Callable[[int, bytearray], None]) -> int:
-        """Send a frame and wait for no answer; its correlation id."""
-        while self._writable is not None:
-            await asyncio.shield(self._writable)
-        if self._transport is None or not self.is_open:
-            raise ConnectionLostError(str(self._why or f"the connection to {self._peer} is closed"))
-        correlation_id = self._next_correlation_id
-        out = bytearray()
-        write(correlation_id, out)
-        self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
-        self._transport.write(out)
-        return correlation_id
+        """Send a frame and wait for no answer; its correlation id. Frames go out in the order in which they were asked for."""
+        async with self._turn:
+            while self._writable is not None:
+                await asyncio.shield(self._writable)
+            if self._transport is None or not self.is_open:
+                raise ConnectionLostError(str(self._why or f"the connection to {self._peer} is closed"))
+            correlation_id = self._next_correlation_id
+            out = bytearray()
+            write(correlation_id, out)
+            self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
+            self._transport.write(out)
+            return correlation_id
 
     def abort(self, why: ConnectionLostError) -> None:
         """End the connection now, for a reason that everyone who waits will hear."""

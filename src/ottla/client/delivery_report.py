@@ -1,0 +1,71 @@
+"""What came of a record: where it is in the log, or why it is not.
+
+Every error carries the records it is about, so that whoever catches it can keep them, log them or send them again.
+`is_uncertain` says that nobody knows: the record may be in the log, because an answer was lost or did not come in time.
+Sending such a record again may write it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.records.record import Header
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record as it was given to a producer; key and value as bytes, unless turning them into bytes is what failed."""
+
+    topic: str
+    value: object = None
+    key: object = None
+    partition: int | None = None
+    headers: tuple[Header, ...] = ()
+    timestamp_ms: int | None = None
+
+
+class DeliveryReport(NamedTuple):
+    """Where a record is. Without acknowledgements (acks=0) nobody knows its offset: it is -1."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class DeliveryError(KafkaError):
+    """Records were not delivered: `records` are all of them, `record` is the first."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        records: tuple[ProducerRecord, ...],
+        *,
+        is_uncertain: bool = False,
+    ) -> None:
+        super().__init__(code, message)
+        self.records = records
+        self.is_uncertain = is_uncertain
+
+    @property
+    def record(self) -> ProducerRecord:
+        return self.records[0]
+
+
+class BufferFullError(DeliveryError):
+    """There is no room for the record: it was not taken. Wait (`await producer.drain()`) and send it again."""
+
+
+class SerializationError(DeliveryError):
+    """The key or value could not be turned into bytes: the record was not taken. The cause tells what went wrong."""
+
+
+class Failure(NamedTuple):
+    """Why all records of a batch failed; each of them gets an error of its own."""
+
+    code: ErrorCode
+    message: str
+    is_uncertain: bool = False
