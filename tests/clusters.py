@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,12 @@ from ottla.cli.cluster_plan import broker_directory, broker_output
 from ottla.cli.cluster_state import ClusterState, Condition, read_state
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 
 START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 40.0
@@ -252,15 +257,28 @@ class LocalCluster:
         return "\n".join(lines)
 
     def create_topic(
-        self, name: str, partitions: int = 1, replication_factor: int = 3, **settings: str | int
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 3,
+        *,
+        replicas: Sequence[int] = (),
+        **settings: str | int,
     ) -> None:
-        """Create a topic (settings with _ for each dot), and wait until every broker knows it and its leaders."""
+        """Create a topic (settings with _ for each dot), and wait until every broker knows it and its leaders.
+
+        With `replicas` it has one partition, held by these brokers.
+        """
         configs = [
             CreatableTopicConfig(name=setting.replace("_", "."), value=str(value))
             for setting, value in settings.items()
         ]
         topic = CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=replication_factor, configs=configs
+            name=name,
+            num_partitions=-1 if replicas else partitions,
+            replication_factor=-1 if replicas else replication_factor,
+            assignments=[CreatableReplicaAssignment(0, list(replicas))] if replicas else [],
+            configs=configs,
         )
         with self.peer(self.running[0]) as peer:
             request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
