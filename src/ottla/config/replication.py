@@ -30,7 +30,8 @@ FETCH_MAX_BYTES: Final[Any] = setting(
     "replica.fetch.max.bytes",
     1 << 20,
     at_least=0,
-    doc="How much a follower fetches of one partition at once; a single larger batch still comes.",
+    doc="How much a follower fetches of one partition at once while others wait, too; alone, a partition may fill the response. "
+    "A single larger batch still comes.",
 )
 FETCH_RESPONSE_MAX_BYTES: Final[Any] = setting(
     "replica.fetch.response.max.bytes",

@@ -170,7 +170,10 @@ class FetcherSession:
             fetch_offset=asked.fetch_offset,
             last_fetched_epoch=asked.last_fetched_epoch,
             log_start_offset=asked.log_start_offset,
-            partition_max_bytes=self._config.replica_fetch_max_bytes,
+            # How much of it falls to one partition is for the leader to share out.
+            partition_max_bytes=max(
+                self._config.replica_fetch_max_bytes, self._config.replica_fetch_response_max_bytes
+            ),
         )
 
     def _take_forgotten(self) -> list[ForgottenTopic]:

@@ -3,6 +3,9 @@
 A fetch proves what its follower holds (KIP-595): the leader compares the epoch of the follower's last record with its own log. Where
 they agree, the offset counts towards the high watermark; where they part, the follower is told where. Then the partitions
 that have news are read, and if there is nothing the fetch waits for an append.
+
+A round trip costs the same for little and for much, so one busy partition may fill the answer; where several have news, each
+gets its share of it, and at least replica.fetch.max.bytes.
 """
 
 import asyncio
@@ -95,9 +98,12 @@ class FollowerFetch:
     def _read(self) -> _Reading:
         reading, session = _Reading(), self._session
         max_bytes = min(self._request.max_bytes, self._services.config.fetch_max_bytes)
-        for cursor in tuple(session.news):
+        least_bytes = self._services.config.replica_fetch_max_bytes
+        for others, cursor in zip(range(len(session.news), 0, -1), tuple(session.news), strict=True):
+            left_bytes = max_bytes - reading.size_bytes
+            share_bytes = min(left_bytes, max(least_bytes, left_bytes // others))
             try:
-                result = self._read_partition(cursor, max_bytes - reading.size_bytes, reading)
+                result = self._read_partition(cursor, share_bytes, reading)
             except KafkaError as error:
                 result = _result(cursor, error.code)
             if result is None:
@@ -107,7 +113,7 @@ class FollowerFetch:
             reading.is_urgent |= result.error_code != ErrorCode.NONE or result.diverging_epoch >= 0
         return reading
 
-    def _read_partition(self, cursor: Cursor, left_bytes: int, reading: _Reading) -> PartitionResult | None:
+    def _read_partition(self, cursor: Cursor, share_bytes: int, reading: _Reading) -> PartitionResult | None:
         """What to tell of a partition; None if that is nothing. KafkaError if it cannot be fetched here."""
         partition, want = cursor.host(self._find), cursor.want
         replica = partition.replica
@@ -122,8 +128,8 @@ class FollowerFetch:
                 return refusal
         result = _result_of(cursor, partition)
         if want.fetch_offset < partition.log.log_end_offset:
-            limit = min(left_bytes, want.partition_max_bytes)
-            if self._may_read(cursor, partition, left_bytes, reading):
+            limit = min(share_bytes, want.partition_max_bytes)
+            if self._may_read(cursor, partition, share_bytes, reading):
                 at_least_one = not reading.size_bytes
                 result.records = partition.read_for_follower(want.fetch_offset, limit, at_least_one)
                 self._count(cursor, partition, result)
@@ -147,9 +153,9 @@ class FollowerFetch:
         return result
 
     def _may_read(
-        self, cursor: Cursor, partition: HostedPartition, left_bytes: int, reading: _Reading
+        self, cursor: Cursor, partition: HostedPartition, share_bytes: int, reading: _Reading
     ) -> bool:
-        if left_bytes <= 0 and reading.size_bytes:
+        if share_bytes <= 0 and reading.size_bytes:
             return False
         throttle = self._services.follower_sessions.throttle
         if cursor.replica_id in partition.adding_replicas and throttle.left_bytes() <= 0:
