@@ -118,7 +118,7 @@ class Questions:
             self._election.wait_at_most(rank * step_ms * 2 + node.jitter(step_ms) if rank else 0)
 
     def _fetch(self, ticket: Any, fetch: Fetch) -> None:
-        error = self._leader_error(fetch.epoch)
+        error = self._leader_error(fetch.replica.node_id, fetch.epoch)
         if error is ErrorCode.NONE and fetch.fetch_offset < 0:
             error = ErrorCode.OFFSET_OUT_OF_RANGE
         if error is ErrorCode.NONE:
@@ -128,7 +128,7 @@ class Questions:
             self._node.reply(ticket, FetchAnswer(error, self._node.epoch, leader_id))
 
     def _fetch_snapshot(self, ticket: Any, fetch: FetchSnapshot) -> None:
-        error = self._leader_error(fetch.epoch)
+        error = self._leader_error(fetch.replica.node_id, fetch.epoch)
         if error is ErrorCode.NONE:
             self._leadership.fetch_snapshot(ticket, fetch)
         else:
@@ -136,10 +136,15 @@ class Questions:
             answer = FetchSnapshotAnswer(error, self._node.epoch, leader_id, fetch.snapshot_id)
             self._node.reply(ticket, answer)
 
-    def _leader_error(self, epoch: int) -> ErrorCode:
-        """Why this node does not answer as the leader of an epoch."""
+    def _leader_error(self, replica_id: int, epoch: int) -> ErrorCode:
+        """Why this node does not answer as the leader of an epoch.
+
+        Epochs are made by voters: who does not vote brings no news of one, for anybody may fetch.
+        """
         node = self._node
         if epoch < node.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > node.epoch and replica_id not in node.voters.others(node.node_id):
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
         self._transitions.meet(epoch)
         return ErrorCode.NONE if node.state is State.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -317,3 +317,13 @@ def test_there_is_nothing_before_the_first_offset() -> None:
 def test_nothing_happens_without_an_event() -> None:
     member = leader()
     assert member.hear(Tick()) == []
+
+
+def test_who_does_not_vote_brings_no_news_of_epochs() -> None:
+    member = leader()
+    epoch = member.replica.epoch
+    for stranger in (9, 1):
+        answer = member.asked(member.fetch(stranger, 0, epoch=epoch + 1_000))
+        assert isinstance(answer, FetchAnswer)
+        assert (answer.error, answer.epoch) == (ErrorCode.UNKNOWN_LEADER_EPOCH, epoch)
+    assert member.replica.is_leader
