@@ -136,6 +136,7 @@ class _Link:
             if self._refusal is not None and loop.time() < self._retry_at:
                 raise CannotConnectError(str(self._refusal))
             self._opening = loop.create_task(self._open(timeout_ms))
+            self._opening.add_done_callback(_look_at)
         opening = self._opening
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -175,6 +176,12 @@ class _Link:
         self._refusal = refusal
         self._retry_at = asyncio.get_running_loop().time() + self._pause_s
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _look_at(opening: asyncio.Task[Connection]) -> None:
+    """Whoever wanted the connection may have given up by now: then nobody else looks at what became of it."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def newest_version(request: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -108,5 +109,20 @@ def test_a_node_that_nobody_knows_cannot_be_asked() -> None:
         with pytest.raises(CannotConnectError, match="node 3 is not known"):
             await peers.ask(3, HEARTBEAT, purpose="a", timeout_ms=SOON_MS)
         assert await peers.is_listening(2, SOON_MS)
+
+    run(test)
+
+
+def test_who_gives_up_before_the_connection_is_refused_leaves_nothing_behind() -> None:
+    async def test(broker: FakeBroker, peers: Peers, lost: list[int]) -> None:
+        left: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: left.append(context["message"]))
+        broker.on(ApiVersionsRequest, SILENCE)
+        asking = asyncio.create_task(peers.ask(2, HEARTBEAT, purpose="a", timeout_ms=40))
+        await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.sleep(0.1)
+        gc.collect()
+        assert not left
 
     run(test)
