@@ -62,11 +62,11 @@ def _send(producer: Any, topic: str, value: bytes, records: int) -> None:
         try:
             send(topic, value, partition=0)
         except BufferError:
-            _wait_for_room(producer)
+            wait_for_room(producer)
             send(topic, value, partition=0)
 
 
-def _wait_for_room(producer: Any) -> None:
+def wait_for_room(producer: Any) -> None:
     """Until half of the queue is gone, so that the broker never finds it empty."""
     half = len(producer) // 2
     while len(producer) > half:

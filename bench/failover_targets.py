@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,13 @@ from ottla.protocol.messages.quorum import (
     DescribeQuorumRequest,
     DescribeQuorumTopicData,
 )
-from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 DEADLINE_S: Final = 120.0
 # Three heaps of Kafka's default size would not fit every machine; a quarter is plenty for what is measured here.
@@ -40,6 +46,7 @@ class Cluster:
     kill: Callable[[int], object]
     stop: Callable[[int], object]
     start: Callable[[int], object]
+    pids: Callable[[], list[int]]
 
     @property
     def bootstrap(self) -> str:
@@ -72,12 +79,25 @@ class Cluster:
                     return leader
         raise AssertionError("no node knows the controller")
 
-    def create_topic(self, name: str, partitions: int, node_id: int | None = None) -> None:
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3)
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        node_id: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        configs = [CreatableTopicConfig(name=each, value=value) for each, value in (settings or {}).items()]
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3, configs=configs)
         with Peer(self.ports[node_id or next(iter(self.ports))]) as peer:
             request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
             (created,) = peer.ask(ApiKey.CREATE_TOPICS, 7, request).topics
         assert created.error_code == 0, f"{created.error_code}: {created.error_message}"
+
+    def delete_topic(self, name: str) -> None:
+        with Peer(next(iter(self.ports.values()))) as peer:
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
+            (deleted,) = peer.ask(ApiKey.DELETE_TOPICS, 6, request).responses
+        assert deleted.error_code == 0, f"{deleted.error_code}: {deleted.error_message}"
 
     def await_in_sync(self, topic: str) -> None:
         """Until every node says that all replicas are in sync and the preferred ones lead, or at least somebody."""
@@ -105,12 +125,16 @@ class Cluster:
 def ottla(directory: Path) -> Iterator[Cluster]:
     with running_cluster(directory) as cluster:
         ports = {node_id: cluster.port_of(node_id) for node_id in cluster.ids}
-        yield Cluster("ottla", ports, cluster.kill, cluster.stop_broker, cluster.start_broker)
+
+        def pids() -> list[int]:
+            return [cluster.pid_of(node_id) for node_id in cluster.ids]
+
+        yield Cluster("ottla", ports, cluster.kill, cluster.stop_broker, cluster.start_broker, pids)
 
 
 @contextlib.contextmanager
-def apache(directory: Path) -> Iterator[Cluster]:
-    with apache_cluster(directory, options=_NODE_OPTIONS) as cluster:
+def apache(directory: Path, options: Sequence[str] = _NODE_OPTIONS) -> Iterator[Cluster]:
+    with apache_cluster(directory, options=options) as cluster:
 
         def kill(node_id: int) -> None:
             cluster.nodes[node_id].kill()
@@ -118,7 +142,10 @@ def apache(directory: Path) -> Iterator[Cluster]:
         def stop(node_id: int) -> None:
             cluster.nodes[node_id].stop()
 
-        yield Cluster("apache", dict(cluster.ports), kill, stop, cluster.start)
+        def pids() -> list[int]:
+            return [node.pid for node in cluster.nodes.values()]
+
+        yield Cluster("apache", dict(cluster.ports), kill, stop, cluster.start, pids)
 
 
 STARTERS: Final = {"ottla": ottla, "apache": apache}

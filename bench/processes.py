@@ -42,10 +42,10 @@ def memory_mebibytes(pid: int) -> tuple[float, float]:
 
 
 class Stopwatch:
-    """Wall time, and the CPU time that a broker took meanwhile; pid 0 for a broker without a process of its own."""
+    """Wall time, and the CPU time that brokers took meanwhile; pid 0 for a broker without a process of its own."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, *pids: int) -> None:
+        self._pids = [pid for pid in pids if pid]
         self._started = self._cpu_started = 0.0
         self.seconds = self.cpu_seconds = 0.0
 
@@ -59,4 +59,4 @@ class Stopwatch:
         self.cpu_seconds = self._cpu() - self._cpu_started
 
     def _cpu(self) -> float:
-        return cpu_seconds(self._pid) if self._pid else 0.0
+        return sum(map(cpu_seconds, self._pids))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bench import wire
 from bench.load import Result
@@ -60,9 +61,15 @@ class Workload:
 
 def run_client(module: str, work: str, options: Mapping[str, object]) -> Result:
     """Run a client process beside the broker; its last line is the result."""
+    return Result(**client_answer(module, work, options))
+
+
+def client_answer(module: str, work: str, options: Mapping[str, object]) -> dict[str, Any]:
+    """What a client process says at its end. A list of values repeats the option."""
     command = [sys.executable, "-m", module, work]
-    for name, value in options.items():
-        command += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    for name, given in options.items():
+        for value in given if isinstance(given, list) else [given]:
+            command += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -74,7 +81,8 @@ def run_client(module: str, work: str, options: Mapping[str, object]) -> Result:
     )
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return Result(**json.loads(done.stdout.splitlines()[-1]))
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
 
 
 def create(target: Target, topic: str) -> str:
