@@ -4,7 +4,7 @@ PY := .venv/bin/python
 STAMP := .venv/.setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test chaos compat bench demo serve lock
+.PHONY: help setup check test sim chaos compat bench demo serve lock
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,6 +31,9 @@ test: setup  ## every test that needs only PyPI
 
 chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; writes tests/chaos/RESULTS.md
 	$(PY) -m tests.chaos $(ARGS)
+
+sim: setup  ## 2,000 stories of whole clusters under faults; a broken one prints how to see it again
+	$(PY) -m tests.simulation.cluster_run $(ARGS)
 
 compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, kcat)
 	$(PY) -m pytest -m compat tests -rs $(ARGS)

@@ -6,7 +6,7 @@ first topics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -14,7 +14,8 @@ from tests.simulation.clients import Client
 from tests.simulation.metadata import has_failed
 
 from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
-from ottla.errors import ErrorCode
+from ottla.controller.rebalancing import Move, plan_drain, plan_rebalance
+from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -31,7 +32,6 @@ from ottla.protocol.messages.topics import (
 
 RETRY_MS = 25
 MAX_PARTITIONS = 8
-Moves = list[tuple[TopicImage, PartitionImage, list[int] | None]]
 
 
 class Administrator:
@@ -87,37 +87,34 @@ class Administrator:
         if topic is not None and partition is not None:
             count = self._random.choice((len(partition.target_replicas), 3, 3, 2, 1))
             target = self._random.sample(self.brokers, min(count, len(self.brokers)))
-            self._move([(topic, partition, target)])
+            self._move({(topic.name, partition.index): target})
 
     def cancel(self) -> None:
         """Call off whatever moves."""
-        moves: Moves = [
-            (topic, partition, None) for topic, partition in self.image.partitions() if partition.is_moving
-        ]
-        self._move(moves)
+        self._move({(t.name, p.index): None for t, p in self.image.partitions() if p.is_moving})
 
     def drain(self) -> None:
         """Take everything from a broker."""
-        broker_id = self._random.choice(self.brokers) if self.brokers else -1
-        moves: Moves = []
-        for topic, partition in self.image.partitions():
-            spare = [other for other in self.brokers if other not in partition.replicas]
-            if broker_id in partition.replicas and spare:
-                other = self._random.choice(spare)
-                target = [other if r == broker_id else r for r in partition.target_replicas]
-                moves.append((topic, partition, target))
-        self._move(moves)
+        brokers = self.brokers
+        try:
+            plan = plan_drain(self.image, [self._random.choice(brokers)]) if brokers else []
+        except KafkaError:
+            return  # too few others
+        self._carry_out(plan)
 
-    def _move(self, moves: Moves) -> None:
-        topics = [
-            ReassignableTopic(topic.name, [ReassignablePartition(partition.index, target)])
-            for topic, partition, target in moves
-        ]
-        by_name: dict[str, ReassignableTopic] = {}
-        for item in topics:
-            by_name.setdefault(item.name, ReassignableTopic(item.name, [])).partitions += item.partitions
-        if by_name:
-            self.ask(AlterPartitionReassignmentsRequest(topics=list(by_name.values())))
+    def rebalance(self) -> None:
+        self._carry_out(plan_rebalance(self.image))
+
+    def _carry_out(self, plan: list[Move]) -> None:
+        self._move({(move.topic, move.partition): list(move.replicas) for move in plan})
+
+    def _move(self, targets: Mapping[tuple[str, int], list[int] | None]) -> None:
+        topics: dict[str, ReassignableTopic] = {}
+        for (name, index), target in targets.items():
+            topic = topics.setdefault(name, ReassignableTopic(name))
+            topic.partitions.append(ReassignablePartition(index, target))
+        if topics:
+            self.ask(AlterPartitionReassignmentsRequest(topics=list(topics.values())))
 
     def elect_preferred(self) -> None:
         self.ask(ElectLeadersRequest(topic_partitions=None))

@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,12 +19,7 @@ from tests.simulation.isr_proposals import IsrProposals
 from tests.simulation.metadata import has_failed
 from tests.simulation.replica import HostedPartition
 from tests.simulation.site import (
-    CHECKPOINT_MS,
     CLUSTER_ID,
-    HEARTBEAT_MS,
-    RETRY_MS,
-    SHUTDOWN_MS,
-    TICK_MS,
     AskMetadata,
     Consume,
     Consumed,
@@ -55,6 +51,7 @@ class Broker:
         self.node_id = node.node_id
         self.checks = site.checks
         self.flushes = site.flushes
+        self.timing = site.timing
         self._reset()
 
     def _reset(self) -> None:
@@ -63,6 +60,7 @@ class Broker:
         self.is_admitted = False
         self.is_stopping = False
         self._previous_epoch = -1
+        self._beat = 0
         self.hosted: dict[TopicPartition, HostedPartition] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._parked = ParkedFetches(self)
@@ -85,9 +83,9 @@ class Broker:
         self.incarnation_id = self._site.new_uuid()
         self._previous_epoch, disk.clean_epoch = disk.clean_epoch, -1
         random = self._site.cluster.random
-        self._node.after(random.randint(0, RETRY_MS), self._register)
-        self._node.after(random.randint(1, TICK_MS), self._tick)
-        self._node.after(random.randint(1, CHECKPOINT_MS), self._checkpoint)
+        self._node.after(random.randint(0, self.timing.retry_ms), self._register)
+        self._node.after(random.randint(1, self.timing.tick_ms), self._tick)
+        self._node.after(random.randint(1, self.timing.checkpoint_ms), self._checkpoint)
 
     def died(self) -> None:
         self._reset()
@@ -95,7 +93,8 @@ class Broker:
     def shut_down(self) -> None:
         if not self.is_stopping:
             self.is_stopping = True
-            self._node.after(SHUTDOWN_MS, self._node.leave)
+            self._node.after(self.timing.shutdown_ms, self._node.leave)
+            self.controller_changed()
 
     def close(self) -> None:
         """Leave everything on disk, and the mark that it is."""
@@ -118,22 +117,34 @@ class Broker:
 
     def _registered(self, answer: Any) -> None:
         if has_failed(answer):
-            self._node.after(RETRY_MS, self._register)
+            self._node.after(self.timing.retry_ms, self._register)
         else:
             self.epoch = answer.broker_epoch
             self._node.trace("is registered", self.epoch)
             self._heartbeat()
 
+    def controller_changed(self) -> None:
+        """There is something to say, or somebody to say it to: do not wait for the next heartbeat."""
+        if self.epoch >= 0:
+            self._node.after_us(0, self._heartbeat)
+
     def _heartbeat(self) -> None:
+        self._beat += 1
         request = BrokerHeartbeatRequest(
             broker_id=self.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self.image.last_offset,
             want_shut_down=self.is_stopping,
         )
-        self._node.metadata.submit(request, self._heartbeat_answered)
+        self._node.metadata.submit(request, partial(self._heartbeat_answered, self._beat))
 
-    def _heartbeat_answered(self, answer: Any) -> None:
+    def _next_heartbeat(self, beat: int) -> None:
+        if beat == self._beat:
+            self._heartbeat()
+
+    def _heartbeat_answered(self, beat: int, answer: Any) -> None:
+        if beat != self._beat:
+            return  # there was another one since
         if not has_failed(answer):
             if answer.should_shut_down:
                 self._node.leave()
@@ -141,9 +152,10 @@ class Broker:
         elif getattr(answer, "error_code", 0) in _NOT_REGISTERED:
             # Somebody registered in our name, as an older process of ours whose request came late.
             self._previous_epoch = -1
-            self._node.after(RETRY_MS, self._register)
+            self._node.after(self.timing.retry_ms, self._register)
             return
-        self._node.after(HEARTBEAT_MS if answer is not None else RETRY_MS, self._heartbeat)
+        delay_ms = self.timing.heartbeat_ms if answer is not None else self.timing.retry_ms
+        self._node.after(delay_ms, partial(self._next_heartbeat, beat))
 
     # ---- what the image places here
 
@@ -288,7 +300,7 @@ class Broker:
         for hosted in list(self.hosted.values()):
             if hosted.replica.next_deadline_ms <= now_ms:
                 hosted.step(Tick())
-        self._node.after(TICK_MS, self._tick)
+        self._node.after(self.timing.tick_ms, self._tick)
 
     def _checkpoint(self) -> None:
         """Flush some logs, and write down what is committed."""
@@ -297,7 +309,7 @@ class Broker:
             if not hosted.is_flushing and random.random() < 0.4:
                 hosted.log.flush()
         self._write_watermarks()
-        self._node.after(CHECKPOINT_MS, self._checkpoint)
+        self._node.after(self.timing.checkpoint_ms, self._checkpoint)
 
     def _write_watermarks(self) -> None:
         disk = self._node.disk

@@ -140,10 +140,9 @@ class BrokerLog:
     def advance_start(self, offset: int) -> None:
         """Retention: forget the batches before an offset. What is known of producers stays, as snapshots keep it."""
         count = self.index_of(offset)
-        if count == len(self.batches):
-            return
+        if count > 0:
+            self.log_start_offset = self.batches[count - 1].end_offset
         del self.batches[:count], self._bases[:count]
-        self.log_start_offset = max(self.log_start_offset, self.batches[0].base_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
         self.flushed_offset = max(self.flushed_offset, self.log_start_offset)
         self._flushing_offset = max(self._flushing_offset, self.log_start_offset)

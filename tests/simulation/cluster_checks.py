@@ -82,7 +82,8 @@ class ClusterChecks:
     def applied(self, node_id: int, image: ClusterImage) -> None:
         """A node has replayed what is committed."""
         seen = self._images.setdefault(image.last_offset, image)
-        require(seen == image, f"{node_id} has another image of offset {image.last_offset} than others")
+        if seen is not image and seen != image:
+            self.never(f"{node_id} has another image of offset {image.last_offset} than others")
         if image.last_offset > self.image.last_offset:
             before, self.image = self.image, image
             if self.damaged:
@@ -124,17 +125,16 @@ class ClusterChecks:
         if log is not None:
             self._holds(log, truth, log.log_start_offset, truth.end_offset, who)
 
-    def _holds(self, log: BrokerLog, truth: Truth, low: int, high: int, who: str) -> None:
+    def _holds(self, log: BrokerLog, truth: Truth, low: int, high: int, who: object) -> None:
         """A log has what is committed, from one offset to another."""
-        require(
-            log.log_end_offset >= high,
-            f"{who} ends at {log.log_end_offset}, and {high} records are committed",
-        )
+        if log.log_end_offset < high:
+            self.never(f"{who} ends at {log.log_end_offset}, and {high} records are committed")
+        by_base = truth.by_base
         for batch in log.batches[log.index_of(low) :]:
             if batch.base_offset >= high:
                 return
-            committed = truth.by_base.get(batch.base_offset)
-            require(committed is batch, f"{who} has {batch} where {committed} is committed")
+            if by_base.get(batch.base_offset) is not batch:
+                self.never(f"{who} has {batch} where {by_base.get(batch.base_offset)} is committed")
 
     # ---- leaders and logs
 
@@ -154,16 +154,17 @@ class ClusterChecks:
         """A batch stands in a log, behind a batch of another epoch or the same."""
         written = self.truth(partition).written
         seen, behind = written.setdefault((batch.base_offset, batch.leader_epoch), (batch, previous_epoch))
-        require(
-            seen is batch and behind == previous_epoch,
-            f"{partition}: {batch} behind epoch {previous_epoch} here, {seen} behind epoch {behind} elsewhere",
-        )
+        if seen is not batch or behind != previous_epoch:
+            self.never(
+                f"{partition}: {batch} behind epoch {previous_epoch} here, {seen} behind epoch {behind} elsewhere"
+            )
 
     def replicated(self, partition: TopicPartition, log: BrokerLog, batches: Sequence[Batch]) -> None:
         """A follower is about to append."""
         next_offset, previous_epoch = log.log_end_offset, log.latest_epoch
         for batch in batches:
-            require(batch.base_offset == next_offset, f"{partition}: {batch} where {next_offset} is next")
+            if batch.base_offset != next_offset:
+                self.never(f"{partition}: {batch} where {next_offset} is next")
             # A log that begins later does not know what was before its first record.
             if log.batches or next_offset == 0:
                 self.wrote(partition, batch, previous_epoch)
@@ -189,8 +190,8 @@ class ClusterChecks:
         placed = self.placed(hosted.partition)
         is_member = placed is not None and node_id in placed.isr
         require(
-            not is_member or (node_id, hosted.partition) in self.damaged,
-            f"{node_id} of the ISR throws {hosted.partition} away, {log.log_end_offset} records",
+            not is_member or offset <= log.log_end_offset or (node_id, hosted.partition) in self.damaged,
+            f"{node_id} of the ISR begins {hosted.partition} at {offset}, and had {log.log_end_offset} records",
         )
 
     def removed(self, node_id: int, hosted: HostedPartition) -> None:
@@ -202,30 +203,35 @@ class ClusterChecks:
     def advanced(self, node_id: int, hosted: HostedPartition, low: int, high: int) -> None:
         """A replica has raised its watermark."""
         truth, log, partition = self.truth(hosted.partition), hosted.log, hosted.partition
-        require(low < high, f"the watermark of {partition} on {node_id} goes from {low} to {high}")
-        require(high <= log.log_end_offset, f"{node_id} has a watermark of {high} in {log.log_end_offset}")
+        if not low < high <= log.log_end_offset:
+            self.never(f"{node_id}: from {low} to {high} goes the watermark of {log.log_end_offset} records")
         if high > truth.end_offset:
             self._commit(node_id, hosted, truth, high)
-        self._holds(log, truth, max(low, log.log_start_offset), high, f"{node_id}, watermark {high},")
+        self._holds(log, truth, max(low, log.log_start_offset), high, node_id)
         replica = hosted.replica
         if replica.is_leader and replica.high_watermark_is_known:
             earlier = truth.committed_before(replica.leader_epoch)
-            require(high >= earlier, f"{node_id} knows {high} of {partition}; {earlier} was committed before")
+            if high < earlier:
+                self.never(f"{node_id} knows {high} of {partition}; {earlier} was committed before")
 
     def _commit(self, node_id: int, hosted: HostedPartition, truth: Truth, high: int) -> None:
         replica, log, partition = hosted.replica, hosted.log, hosted.partition
         epoch = replica.leader_epoch
-        require(replica.is_leader, f"{node_id} has {high} of {partition} before any leader had")
-        require(epoch >= truth.last_epoch, f"{node_id} commits in {epoch}, after one in {truth.last_epoch}")
+        if not replica.is_leader or epoch < truth.last_epoch:
+            self.never(
+                f"{node_id} has {high} of {partition} in {epoch}, before any leader since {truth.last_epoch}"
+            )
         for batch in log.batches[log.index_of(truth.end_offset) :]:
             if batch.end_offset > high:
                 break
-            require(batch.base_offset == truth.end_offset, f"{partition}: {batch} behind {truth.end_offset}")
+            if batch.base_offset != truth.end_offset:
+                self.never(f"{partition}: {batch} behind {truth.end_offset}")
             truth.batches.append(batch)
             truth.by_base[batch.base_offset] = batch
             truth.end_offset = batch.end_offset
             self._in_order(partition, truth, batch)
-        require(truth.end_offset == high, f"the watermark {high} of {partition} is inside of a batch")
+        if truth.end_offset != high:
+            self.never(f"the watermark {high} of {partition} is inside of a batch")
         truth.last_epoch = epoch
         truth.end_by_epoch[epoch] = high
         self._is_everywhere(partition, truth, node_id)
@@ -234,10 +240,8 @@ class ClusterChecks:
         if batch.producer_id == NO_PRODUCER:
             return
         expected = truth.sequences.get(batch.producer_id, 0)
-        require(
-            batch.base_sequence == expected,
-            f"{partition}: {batch} is committed, and {expected} is next of producer {batch.producer_id}",
-        )
+        if batch.base_sequence != expected:
+            self.never(f"{partition}: {batch} is committed, {expected} is next of {batch.producer_id}")
         truth.sequences[batch.producer_id] = expected + len(batch.values)
 
     def _is_everywhere(self, partition: TopicPartition, truth: Truth, leader: int) -> None:
@@ -248,13 +252,14 @@ class ClusterChecks:
                 continue
             log = self._nodes[member].disk.logs.get(partition)
             end = 0 if log is None else log.flushed_offset if self.flushes else log.log_end_offset
-            require(
-                log is not None and end >= truth.end_offset,
-                f"{leader} commits {last} of {partition}, and {member} of the ISR has {end} records",
-            )
-            if log is not None and last.base_offset >= log.log_start_offset:
+            if log is None or end < truth.end_offset:
+                self.never(
+                    f"{leader} commits {last} of {partition}, and {member} of the ISR has {end} records"
+                )
+            elif last.base_offset >= log.log_start_offset:
                 held = log.batches[log.index_of(last.base_offset)]
-                require(held is last, f"{leader} commits {last} of {partition}; {member} has {held}")
+                if held is not last:
+                    self.never(f"{leader} commits {last} of {partition}; {member} has {held}")
 
     # ---- clients
 
@@ -262,19 +267,17 @@ class ClusterChecks:
         """A producer hears that its batch is written, with acks=all."""
         self.counts["acknowledged"] += 1
         batch = self.truth(partition).by_base.get(base_offset)
-        require(
-            batch is not None and batch.values == sent.values,
-            f"{sent} is acknowledged at {base_offset} of {partition}, where {batch} is committed",
-        )
+        if batch is None or batch.values != sent.values:
+            self.never(f"{sent} is acknowledged at {base_offset} of {partition}, where {batch} is committed")
 
     def read(self, partition: TopicPartition, position: int, batches: Sequence[Batch]) -> None:
         """A consumer reads on where it was."""
         self.counts["reads"] += bool(batches)
         by_base = self.truth(partition).by_base
         for batch in batches:
-            require(batch.base_offset == position, f"{batch} of {partition} is read at {position}")
-            committed = by_base.get(position)
-            require(committed is batch, f"{batch} of {partition} is read; {committed} is committed there")
+            if batch.base_offset != position or by_base.get(position) is not batch:
+                committed = by_base.get(position)
+                self.never(f"{batch} of {partition} is read at {position}, where {committed} is committed")
             position = batch.end_offset
 
     # ---- disks
@@ -301,9 +304,14 @@ class ClusterChecks:
         return not self.damaged
 
     def holds_all(self, node_id: int, partition: TopicPartition) -> bool:
-        """Whether a replica has exactly what is committed."""
-        truth, log = self.truth(partition), self._nodes[node_id].disk.logs.get(partition)
-        if log is None or log.log_end_offset != truth.end_offset:
-            return False
-        self._holds(log, truth, log.log_start_offset, truth.end_offset, f"{node_id} in the end")
-        return True
+        """Whether a replica has as much as is committed."""
+        log = self._nodes[node_id].disk.logs.get(partition)
+        return log is not None and log.log_end_offset == self.truth(partition).end_offset
+
+    def compare_everything(self) -> None:
+        """Whatever anybody holds below what is committed is that."""
+        for partition, truth in self.truths.items():
+            for node_id, node in self._nodes.items():
+                log = node.disk.logs.get(partition)
+                if log is not None:
+                    self._holds(log, truth, log.log_start_offset, truth.end_offset, node_id)

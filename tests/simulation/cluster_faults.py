@@ -82,13 +82,15 @@ class ClusterFaults:
             self._take_snapshot,
             self._trim,
         ]
+        administrator = self._story.administrator
         deeds = [
-            self._administer("add_partitions"),
-            self._administer("reassign"),
-            self._administer("reassign"),
-            self._administer("cancel"),
-            self._administer("drain"),
-            self._administer("elect_preferred"),
+            administrator.add_partitions,
+            administrator.reassign,
+            administrator.reassign,
+            administrator.cancel,
+            administrator.drain,
+            administrator.rebalance,
+            administrator.elect_preferred,
             self._grow,
         ]
         random = self.random
@@ -101,7 +103,10 @@ class ClusterFaults:
             return
         self._silence_ms = 0
         if not self._is_guarded:
-            self.random.choice(self._acts)()
+            act = self.random.choice(self._acts)
+            self._story.checks.counts["faults"] += 1
+            self._story.trace(act.__name__.lstrip("_"))
+            act()
         delay_ms = self._silence_ms + self.random.randint(1, 2 * self._pace_ms)
         self._after(delay_ms, self.strike)
 
@@ -292,6 +297,7 @@ class ClusterFaults:
                 self._after(POLL_MS, partial(self._settle, accident, patience_ms - POLL_MS))
                 return
         elif accident is not None and self._has_spare_replicas():
+            story.trace("the accident")
             accident()
             self._after(POLL_MS, partial(self._settle, None, SETTLING_MS))
             return
@@ -318,9 +324,6 @@ class ClusterFaults:
         self._leader().broker.trim(self.random.random())
 
     # ---- the administrator
-
-    def _administer(self, deed: str) -> Callable[[], None]:
-        return lambda: getattr(self._story.administrator, deed)()
 
     def _grow(self) -> None:
         """A machine more."""

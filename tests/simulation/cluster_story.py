@@ -19,12 +19,12 @@ from tests.simulation.cluster_checks import ClusterChecks
 from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.network import CALM
 from tests.simulation.node import Node
-from tests.simulation.raft_checks import BrokenPromiseError, Checks, require
+from tests.simulation.raft_checks import BrokenPromiseError, Checks
 from tests.simulation.raft_codec import unchanged
 from tests.simulation.raft_disk import RaftDisk, SimulatedLog
 from tests.simulation.raft_node import World
 from tests.simulation.raft_story import DRIFT_PER_MILLE, SETTINGS
-from tests.simulation.site import Site, TopicPartition, Trace, is_joined
+from tests.simulation.site import Site, Timing, TopicPartition, Trace, is_joined
 from tests.simulation.wire import Wire
 
 from ottla.config import BrokerConfig
@@ -32,7 +32,7 @@ from ottla.raft.quorum_state import QuorumState
 from ottla.raft.voters import VoterSet
 
 MS = US_PER_MS
-TROUBLE_MS = 2_500
+TROUBLE_MS = 5_000
 LIVENESS_MS = 12_000  # of healthy life; most need a twentieth of it
 CONFIG = BrokerConfig()
 
@@ -88,6 +88,7 @@ class ClusterStory:
             wire=Wire(self.cluster),
             checks=checks,
             config=CONFIG,
+            timing=Timing(),
             flushes=random.random() < 0.5,
             is_coded=seed % 10 == 0,
             balances=random.random() < 0.3,
@@ -142,6 +143,10 @@ class ClusterStory:
         self._value += count
         return tuple(range(self._value - count, self._value))
 
+    def trace(self, what: str) -> None:
+        if self.site.trace is not None:
+            self.site.trace(0, "*", what)
+
     # ---- telling it
 
     def run(self) -> ClusterEnding:
@@ -162,7 +167,9 @@ class ClusterStory:
         self._heal()
         healed_us = schedule.now_us
         is_live = schedule.run(healed_us + LIVENESS_MS * MS, self._is_well)
-        require(is_live, self._illness())
+        if not is_live:
+            self.checks.never(self._illness())
+        self.checks.compare_everything()
         committed = sum(truth.end_offset for truth in self.checks.truths.values())
         healed_ms = (schedule.now_us - healed_us) // MS
         return ClusterEnding(self.cluster.seed, schedule.steps, healed_ms, committed, self.checks.counts)
@@ -185,6 +192,7 @@ class ClusterStory:
 
     def _heal(self) -> None:
         self.is_healed = True
+        self.trace("all is well from now on")
         self.faults.heal()
         for partition in self.partitions():
             for producer in self.producers:

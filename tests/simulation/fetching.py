@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.site import FETCH_WAIT_MS, REQUEST_TIMEOUT_MS, RETRY_MS, Replicate, TopicPartition
+from tests.simulation.site import Replicate, TopicPartition
 from tests.simulation.wire import REFUSED, Answered
 
 from ottla.errors import ErrorCode
@@ -26,6 +26,7 @@ class Fetcher:
     def __init__(self, broker: Broker, node: Node, leader_id: int) -> None:
         self._broker = broker
         self._node = node
+        self._timing = broker.timing
         self._leader_id = leader_id
         self._is_busy = False
 
@@ -38,7 +39,7 @@ class Fetcher:
             for hosted in self._broker.hosted.values()
             if hosted.follower.leader == self._leader_id and not hosted.replica.is_leader
         ]
-        if not followed or any(hosted.is_flushing for hosted in followed):
+        if not followed or any(hosted.has_to_flush for hosted in followed):
             return
         now_ms = self._broker.now_ms
         asked = [(hosted.partition, hosted.next_fetch(now_ms)) for hosted in followed]
@@ -46,10 +47,10 @@ class Fetcher:
         self._is_busy = True
         if due:
             request = Replicate(self._broker.node_id, self._broker.epoch, due)
-            timeout_ms = FETCH_WAIT_MS + REQUEST_TIMEOUT_MS
+            timeout_ms = self._timing.fetch_wait_ms + self._timing.request_timeout_ms
             self._node.ask(self._leader_id, request, self._answered, timeout_ms)
         else:
-            self._node.after(RETRY_MS, self._go_on)
+            self._node.after(self._timing.retry_ms, self._go_on)
 
     def _go_on(self) -> None:
         self._is_busy = False
@@ -57,7 +58,7 @@ class Fetcher:
 
     def _answered(self, answers: Any) -> None:
         if answers is None or answers is REFUSED:
-            self._node.after(RETRY_MS, self._go_on)
+            self._node.after(self._timing.retry_ms, self._go_on)
             return
         for partition, answer in answers:
             hosted = self._broker.hosted.get(partition)
@@ -92,7 +93,7 @@ class ParkedFetches:
         parked = Parked(request, reply)
         for partition, _ in request.partitions:
             self._by_partition.setdefault(partition, []).append(parked)
-        self._broker.after(FETCH_WAIT_MS, partial(self._answer, parked))
+        self._broker.after(self._broker.timing.fetch_wait_ms, partial(self._answer, parked))
 
     def wake(self, partition: TopicPartition) -> None:
         for parked in self._by_partition.pop(partition, ()):

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.simulation.site import (
     CLUSTER_ID,
-    DISCONNECT_GRACE_MS,
     RECORD_BITS,
-    REQUEST_TIMEOUT_MS,
-    SESSION_MS,
-    WATCH_MS,
     Forwarded,
     Probe,
     Site,
@@ -36,7 +32,6 @@ from ottla.raft.messages import SnapshotId
 if TYPE_CHECKING:
     from tests.simulation.node import Node
 
-BALANCE_MS = 300
 _FROM_BROKERS = (BrokerHeartbeatRequest, BrokerRegistrationRequest)
 
 
@@ -57,16 +52,17 @@ class Metadata:
         self._reset()
 
     def _reset(self) -> None:
+        timing = self._site.timing
         self._controller = self._new_controller()
         self._commands: deque[tuple[Any, Answered]] = deque()
         self._under_way: UnderWay | None = None
         self._active_epoch = -1
         self._is_fencing = False
-        self.liveness = BrokerLiveness(SESSION_MS, DISCONNECT_GRACE_MS)
+        self.liveness = BrokerLiveness(timing.session_ms, timing.disconnect_grace_ms)
 
     def _new_controller(self) -> Controller:
         site = self._site
-        return Controller(self._node.node_id, CLUSTER_ID, site.config, site.new_uuid, registers_fenced=True)
+        return Controller(self._node.node_id, CLUSTER_ID, site.config, site.new_uuid)
 
     @property
     def image(self) -> ClusterImage:
@@ -74,6 +70,7 @@ class Metadata:
 
     @property
     def is_active(self) -> bool:
+        """Whether it may decide: its member leads, and everything that was ever committed is replayed."""
         replica = self._node.member.running
         return replica is not None and replica.is_established
 
@@ -90,6 +87,7 @@ class Metadata:
 
     def loaded(self, snapshot_id: SnapshotId) -> None:
         before = self.image
+        self._site.checks.counts["loaded snapshots"] += 1
         self._load(snapshot_id)
         self._image_changed(before)
 
@@ -112,7 +110,7 @@ class Metadata:
         elif leader_id is None or leader_id not in self._site.nodes:
             answered(None)
         else:
-            self._node.ask(leader_id, Forwarded(command), answered, REQUEST_TIMEOUT_MS)
+            self._node.ask(leader_id, Forwarded(command), answered, self._site.timing.request_timeout_ms)
 
     def decide(self, command: Any, answered: Answered) -> None:
         """What a command comes to, if this node is the active controller."""
@@ -178,10 +176,11 @@ class Metadata:
     # ---- being in charge
 
     def leader_changed(self) -> None:
+        self._node.broker.controller_changed()
         replica = self._node.member.replica
         if replica is None or not replica.is_leader:
             self._give_up()
-        elif replica.is_established and replica.epoch != self._active_epoch:
+        elif self.is_active and replica.epoch != self._active_epoch:
             self._active_epoch = replica.epoch
             self._node.after_us(0, self._take_charge)
 
@@ -201,10 +200,13 @@ class Metadata:
         if not self.is_active:
             return
         self._node.trace("is in charge", self._active_epoch)
+        self._site.checks.counts["controllers"] += 1
         self.liveness.activate(self.image, self._node.now_ms)
         for broker_id in self.liveness.unheard(self.image):
             if broker_id != self._node.node_id:
-                self._node.ask(broker_id, Probe(), self._probed(broker_id), REQUEST_TIMEOUT_MS)
+                self._node.ask(
+                    broker_id, Probe(), self._probed(broker_id), self._site.timing.request_timeout_ms
+                )
         self._watch(self._active_epoch)
         if self._site.balances:
             self._balance(self._active_epoch)
@@ -228,7 +230,7 @@ class Metadata:
         if expired and not self._is_fencing:
             self._is_fencing = True
             self.decide(FenceBrokers(tuple(expired)), self._fenced)
-        self._node.after(WATCH_MS, lambda: self._watch(epoch))
+        self._node.after(self._site.timing.watch_ms, lambda: self._watch(epoch))
 
     def _fenced(self, answer: Any) -> None:
         self._is_fencing = False
@@ -236,7 +238,7 @@ class Metadata:
     def _balance(self, epoch: int) -> None:
         if epoch == self._active_epoch:
             self.decide(BalanceLeaders(0), lambda answer: None)
-            self._node.after(BALANCE_MS, lambda: self._balance(epoch))
+            self._node.after(self._site.timing.balance_ms, lambda: self._balance(epoch))
 
 
 def has_failed(answer: Any) -> bool:

@@ -42,6 +42,7 @@ class Node:
         self.rack = rack
         self.disk = BrokerDisk()
         self.unclean_deaths = 0
+        self._is_leaving = False
         self.member = RaftMember(site.raft, node_id, clock, raft_disk)
         self.member.tenant = self
         site.raft.members[node_id] = self.member
@@ -89,9 +90,11 @@ class Node:
             self.member.hear(Leave())
         if self.is_up:
             self.broker.close()
+            self._is_leaving = True
             self.member.stop(is_power_loss=False)
 
     def lose_disk(self, new_disk: RaftDisk) -> None:
+        self.site.checks.counts["lost disks"] += 1
         for partition in self.disk.logs:
             self.site.checks.lost_records(self.node_id, partition)
         self.member.lose_disk(new_disk)
@@ -168,8 +171,10 @@ class Node:
     def died(self, *, is_power_loss: bool) -> None:
         self.trace("dies", "power loss" if is_power_loss else "")
         self._waiting = []
-        is_clean = self.disk.clean_epoch >= 0
-        self.unclean_deaths += not is_clean
+        kind = "clean stops" if self._is_leaving else "power losses" if is_power_loss else "kills"
+        self.site.checks.counts[kind] += 1
+        self.unclean_deaths += not self._is_leaving
+        self._is_leaving = False
         if is_power_loss:
             self._lose_power()
         self.metadata.died()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.simulation.broker_log import Appended, BrokerLog
-from tests.simulation.site import LAG_TIME_MAX_MS, Consume, Consumed, Produce, Produced, TopicPartition
+from tests.simulation.site import Consume, Consumed, Produce, Produced, TopicPartition
 from tests.simulation.wire import Answered
 
 from ottla.controller.image import PartitionImage
@@ -49,7 +49,7 @@ class HostedPartition:
         self.log = log
         self.min_isr = 1
         self.replica = PartitionReplica(
-            broker.node_id, high_watermark, replica_lag_time_max_ms=LAG_TIME_MAX_MS
+            broker.node_id, high_watermark, replica_lag_time_max_ms=broker.timing.lag_time_max_ms
         )
         self.follower = Follower(broker.node_id)
         self._waiters: list[Waiter] = []
@@ -84,7 +84,7 @@ class HostedPartition:
         self._broker.checks.assigned(self._broker.node_id, self)
         if not replica.is_leader:
             self.follower.follow(replica.leader, replica.leader_epoch)
-        if self._broker.flushes and self.log.flushed_offset < self.log.log_end_offset:
+        if self.has_to_flush:
             self.flush()
 
     def retire(self) -> None:
@@ -161,9 +161,12 @@ class HostedPartition:
 
     # ---- a follower
 
+    @property
+    def has_to_flush(self) -> bool:
+        """Whether it may not speak of all that it holds, because it must not lose it."""
+        return self._broker.flushes and self.log.flushed_offset < self.log.log_end_offset
+
     def next_fetch(self, now_ms: int) -> FetchFrom | None:
-        if self._broker.flushes and self.log.flushed_offset < self.log.log_end_offset:
-            return None
         return self.follower.next_fetch(self.log, now_ms)
 
     def fetched(self, answer: FetchAnswered) -> None:
@@ -200,23 +203,22 @@ class HostedPartition:
 
     def step(self, event: leading.Event) -> None:
         replica = self.replica
-        before = replica.high_watermark
-        for effect in replica.step(event, self._broker.now_ms):
+        before, epoch = replica.high_watermark, replica.leader_epoch
+        effects = replica.step(event, self._broker.now_ms)
+        if replica.high_watermark < before or replica.leader_epoch < epoch:
+            self._broker.checks.never(f"{self._broker.node_id} goes back in {self.partition}: {event}")
+        for effect in effects:
             self._broker.trace_effect(self.partition, effect)
             match effect:
                 case leading.HighWatermarkAdvanced(high_watermark):
                     self._broker.checks.advanced(self._broker.node_id, self, before, high_watermark)
                     self._answer_waiters()
-                case leading.HighWatermarkLowered(high_watermark):
-                    self._broker.checks.never(
-                        f"{self._broker.node_id} takes the watermark of {self.partition} back to {high_watermark}"
-                    )
                 case ProposeIsr():
                     self._broker.isr.propose(self, effect)
 
     def _log_moved(self) -> None:
         """The log's end is elsewhere: tell the machine, and those who wait for records."""
-        if self._broker.flushes and self.log.flushed_offset < self.log.log_end_offset:
+        if self.has_to_flush:
             self.flush()
         self.step(leading.LogEndOffsetMoved(self.log.log_end_offset, self.durable_offset))
         self._broker.log_moved(self)

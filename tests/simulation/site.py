@@ -1,6 +1,6 @@
 """What the nodes of one simulated cluster share, how fast time runs for them, and what they say to each other.
 
-Everything is about ten times faster than in a real cluster, so that a story of three seconds has many failures in it.
+Everything is about ten times faster than in a real cluster, so that a story of five seconds has many failures in it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from tests.simulation.node import Node
 
 CLUSTER_ID: Final = "simulated"
-HEARTBEAT_MS: Final = 40
-SESSION_MS: Final = 300
-DISCONNECT_GRACE_MS: Final = 15
-WATCH_MS: Final = 15  # how often the active controller looks whose session is over
-LAG_TIME_MAX_MS: Final = 250
-FETCH_WAIT_MS: Final = 60
-REQUEST_TIMEOUT_MS: Final = 150
-RETRY_MS: Final = 15
-TICK_MS: Final = 40
-CHECKPOINT_MS: Final = 200
-SHUTDOWN_MS: Final = 250
-
 # A decision's records are values of the metadata log: its number, and which record of it.
 RECORD_BITS: Final = 12
 
@@ -44,6 +32,24 @@ RECORD_BITS: Final = 12
 def is_joined(value: int) -> bool:
     """Whether a record of the metadata log is not the first of its decision."""
     return value > 0 and value & ((1 << RECORD_BITS) - 1) != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things take, or may take. These are for stories: a tenth of what brokers have by default."""
+
+    heartbeat_ms: int = 40
+    session_ms: int = 300
+    disconnect_grace_ms: int = 15
+    lag_time_max_ms: int = 250
+    fetch_wait_ms: int = 60
+    request_timeout_ms: int = 150
+    retry_ms: int = 15
+    tick_ms: int = 40  # how often partitions look at the time
+    watch_ms: int = 15  # how often the active controller looks whose session is over
+    balance_ms: int = 300
+    checkpoint_ms: int = 200
+    shutdown_ms: int = 250
 
 
 class TopicPartition(NamedTuple):
@@ -129,6 +135,7 @@ class Site:
     wire: Wire
     checks: ClusterChecks
     config: BrokerConfig
+    timing: Timing
     flushes: bool  # ottla.flush.on.acks.all: what is committed is flushed wherever it counts
     is_coded: bool  # metadata records go through their bytes
     balances: bool  # the controller moves leaderships back by itself
