@@ -125,7 +125,12 @@ class FetcherLane:
         try:
             timeout_ms = request.max_wait_ms + self._timeout_ms
             response = await services.peers.ask(
-                self._leader, request, purpose=self._name, timeout_ms=timeout_ms, version=FETCH_VERSION
+                self._leader,
+                request,
+                purpose=self._name,
+                timeout_ms=timeout_ms,
+                version=FETCH_VERSION,
+                reuses_memory=True,
             )
         except (OSError, KafkaError) as problem:
             await self._unreachable(problem)

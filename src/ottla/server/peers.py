@@ -43,9 +43,16 @@ class Peers:
         self._watchers.append(watcher)
 
     async def ask(
-        self, node_id: int, request: Any, *, purpose: str, timeout_ms: int, version: int | None = None
+        self,
+        node_id: int,
+        request: Any,
+        *,
+        purpose: str,
+        timeout_ms: int,
+        version: int | None = None,
+        reuses_memory: bool = False,
     ) -> Any:
-        """The answer of a node.
+        """The answer of a node. With `reuses_memory` its records are there until the next question of this purpose.
 
         Raises CannotConnectError if nothing was sent, ConnectionLostError or TimeoutError if the request may have been
         carried out.
@@ -55,6 +62,8 @@ class Peers:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         connection = await self._connected(node_id, purpose, timeout_ms)
+        if reuses_memory:
+            connection.reuse_memory()
         left_ms = max(int((deadline - loop.time()) * 1000), 1)
         try:
             return await connection.ask(request, version, timeout_ms=left_ms)

@@ -96,6 +96,10 @@ class Connection:
     def is_open(self) -> bool:
         return self._stream.is_open
 
+    def reuse_memory(self) -> None:
+        """For who asks one question at a time, for large answers: what an answer holds is overwritten by the next one."""
+        self._stream.reuse_memory()
+
     def offers(self, api_key: int) -> VersionRange | None:
         """The versions of an API that the other side serves, or None if it does not know the API."""
         return self._offered.get(api_key)

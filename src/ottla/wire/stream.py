@@ -44,6 +44,10 @@ class Stream(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         return self._why is None and self._transport is not None and not self._transport.is_closing()
 
+    def reuse_memory(self) -> None:
+        """Receive large frames into the same memory again and again: each is looked at before the next is asked for."""
+        self._reader.reuses_memory = True
+
     async def exchange(self, write: Callable[[int, bytearray], None]) -> memoryview:
         """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it."""
         correlation_id = await self.send(write)

@@ -55,3 +55,21 @@ def test_a_size_that_no_response_can_have_is_refused(size: int) -> None:
 
 def test_a_frame_at_the_limit_is_accepted() -> None:
     assert feed(FrameReader(max_frame_bytes=100), framed(b"x" * 100), 1000) == [b"x" * 100]
+
+
+@pytest.mark.parametrize("reuses_memory", [True, False])
+def test_large_frames_share_their_memory_only_where_that_was_asked_for(reuses_memory: bool) -> None:
+    reader = FrameReader()
+    reader.reuses_memory = reuses_memory
+    frames: list[memoryview] = []
+    for number in range(3):
+        body = bytes([number]) * (STAGING_BYTES + 100 - number)
+        data = framed(body)
+        while data:
+            room = reader.room()
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            data = data[size:]
+            frames += reader.received(size)
+        assert frames[-1] == body
+    assert (frames[0].obj is frames[2].obj) == reuses_memory
