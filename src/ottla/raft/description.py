@@ -13,9 +13,8 @@ from ottla.protocol.messages.quorum import (
     ReplicaState,
 )
 from ottla.raft.leadership import Progress
-from ottla.raft.messages import NO_OFFSET
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_OFFSET
 from ottla.raft.replica import RaftReplica
-from ottla.raft.requests import METADATA_PARTITION, METADATA_TOPIC
 
 _UNKNOWN_TIME: Final = -1
 

@@ -13,6 +13,10 @@ from uuid import UUID
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import ZERO_UUID
 
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = UUID(int=1)
+METADATA_PARTITION: Final = 0
+
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 

@@ -7,12 +7,14 @@ if not (see `proof`). Messages of another cluster, or without that partition, ar
 from __future__ import annotations
 
 from typing import Any, Final
-from uuid import UUID
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import fetch as fetches
 from ottla.protocol.messages import quorum
 from ottla.raft.messages import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
     BeginEpoch,
     EndEpoch,
     Fetch,
@@ -23,9 +25,6 @@ from ottla.raft.messages import (
     Vote,
 )
 
-METADATA_TOPIC: Final = "__cluster_metadata"
-METADATA_TOPIC_ID: Final = UUID(int=1)
-METADATA_PARTITION: Final = 0
 _REMEMBERS: Final = 0
 _FORGOT: Final = -1
 

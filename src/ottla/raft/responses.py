@@ -8,6 +8,9 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import fetch as fetches
 from ottla.protocol.messages import quorum
 from ottla.raft.messages import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
     NO_OFFSET,
     Answer,
     BeginEpoch,
@@ -19,7 +22,7 @@ from ottla.raft.messages import (
     SnapshotId,
     VoteAnswer,
 )
-from ottla.raft.requests import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, only_partition
+from ottla.raft.requests import only_partition
 
 _NOBODY: Final = -1
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.fetch import FetchRequest
-from ottla.protocol.messages.quorum import DescribeQuorumResponse
-from ottla.raft.messages import SnapshotId
-from ottla.raft.requests import METADATA_TOPIC, METADATA_TOPIC_ID
+from ottla.raft.messages import METADATA_TOPIC, METADATA_TOPIC_ID, SnapshotId
 from ottla.server.peers import Peers
 from ottla.server.quorum_commands import Commands, NotControllerError
 from ottla.server.quorum_forwarding import forward
 from ottla.server.quorum_member import QuorumMember
 from ottla.server.quorum_replay import MetadataReplay
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.fetch import FetchRequest
+    from ottla.protocol.messages.quorum import DescribeQuorumResponse
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from ottla.log.log import Log
 from ottla.log.retention import plan_retention
 from ottla.raft.events import AppendLeaderChange
 from ottla.raft.leader_change import leader_change_batch
-from ottla.raft.messages import NO_EPOCH, EpochEnd, SnapshotId
-from ottla.raft.requests import METADATA_PARTITION, METADATA_TOPIC
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_EPOCH, EpochEnd, SnapshotId
 from ottla.records.batch import CorruptRecord, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record

@@ -13,14 +13,12 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import randrange
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import api_of
 from ottla.protocol.declaration import declaration_of
-from ottla.protocol.messages.quorum import DescribeQuorumResponse
 from ottla.raft import events
-from ottla.raft.description import describe_quorum
 from ottla.raft.events import Effect, Event
 from ottla.raft.messages import (
     Answer,
@@ -33,14 +31,15 @@ from ottla.raft.messages import (
 )
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.replica import RaftReplica
-from ottla.raft.requests import read_request, request_message
-from ottla.raft.responses import read_response, response_message
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 from ottla.server.peers import Peers
 from ottla.server.quorum_founding import Founding
 from ottla.server.quorum_log import MetadataLog
 from ottla.server.quorum_state_file import QuorumStateFile
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.quorum import DescribeQuorumResponse
 
 logger = logging.getLogger(__name__)
 
@@ -175,6 +174,8 @@ class QuorumMember:
 
     def describe(self, time_of_day_ms: int) -> DescribeQuorumResponse:
         """The answer to DescribeQuorum. `time_of_day_ms` is what to add to the machine's time."""
+        from ottla.raft.description import describe_quorum
+
         directory_id = self._quorum.identity.directory_id
         return describe_quorum(
             self._replica, self._log.log_end_offset, directory_id, self.now_ms(), time_of_day_ms
@@ -223,6 +224,10 @@ class QuorumMember:
 
     async def answer(self, message: Any) -> Any:
         """The answer to another node's question, as Kafka's message."""
+        # Messages are imported when the first of them travels: a node that is alone starts faster without.
+        from ottla.raft.requests import read_request
+        from ottla.raft.responses import response_message
+
         try:
             request = read_request(message, self._quorum.cluster_id)
         except KafkaError as refused:
@@ -284,6 +289,9 @@ class QuorumMember:
         self._in_task(self._ask(effect, self._replica))
 
     async def _ask(self, effect: events.Send, replica: RaftReplica) -> None:
+        from ottla.raft.requests import request_message
+        from ottla.raft.responses import read_response
+
         purpose = FETCHES if isinstance(effect.request, Fetch | FetchSnapshot) else VOTES
         event: Event = events.Unanswered(effect.request_id)
         try:

@@ -11,8 +11,7 @@ from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
 from ottla.log.disk import Disk
-from ottla.raft.messages import ReplicaKey
-from ottla.raft.requests import METADATA_PARTITION, METADATA_TOPIC
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 from ottla.server.peers import Peers

@@ -13,7 +13,7 @@ from tests.unit.server.metadata import Node, creation, eventually, join, running
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest
 from ottla.protocol.messages.fetch import FetchRequest, FetchTopic
-from ottla.raft.requests import METADATA_TOPIC_ID
+from ottla.raft.messages import METADATA_TOPIC_ID
 from ottla.server.quorum_commands import NotControllerError
 
 
