@@ -13,11 +13,12 @@ from itertools import pairwise
 
 from ottla.config import TopicConfig
 from ottla.log.checkpoint import CheckpointError
+from ottla.log.cutting import CutJob
 from ottla.log.disk import Disk, Entry
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.leftovers import clear_leftovers
 from ottla.log.loss import Loss
-from ottla.log.names import LEADER_EPOCHS, LOG, file_name, offset_of
+from ottla.log.names import LEADER_EPOCHS, LOG, PENDING_CUT, file_name, offset_of
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import recover_segment
 from ottla.log.replay import load_producers, replay_epochs
@@ -71,6 +72,8 @@ def _load(disk: Disk, open_files: OpenFiles, opening: Opening) -> LogState:
         scanned_from = _recover(disk, opening, segments, loss)
     epochs = _epochs(disk, opening)
     state = LogState(disk, directory, opening.config, open_files, Segments(segments), epochs, loss)
+    if PENDING_CUT in listing:
+        state.cut_job = CutJob(disk, directory, state.segments.active.file)
     if is_new or not opening.is_clean:
         # After a crash a name may be there that was never made durable, and the next flush must vouch for it.
         state.unsynced_directories.update((directory, directory.rpartition("/")[0]))

@@ -11,6 +11,7 @@ from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended, Appender
 from ottla.log.cleaned_segment import CleanedSegment
+from ottla.log.cutting import CutJob
 from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
 from ottla.log.index import NO_TIMESTAMP
@@ -326,11 +327,17 @@ class Log:
             state.producers.forget_transactions_before(state.log_start_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off everything from `offset` on (a follower whose leader has other records there)."""
+        """Cut off everything from `offset` on (a follower whose leader has other records there), durably. OSError if it cannot."""
+        self.begin_truncate(offset)
+        self._state.settle_cut()
+
+    def begin_truncate(self, offset: int) -> CutJob | None:
+        """Cut, and leave it to the caller to make that durable in a thread; the next append waits for it. None: it is."""
         self._reader.forget_places()
-        truncate_to(self._state, offset)
+        job = truncate_to(self._state, offset)
         self._flushes.cut(self.log_end_offset)
         self.cleaning.cut(self.log_end_offset)
+        return job
 
     def truncate_fully(self, new_start: int) -> None:
         """Throw everything away and begin at `new_start`."""

@@ -18,6 +18,7 @@ SEGMENT_KINDS: Final = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 FIRST_LOST_OFFSET: Final = "first-lost-offset"
+PENDING_CUT: Final = "pending-cut"
 
 _OFFSET_DIGITS: Final = 20
 

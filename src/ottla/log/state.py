@@ -9,6 +9,7 @@ from zlib import crc32
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.cutting import CutJob
 from ottla.log.disk import Disk
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.loss import Loss
@@ -29,6 +30,7 @@ class LogState:
         "appended_bytes",
         "begun_bytes",
         "config",
+        "cut_job",
         "directory",
         "disk",
         "flushed_bytes",
@@ -69,6 +71,7 @@ class LogState:
         self.log_start_offset = segments[0].base_offset
         self.refusal: KafkaError | None = None
         self.is_failing = False
+        self.cut_job: CutJob | None = None
         self.flushed_offset = 0
         self.appended_bytes = 0
         self.begun_bytes = 0
@@ -111,6 +114,16 @@ class LogState:
         if self.refusal is None:
             logger.error("%s refuses writes until it is opened again: %s", self.name, reason)
             self.refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} refuses writes: {reason}")
+
+    def settle_cut(self) -> None:
+        """See that the last cut is durable. OSError if it cannot be made so."""
+        job, self.cut_job = self.cut_job, None
+        if job is not None and not job.is_done:
+            try:
+                job.run()
+            except OSError as problem:
+                self.refuse(f"a cut could not be made durable ({problem})")
+                raise
 
     def close(self) -> None:
         """Let go of all files, and accept no writes that nobody would expect any more."""

@@ -6,6 +6,7 @@ below the recovery point for acknowledged and keeps them out of use. (Cuts lie b
 begin and end there; one inside a batch takes the whole batch, and the log then ends before the offset asked for.)
 """
 
+from ottla.log.cutting import CutJob
 from ottla.log.names import SNAPSHOT, offset_of
 from ottla.log.replay import drop_snapshots, load_producers
 from ottla.log.rewinding import headers_from, rewind_producers
@@ -13,14 +14,15 @@ from ottla.log.segment import Segment
 from ottla.log.state import LogState
 
 
-def truncate_to(state: LogState, offset: int) -> None:
-    """Keep only the batches that end before `offset`."""
+def truncate_to(state: LogState, offset: int) -> CutJob | None:
+    """Keep only the batches that end before `offset`. What makes that durable, if it is not."""
+    state.settle_cut()
     if offset >= state.log_end_offset:
         _forget_loss(state)
-        return
+        return None
     if offset <= state.segments[0].base_offset:
         truncate_fully(state, offset)
-        return
+        return None
     cut = headers_from(state, offset)
     if state.segments.active.base_offset >= offset:
         _remove_segments(state, offset)
@@ -30,15 +32,16 @@ def truncate_to(state: LogState, offset: int) -> None:
         # The segment ends in a hole, and the cut lies in it.
         active.next_offset = offset
     else:
+        # Indexes are made anew after a crash, and the rest waits for the next flush.
+        state.cut_job = CutJob(state.disk, state.directory, active.file)
+        state.cut_job.announce()
         active.truncate(placed.position, min(offset, placed.header.base_offset))
-        # At once: what is appended now must not be mixed with what is cut off, should the power go. Indexes are made
-        # anew then, and the rest waits for the next flush.
-        active.file.sync()
     _settle(state)
     if cut is not None and rewind_producers(state, cut):
         drop_snapshots(state, state.log_end_offset)
     else:
         load_producers(state, state.log_end_offset)
+    return state.cut_job
 
 
 def truncate_fully(state: LogState, new_start: int) -> None:

@@ -60,6 +60,8 @@ class Writer:
 
     def _load(self) -> None:
         state = self._state
+        if state.cut_job is not None:
+            state.settle_cut()
         active, config = state.segments.active, state.config
         self._buffers: list[memoryview] = []
         self._entries: list[tuple[int, int, tuple[int, int]]] = []
