@@ -62,7 +62,7 @@ def awaited(body: Callable[[], Awaitable[None]]) -> None:
 
 def member(node: BrokerProcess, group_id: str, **options: Any) -> Consumer:
     quick = {"session_timeout_ms": 2_000, "heartbeat_interval_ms": 100, "metadata_max_age_ms": 200}
-    settings = {"group_id": group_id, "offset_reset": "earliest", **quick, **options}
+    settings = {"group_id": group_id, "auto_offset_reset": "earliest", **quick, **options}
     return Consumer(node.bootstrap, **settings)
 
 
@@ -95,10 +95,13 @@ class Reader:
         self.revocations: list[bool] = []
 
     async def read(self) -> None:
-        async def revoked(partitions: frozenset[TopicPartition], is_lost: bool) -> None:
-            self.revocations.append(is_lost)
+        def revoked(partitions: frozenset[TopicPartition]) -> None:
+            self.revocations.append(False)
 
-        self.consumer.subscribe([self.topic], on_revoked=revoked)
+        async def lost(partitions: frozenset[TopicPartition]) -> None:
+            self.revocations.append(True)
+
+        self.consumer.subscribe([self.topic], on_revoked=revoked, on_lost=lost)
         async for record in self.consumer:
             self.seen.append(record)
             await asyncio.sleep(0)
@@ -148,7 +151,7 @@ def test_every_compression_is_read_in_order(
         append(peer, topic, batch(*[b"%d" % (base * 4 + i) for i in range(4)], compression=compression))
 
     async def body() -> None:
-        async with Consumer(node.bootstrap, offset_reset="earliest") as consumer:
+        async with Consumer(node.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             seen = []
             async for record in consumer:
@@ -170,7 +173,7 @@ def test_latest_begins_with_what_comes_and_seeking_goes_anywhere(
     key = TopicPartition(topic, 0)
 
     async def body() -> None:
-        async with Consumer(node.bootstrap, offset_reset="latest") as consumer:
+        async with Consumer(node.bootstrap, auto_offset_reset="latest") as consumer:
             consumer.assign([key])
             while consumer.position(key) is None:
                 await consumer.poll(timeout_ms=10)
@@ -198,11 +201,11 @@ def test_records_that_were_deleted_are_left_out_by_the_policy_or_told(
     async def body() -> None:
         async with Admin(node.bootstrap) as admin:
             assert await admin.delete_records({key: 7}) == {key: 7}
-        async with Consumer(node.bootstrap, offset_reset="earliest") as consumer:
+        async with Consumer(node.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([key])
             consumer.seek(key, 2)
             assert [each.offset for each in await consumer.poll()] == [7, 8, 9]
-        async with Consumer(node.bootstrap, offset_reset="none") as consumer:
+        async with Consumer(node.bootstrap, auto_offset_reset="none") as consumer:
             consumer.assign([key])
             consumer.seek(key, 2)
             with pytest.raises(KafkaError) as caught:
@@ -273,7 +276,7 @@ from ottla.client.consumer import Consumer
 async def main():
     bootstrap, group, topic = sys.argv[1:]
     options = {"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100, "auto_commit_interval_ms": 100}
-    async with Consumer(bootstrap, group_id=group, offset_reset="earliest", **options) as consumer:
+    async with Consumer(bootstrap, group_id=group, auto_offset_reset="earliest", **options) as consumer:
         consumer.subscribe([topic])
         async for record in consumer:
             print(record.value.decode(), flush=True)

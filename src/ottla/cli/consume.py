@@ -151,8 +151,9 @@ async def _consume(bootstrap: str, reading: Reading) -> None:
         bootstrap,
         group_id=reading.group_id,
         client_id=CLIENT_ID,
-        offset_reset=reading.start.reset,
-        timeout_ms=TIMEOUT_MS,
+        auto_offset_reset=reading.start.reset,
+        request_timeout_ms=TIMEOUT_MS,
+        default_api_timeout_ms=TIMEOUT_MS,
     )
     # Members of a group know what they read only when it has assembled.
     is_assigned = asyncio.Event()

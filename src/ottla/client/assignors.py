@@ -4,14 +4,10 @@ An assignor is a name that all members of a group must share, and a function fro
 number of partitions of each topic to the partitions of each member. All are pure, and give what Java's assignor of the
 same name gives, so that it does not matter which client leads a mixed group.
 
-Rules
-- Members stand in Java's order: static ones first, by instance id, then the others by member id. So a static member that
-  comes back under a new member id gets the same partitions.
-- A topic that does not exist has no partitions, and a member that gets none is in the answer all the same.
-- Members may subscribe to different topics.
-
-Range and round robin are eager: a member gives everything up before it joins again. Sticky and cooperative-sticky come
-with the other clients; they will stand in `ASSIGNORS` beside these.
+    range               neighbouring partitions of each topic; the same numbers of several topics come together
+    roundrobin          all partitions dealt out in turn
+    sticky              even, and with few changes; everybody stops while the group rebalances
+    cooperative-sticky  even, and with few changes; only what moves stops, while the group rebalances twice
 """
 
 from __future__ import annotations
@@ -20,75 +16,65 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ottla.client.consumer_protocol import MemberSubscription
+from ottla.client.assignors_plain import (
+    Assignment,
+    GroupedMember,
+    assign_range,
+    assign_round_robin,
+    in_order,
+    subscribed_topics,
+)
+from ottla.client.assignors_sticky import assign_cooperative, assign_sticky
+from ottla.client.consumer_protocol import encode_generation, encode_previous
 from ottla.client.metadata import TopicPartition
 
-Assignment: TypeAlias = dict[str, list[TopicPartition]]
-Assign: TypeAlias = Callable[[Sequence["GroupedMember"], Mapping[str, int]], Assignment]
+__all__ = [
+    "ASSIGNORS",
+    "Assignment",
+    "Assignor",
+    "GroupedMember",
+    "in_order",
+    "is_cooperative",
+    "subscribed_topics",
+]
+
+Assign: TypeAlias = Callable[[Sequence[GroupedMember], Mapping[str, int]], Assignment]
+UserData: TypeAlias = Callable[[Iterable[TopicPartition], int], bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedMember:
-    """A member of the group as its leader sees it."""
+def _no_user_data(previous: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+    return None
 
-    member_id: str
-    subscription: MemberSubscription
-    group_instance_id: str | None = None
+
+def _only_generation(previous: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+    return encode_generation(generation_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """`assign(members, partition counts by topic)` answers the partitions of each member."""
+    """`assign(members, partition counts by topic)` answers the partitions of each member.
+
+    `user_data(previous partitions, their generation)` is what a member tells the leader for it.
+    """
 
     name: str
     assign: Assign
+    user_data: UserData = _no_user_data
+    is_cooperative: bool = False
 
-
-def assign_range(members: Sequence[GroupedMember], partition_counts: Mapping[str, int]) -> Assignment:
-    """Topic by topic, each member gets one run of neighbouring partitions; the first ones get what does not divide."""
-    assignment: Assignment = {member.member_id: [] for member in members}
-    for topic in subscribed_topics(members):
-        readers = [member for member in in_order(members) if topic in member.subscription.topics]
-        share, extra = divmod(partition_counts.get(topic, 0), len(readers))
-        first = 0
-        for index, member in enumerate(readers):
-            last = first + share + (index < extra)
-            assignment[member.member_id] += [TopicPartition(topic, each) for each in range(first, last)]
-            first = last
-    return assignment
-
-
-def assign_round_robin(members: Sequence[GroupedMember], partition_counts: Mapping[str, int]) -> Assignment:
-    """All partitions of all topics in order, dealt out in turn; who has not subscribed to a topic is passed over."""
-    assignment: Assignment = {member.member_id: [] for member in members}
-    order, turn = in_order(members), 0
-    for topic in subscribed_topics(members):
-        for partition in range(partition_counts.get(topic, 0)):
-            # Somebody wants it: the topics are those of the members.
-            while topic not in order[turn % len(order)].subscription.topics:
-                turn += 1
-            assignment[order[turn % len(order)].member_id].append(TopicPartition(topic, partition))
-            turn += 1
-    return assignment
-
-
-def in_order(members: Iterable[GroupedMember]) -> list[GroupedMember]:
-    """Static members by instance id, then the others by member id."""
-
-    def place(member: GroupedMember) -> tuple[bool, str]:
-        instance_id = member.group_instance_id
-        return (True, member.member_id) if instance_id is None else (False, instance_id)
-
-    return sorted(members, key=place)
-
-
-def subscribed_topics(members: Iterable[GroupedMember]) -> list[str]:
-    """All topics that somebody in the group wants, by name."""
-    return sorted({topic for member in members for topic in member.subscription.topics})
-
-
-RANGE: Final = Assignor("range", assign_range)
-ROUND_ROBIN: Final = Assignor("roundrobin", assign_round_robin)
 
 # By the names that Kafka's clients know.
-ASSIGNORS: Final[Mapping[str, Assignor]] = {each.name: each for each in (RANGE, ROUND_ROBIN)}
+ASSIGNORS: Final[Mapping[str, Assignor]] = {
+    each.name: each
+    for each in (
+        Assignor("range", assign_range),
+        Assignor("roundrobin", assign_round_robin),
+        Assignor("sticky", assign_sticky, encode_previous),
+        Assignor("cooperative-sticky", assign_cooperative, _only_generation, is_cooperative=True),
+    )
+}
+
+
+def is_cooperative(names: Sequence[str]) -> bool:
+    """Whether a member that offers these may keep its partitions while it joins: only if all of them allow it."""
+    return all(ASSIGNORS[name].is_cooperative for name in names)

@@ -2,15 +2,18 @@
 
 Rules
 - What is committed is the position: every record that was handed out counts as done. Automatic commits therefore happen
-  only when the application asks for the next records, and when it gives its partitions up.
+  only when the application asks for the next records, and when it gives its partitions up. Whoever works on several records
+  at once says by `done` what counts instead.
 - A member commits in its generation. Who has lost its membership may not commit: its partitions are somebody else's.
+- While a cooperative group rebalances, members keep what they hold; a commit that comes at that moment is repeated in the
+  next generation.
 - An automatic commit that fails is no error: what it meant to commit is committed with the next, or read again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from ottla.client.coordinator import Coordinator
@@ -20,7 +23,7 @@ from ottla.client.member_events import Refused
 from ottla.client.member_requests import NO_GENERATION, Membership
 from ottla.client.metadata import TopicPartition
 from ottla.client.outcomes import succeeded
-from ottla.client.partition_reader import PartitionReader
+from ottla.client.partition_reader import UNKNOWN, PartitionReader
 from ottla.errors import ErrorCode, KafkaError
 
 Progress: TypeAlias = Mapping[PartitionReader, CommittedOffset]
@@ -32,17 +35,27 @@ _REFUSALS: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
 )
+_OTHER_GENERATION: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+_AGAIN_SECONDS: Final = 0.02
 
 
 class Commits:
-    """Commits for one consumer. `session` is None while the consumer is no member of the group."""
+    """Commits for one consumer. `session` is None while the consumer is no member of the group.
 
-    def __init__(self, coordinator: Coordinator, interval_ms: int | None) -> None:
+    `done(partition)`, if it is set, answers the offset up to which records are done; None if it knows nothing of them.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, *, interval_ms: int | None, timeout_ms: int, is_cooperative: bool
+    ) -> None:
         self._coordinator = coordinator
         self._interval_ms = interval_ms
+        self._timeout_ms = timeout_ms
+        self._is_cooperative = is_cooperative
         self._next_seconds: float | None = None
         self._is_running = False
         self.session: GroupSession | None = None
+        self.done: Callable[[TopicPartition], int | None] | None = None
 
     @property
     def is_automatic(self) -> bool:
@@ -62,16 +75,32 @@ class Commits:
         self, offsets: Mapping[TopicPartition, CommittedOffset], timeout_ms: int | None = None
     ) -> None:
         """Commit, or raise why not."""
-        membership = self._membership()
+        now_seconds = asyncio.get_running_loop().time
+        deadline = now_seconds() + (timeout_ms or self._timeout_ms) / 1000
+        while not await self._try(offsets, timeout_ms):
+            if now_seconds() >= deadline:
+                raise TimeoutError("the group rebalances, and did not take the commit in time")
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _try(self, offsets: Mapping[TopicPartition, CommittedOffset], timeout_ms: int | None) -> bool:
+        """False if it is worth trying again in the next generation."""
+        session, membership = self.session, self._membership()
         outcomes = await self._coordinator.commit(offsets, membership, timeout_ms)
-        for outcome in outcomes.values():
-            if self.session and membership and isinstance(outcome, KafkaError) and outcome.code in _REFUSALS:
-                self.session.tell(Refused(membership.generation_id, outcome.code))
-                break
+        codes = {outcome.code for outcome in outcomes.values() if isinstance(outcome, KafkaError)}
+        refusal = next((code for code in _REFUSALS if code in codes), None)
+        if session is not None and membership is not None and refusal is not None:
+            session.tell(Refused(membership.generation_id, refusal))
+            if self._is_cooperative and refusal in _OTHER_GENERATION and not session.is_stable_in(membership):
+                return False
         succeeded(outcomes)
+        return True
+
+    async def commit_done(self, readers: Iterable[PartitionReader], timeout_ms: int | None = None) -> None:
+        """Commit what is done of these now; a failure is passed over."""
+        await self.commit_quietly(self.progress_of(readers), timeout_ms)
 
     async def commit_quietly(self, progress: Progress, timeout_ms: int | None = None) -> None:
-        """Commit where readers were; a failure is passed over."""
+        """Commit what was done at some time; a failure is passed over."""
         if not progress:
             return
         self._is_running = True
@@ -84,6 +113,22 @@ class Commits:
         for reader, at in progress.items():
             reader.committed = at.offset
 
+    def progress_of(self, readers: Iterable[PartitionReader]) -> Progress:
+        """What is done and not committed yet. Taken before records are handed out, it knows nothing of them."""
+        places = ((reader, self._done_of(reader)) for reader in readers)
+        return {
+            reader: place
+            for reader, place in places
+            if place is not None and place.offset != reader.committed
+        }
+
+    def _done_of(self, reader: PartitionReader) -> CommittedOffset | None:
+        position = reader.position
+        done = position if self.done is None else self.done(reader.partition)
+        if done is None:
+            return None
+        return CommittedOffset(done, reader.leader_epoch if done == position else UNKNOWN)
+
     def _membership(self) -> Membership | None:
         if self.session is None:
             return None
@@ -93,12 +138,3 @@ class Commits:
                 ErrorCode.ILLEGAL_GENERATION, "the consumer is not a member of its group at the moment"
             )
         return membership
-
-
-def progress_of(readers: Iterable[PartitionReader]) -> Progress:
-    """Where readers are now, if that is not committed yet. Taken before records are handed out, it knows nothing of them."""
-    return {
-        reader: CommittedOffset(reader.position, reader.leader_epoch)
-        for reader in readers
-        if reader.position is not None and reader.position != reader.committed
-    }

@@ -11,6 +11,9 @@ the same formats, which is why they can share a group with us. Both are an int16
 
 We write version 3, as Java does: every reader stops after the fields it knows. Likewise a version newer than ours is
 read as ours, and what follows is ignored.
+
+User data belongs to an assignor. `sticky` puts the member's last assignment there, and its generation, which old clients
+leave out; `cooperative-sticky` the generation alone.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ NO_GENERATION: Final = -1
 
 _VERSION: Final = 3
 _INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
 
 
 @struct
@@ -50,6 +54,12 @@ class ConsumerProtocolSubscription:
 class ConsumerProtocolAssignment:
     assigned_partitions: list[OwnedTopicPartition] = field(default_factory=list)
     user_data: Bytes | None = None
+
+
+@record(key=2, versions=(0, 1), flexible=None)
+class StickyUserData:
+    previous_assignment: list[OwnedTopicPartition] = field(default_factory=list)
+    generation_id: Annotated[Int32, since(1)] = NO_GENERATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,40 @@ def decode_assignment(data: bytes | memoryview) -> tuple[TopicPartition, ...]:
 def encode_assignments(assignments: Mapping[str, Iterable[TopicPartition]]) -> dict[str, bytes]:
     """The assignments of all members, as their leader sends them."""
     return {member_id: encode_assignment(partitions) for member_id, partitions in assignments.items()}
+
+
+def encode_previous(partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+    """What `sticky` tells of a member that was one before; None if it was not."""
+    if generation_id == NO_GENERATION:
+        return None
+    out = bytearray()
+    codec(StickyUserData, 1).write(StickyUserData(_by_topic(partitions), generation_id), out)
+    return bytes(out)
+
+
+def decode_previous(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
+    """The last assignment of a member, and its generation: nothing, if it does not tell or tells nonsense."""
+    for version in (1, 0):
+        try:
+            found, _ = codec(StickyUserData, version).read(memoryview(user_data or b""), 0)
+        except DecodeError:
+            continue
+        return _flat(found.previous_assignment), found.generation_id
+    return (), NO_GENERATION
+
+
+def encode_generation(generation_id: int) -> bytes:
+    """What `cooperative-sticky` tells."""
+    return _INT32.pack(generation_id)
+
+
+def decode_generation(user_data: bytes | None) -> int:
+    """The generation in which a member owned its partitions; -1 if it does not tell."""
+    return (
+        int(_INT32.unpack_from(user_data)[0])
+        if user_data and len(user_data) >= _INT32.size
+        else NO_GENERATION
+    )
 
 
 def _encoded(value: Any) -> bytes:

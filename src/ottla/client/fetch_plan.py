@@ -5,8 +5,8 @@ Rules
   way while the application works. What is buffered in all has a bound too; a request asks for no more than the room left.
 - Topics go by their ids where both sides have them (version 13), so that a topic that was deleted and made again is not
   taken for the old one.
-- While a partition is left out because its buffer is full, the broker may not keep the request for long: the application
-  could drain that buffer any moment, and would wait behind partitions that have nothing.
+- While a partition is left out because its buffer is full, the broker may not keep the request: the application could drain
+  that buffer any moment, and would wait behind partitions that have nothing.
 """
 
 from __future__ import annotations
@@ -17,21 +17,15 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
+from ottla.client.fetch_session import FetchSession, SessionPartition
 from ottla.client.metadata import TopicPartition
 from ottla.client.partition_reader import PartitionReader
 from ottla.client.topology import Leader
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import ZERO_UUID
-from ottla.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 
 FIRST_VERSION_WITH_IDS: Final = 13
-IMPATIENT_WAIT_MS: Final = 50
 
 # Metadata will tell where to ask instead, or the broker needs a moment.
 _PASSING: Final = frozenset(
@@ -60,6 +54,8 @@ class FetchSettings:
     partition_max_bytes: int = 1024 * 1024
     max_buffered_bytes: int = 64 * 1024 * 1024
     request_timeout_ms: int = 30_000
+    is_read_committed: bool = False
+    check_crcs: bool = True
 
 
 class Verdict(Enum):
@@ -79,10 +75,6 @@ class FetchPlan:
     readers: Mapping[TopicPartition, tuple[PartitionReader, int]]  # with the offset that was asked for
     topic_names: Mapping[UUID, str]
 
-    @property
-    def has_ids(self) -> bool:
-        return ZERO_UUID not in self.topic_names
-
     def answers(self, response: FetchResponse) -> Iterator[tuple[PartitionReader, PartitionData]]:
         """The parts of an answer whose readers are still where they were when they asked."""
         for topic in response.responses:
@@ -96,43 +88,55 @@ class FetchPlan:
 def is_fetchable(reader: PartitionReader, settings: FetchSettings) -> bool:
     """Whether there is something to ask for."""
     return (
-        reader.position is not None
+        reader.fetch_offset >= 0
         and reader.error is None
         and not reader.is_blocked
+        and not reader.is_paused
         and not reader.is_out_of_range
         and reader.buffered_bytes < settings.partition_max_bytes
     )
 
 
 def plan_fetch(
+    session: FetchSession,
     readers: Iterable[tuple[PartitionReader, Leader, UUID]],
     settings: FetchSettings,
     *,
-    room_bytes: int,
-    is_impatient: bool,
+    max_bytes: int,
+    may_wait: bool = True,
 ) -> FetchPlan:
     """A request for these partitions, all led by the same broker."""
-    topics: dict[str, FetchTopic] = {}
+    names: dict[UUID, str] = {}
+    wanted: dict[SessionPartition, FetchPartition] = {}
     asking: dict[TopicPartition, tuple[PartitionReader, int]] = {}
     for reader, leader, topic_id in readers:
-        name, index = reader.partition
-        topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=topic_id))
-        topic.partitions.append(
-            FetchPartition(
-                partition=index,
-                current_leader_epoch=leader.epoch,
-                fetch_offset=reader.fetch_offset,
-                partition_max_bytes=settings.partition_max_bytes,
-            )
+        name, index = key = reader.partition
+        offset = reader.fetch_offset
+        names[topic_id] = name
+        wanted[SessionPartition(topic_id, name, index)] = FetchPartition(
+            partition=index,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=offset,
+            partition_max_bytes=settings.partition_max_bytes,
         )
-        asking[reader.partition] = (reader, reader.fetch_offset)
+        asking[key] = (reader, offset)
+    part = session.request(wanted)
     request = FetchRequest(
-        max_wait_ms=min(settings.max_wait_ms, IMPATIENT_WAIT_MS) if is_impatient else settings.max_wait_ms,
-        min_bytes=settings.min_bytes,
-        max_bytes=min(settings.max_bytes, room_bytes),
-        topics=list(topics.values()),
+        max_wait_ms=settings.max_wait_ms if may_wait else 0,
+        min_bytes=settings.min_bytes if may_wait else 0,
+        max_bytes=max_bytes,
+        isolation_level=int(settings.is_read_committed),
+        session_id=part.session_id,
+        session_epoch=part.session_epoch,
+        topics=part.topics,
+        forgotten_topics_data=part.forgotten,
     )
-    return FetchPlan(request, asking, {topic.topic_id: topic.topic for topic in topics.values()})
+    return FetchPlan(request, asking, names)
+
+
+def last_version(plan: FetchPlan) -> int | None:
+    """The newest version that can say it: without ids, the last one with names."""
+    return FIRST_VERSION_WITH_IDS - 1 if ZERO_UUID in plan.topic_names else None
 
 
 def take_in(reader: PartitionReader, data: PartitionData) -> Verdict:

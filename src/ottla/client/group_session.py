@@ -31,6 +31,8 @@ from ottla.client.member_events import (
     Event,
     FindCoordinator,
     Prepare,
+    Prepared,
+    Protocols,
     Stop,
     Tick,
     Unanswerable,
@@ -46,7 +48,8 @@ _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 class GroupSession:
     """A member of a group, alive from `tell(Start(...))` to `close`.
 
-    `assign(effect)` divides the partitions; `wake()` is called when something waits in `pending`, or the session ended.
+    `assign(effect)` divides the partitions; `prepare(effect)` answers what to join with if the application need not be
+    asked; `wake()` is called when something waits in `pending`, or the session ended.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class GroupSession:
         coordinator: Coordinator,
         connections: Connections,
         assign: Callable[[Assign], Awaitable[Mapping[str, bytes]]],
+        prepare: Callable[[Prepare], Protocols | None],
         wake: Callable[[], None],
     ) -> None:
         self._member = member
@@ -62,6 +66,7 @@ class GroupSession:
         self._connections = connections
         self._joining = connections.sibling()
         self._assign = assign
+        self._prepare = prepare
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -75,9 +80,18 @@ class GroupSession:
         return self._member.membership
 
     @property
+    def is_new(self) -> bool:
+        """Whether it has not begun to join."""
+        return self._member.phase is Phase.OUT
+
+    @property
     def is_stable(self) -> bool:
         """Whether the group has agreed and nothing is about to change."""
         return self._member.phase is Phase.STABLE
+
+    def is_stable_in(self, membership: Membership) -> bool:
+        """Whether the group stands as it stood when this was the membership."""
+        return self.is_stable and self.membership == membership
 
     @property
     def failure(self) -> BaseException | None:
@@ -111,13 +125,25 @@ class GroupSession:
                 self._background.start(self._find())
             case Assign():
                 self._background.start(self._divide(effect))
-            case Prepare() | Adopt():
+            case Prepare():
+                self._let_prepare(effect)
+            case Adopt():
                 self.pending = effect
                 self._wake()
             case Ended(error):
                 self._error = error
                 self._ended.set()
                 self._wake()
+
+    def _let_prepare(self, effect: Prepare) -> None:
+        # An assignment that the application has not taken over is out of date from now on.
+        protocols = self._prepare(effect)
+        if protocols is None:
+            self.pending = effect
+            self._wake()
+        else:
+            self.pending = None
+            self.tell(Prepared(protocols))
 
     def _broken(self) -> None:
         self._ended.set()

@@ -6,35 +6,42 @@
 
 Rules
 - `position` is the next offset for the application, and what a commit commits. It moves when records are handed out, and
-  over what is none for the application: control batches, and offsets that compaction took.
+  over what is none for the application: control batches, aborted transactions, and offsets that compaction took.
 - What was fetched stays as it came, compressed, until it is handed out: a buffer holds no more than the network brought.
 - A checksum that is wrong, or bytes that make no sense, are an error at the place where they are reached.
+- What was fetched from one leader is good under the next one if that one has the same history (KIP-320): `is_proven_for`
+  says whether that is known.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
+from ottla.client.aborted_transactions import AbortedTransactions
 from ottla.client.metadata import TopicPartition
+from ottla.client.record_batch import ConsumerRecord, OpenBatch, RecordBatch, joined, sliced
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import PartitionData
-from ottla.records.batch import BatchView, CorruptRecord, iter_batches
-from ottla.records.record import Header
+from ottla.records.batch import BATCH_OVERHEAD_BYTES, HEADER_BYTES, BatchView, CorruptRecord
+from ottla.records.decoding import batch_columns
 
-UNKNOWN = -1
+__all__ = ["UNKNOWN", "ConsumerRecord", "PartitionReader"]
+
+UNKNOWN: Final = -1
+# Batches with fewer records than this are joined before they are handed out: producers that do not wait write tiny ones.
+SMALL_BATCH_RECORDS: Final = 500
+_batch_length: Final = Struct(">i").unpack_from
+_LENGTH_POSITION: Final = 8
 
 
-class ConsumerRecord(NamedTuple):
-    """A record, and where it came from."""
+class _Fetched(NamedTuple):
+    """A batch as it came, and whether a reader of committed records passes over it."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
+    batch: BatchView
+    is_hidden: bool
 
 
 class PartitionReader:
@@ -42,144 +49,219 @@ class PartitionReader:
 
     __slots__ = (
         "_batches",
+        "_checks_crcs",
         "_leader_epoch",
-        "_next",
-        "_records",
-        "_records_end",
-        "_records_epoch",
+        "_open",
+        "_position",
+        "_proven_epoch",
         "buffered_bytes",
         "committed",
         "error",
+        "fetch_epoch",
         "fetch_offset",
         "high_watermark",
         "is_blocked",
         "is_out_of_range",
+        "is_paused",
+        "last_stable_offset",
         "log_start_offset",
         "partition",
-        "position",
     )
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, *, check_crcs: bool = True) -> None:
         self.partition = partition
-        self.position: int | None = None
         self.fetch_offset: int = UNKNOWN
+        self.fetch_epoch: int = UNKNOWN  # of the batch before the fetch offset
         self.high_watermark: int = UNKNOWN
+        self.last_stable_offset: int = UNKNOWN
         self.log_start_offset: int = UNKNOWN
         self.committed: int = UNKNOWN  # by this consumer, or by the one before it; -1 if nobody knows
         self.buffered_bytes = 0
         self.error: KafkaError | None = None  # what stands behind the buffered batches
         self.is_blocked = False  # for a moment, after an error that passes
+        self.is_paused = False
         self.is_out_of_range = False
+        self._checks_crcs = check_crcs
+        self._position: int | None = None  # as far as no open batch says more
         self._leader_epoch: int = UNKNOWN
-        self._batches: deque[BatchView] = deque()
-        self._records: list[ConsumerRecord] = []  # of the batch that is being handed out
-        self._records_end: int = UNKNOWN
-        self._records_epoch: int = UNKNOWN
-        self._next = 0
+        self._proven_epoch: int = UNKNOWN
+        self._batches: deque[_Fetched] = deque()
+        self._open: OpenBatch | None = None
 
-    def seek(self, offset: int, leader_epoch: int = UNKNOWN) -> None:
-        """Go on at this offset; what was buffered is forgotten."""
-        self.forget_position()
-        self.position = self.fetch_offset = offset
-        self._leader_epoch = leader_epoch
+    # ---- where it is
 
-    def forget_position(self) -> None:
-        """The position is no longer one: it has to be looked up."""
-        self.position, self.fetch_offset, self._leader_epoch = None, UNKNOWN, UNKNOWN
-        self.is_out_of_range, self.error = False, None
-        self._drop_batches()
-        self._records, self._next = [], 0
+    @property
+    def position(self) -> int | None:
+        """The next offset for the application; None until it is known."""
+        moved = None if self._open is None else self._open.position
+        return self._position if moved is None else moved
 
     @property
     def leader_epoch(self) -> int:
         """The epoch of the batch before the position, which goes into a commit; -1 if nothing was read yet."""
-        return self._leader_epoch
+        opened = self._open
+        return self._leader_epoch if opened is None or opened.position is None else opened.leader_epoch
 
     @property
     def needs_position(self) -> bool:
         """Whether a position has to be looked up before reading can go on."""
-        return self.position is None or (self.is_out_of_range and self.is_drained)
+        return self._position is None or (self.is_out_of_range and self.is_drained)
 
     @property
     def is_drained(self) -> bool:
         """Whether the application has everything that was fetched."""
-        return self._next >= len(self._records) and not self._batches
+        return (self._open is None or not self._open.left) and not self._batches
+
+    def seek(self, offset: int, leader_epoch: int = UNKNOWN) -> None:
+        """Go on at this offset; what was buffered is forgotten."""
+        self.forget_position()
+        self._position = self.fetch_offset = offset
+        self._leader_epoch = self.fetch_epoch = leader_epoch
+
+    def forget_position(self) -> None:
+        """The position is no longer one: it has to be looked up."""
+        self._position, self.fetch_offset = None, UNKNOWN
+        self._leader_epoch = self.fetch_epoch = self._proven_epoch = UNKNOWN
+        self.is_out_of_range, self.error = False, None
+        self._drop_batches()
+        self._open = None
+
+    def take_back_last(self) -> None:
+        """The last record that was handed out was not done: go on with it."""
+        last = None if self._open is None else self._open.last_offset
+        if last is not None:
+            self.seek(last)
+
+    # ---- leaders
+
+    def is_proven_for(self, leader_epoch: int) -> bool:
+        """Whether what was fetched is known to be part of this leader's log, or needs no proof."""
+        return self.fetch_epoch == UNKNOWN or leader_epoch <= max(self._proven_epoch, self.fetch_epoch)
+
+    def prove(self, leader_epoch: int) -> None:
+        """A leader of this epoch has what was fetched."""
+        self._proven_epoch = max(self._proven_epoch, leader_epoch)
+
+    def truncate(self, end_offset: int, epoch: int) -> bool:
+        """The log ends for our epoch before the fetch offset: forget what is behind; False if the application has read it."""
+        position = self.position
+        if position is None or position > end_offset:
+            return False
+        self.seek(position, min(self.leader_epoch, epoch))
+        return True
+
+    # ---- fetched
 
     def fetched(self, data: PartitionData) -> None:
         """Take in the answer to a fetch from `fetch_offset`."""
         self.high_watermark, self.log_start_offset = data.high_watermark, data.log_start_offset
+        self.last_stable_offset = data.last_stable_offset
+        records = data.records
+        if not records:
+            return
+        aborted = AbortedTransactions(data.aborted_transactions) if data.aborted_transactions else None
+        position, end = 0, len(records)
         try:
-            for batch in iter_batches(data.records or b"", allow_partial_end=True):
+            # A broker may cut the last batch off; it is fetched again.
+            while end - position >= HEADER_BYTES:
+                size = _batch_length(records, position + _LENGTH_POSITION)[0] + BATCH_OVERHEAD_BYTES
+                if size > end - position:
+                    break
+                batch = BatchView(records, position)
+                position += size
+                is_hidden = aborted is not None and aborted.hides(batch)
                 if batch.next_offset > self.fetch_offset:
-                    self._batches.append(batch)
-                    self.buffered_bytes += batch.size_bytes
-                    self.fetch_offset = batch.next_offset
+                    self._batches.append(_Fetched(batch, is_hidden))
+                    self.buffered_bytes += size
+                    self.fetch_offset, self.fetch_epoch = batch.next_offset, batch.partition_leader_epoch
         except CorruptRecord as damage:
             self.error = self._damaged(self.fetch_offset, damage)
 
-    def take_one(self) -> ConsumerRecord | None:
-        """The next record of the batch that is open, if there is one: the short way for a loop over records."""
-        at = self._next
-        if at >= len(self._records):
-            return None
-        record = self._records[at]
-        self._next = at = at + 1
-        self._leader_epoch = self._records_epoch
-        self.position = self._records_end if at == len(self._records) else record[2] + 1
-        return record
+    # ---- handed out
+
+    def opened(self) -> OpenBatch | None:
+        """The batch that is to be handed out, if there is one; raises the error that stands at the position, once."""
+        opened = self._open
+        if opened is not None and opened.left:
+            return opened
+        self._settle()
+        if self._open_next(self._batches):
+            return self._open
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return None
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Hand out up to `limit` records; raises the error that stands at the position, once."""
-        taken: list[ConsumerRecord] = []
-        while len(taken) < limit and (self._next < len(self._records) or self._open_batch(bool(taken))):
-            part = self._records[self._next : self._next + limit - len(taken)]
-            self._next += len(part)
-            taken += part
-            self._leader_epoch = self._records_epoch
-            is_last = self._next == len(self._records)
-            self.position = self._records_end if is_last else part[-1].offset + 1
-        if not taken and self.is_drained and self.error is not None:
-            error, self.error = self.error, None
-            raise error
+        opened = self.opened() if limit else None
+        if opened is None:
+            return []
+        taken = opened.take(limit)
+        while len(taken) < limit and self._batches:
+            self._settle()
+            if not self._open_next(self._batches) or self._open is None:
+                break  # whatever is wrong there comes with the next call
+            taken += self._open.take(limit - len(taken))
         return taken
 
-    def _open_batch(self, has_records: bool) -> bool:
+    def take_batch(self, limit: int) -> RecordBatch | None:
+        """The same as one batch; None if there is nothing now."""
+        parts, count = list[RecordBatch](), 0
+        opened = self.opened()
+        while opened is not None:
+            batch, self._open = opened.split(limit - count)
+            self._position, self._leader_epoch = batch.next_offset, batch.leader_epoch
+            parts.append(batch)
+            count += len(batch)
+            if count >= min(limit, SMALL_BATCH_RECORDS) or not self._open_next(self._batches):
+                break
+            opened = self._open
+        return joined(parts) if parts else None
+
+    def _settle(self) -> None:
+        """The open batch is done: the position is behind it."""
+        if self._open is not None:
+            self._position, self._leader_epoch = self._open.next_offset, self._open.leader_epoch
+            self._open = None
+
+    def _open_next(self, batches: deque[_Fetched]) -> bool:
         """Decode the next batch that has something for the application; False if there is none now."""
-        while self._batches:
-            batch = self._batches[0]
+        while batches:
+            batch, is_hidden = batches[0]
             try:
-                records = self._decoded(batch)
+                opened = None if is_hidden or batch.is_control else self._decoded(batch)
             except CorruptRecord as damage:
-                if has_records:  # they come first; the damage is met again
-                    return False
                 self.error = self._damaged(batch.base_offset, damage)
                 self._drop_batches()
-                self.fetch_offset = self.position or 0  # who does not seek past it meets it again
+                # Who does not seek past it meets it again.
+                self.fetch_offset, self.fetch_epoch = self._position or 0, self._leader_epoch
                 return False
-            self._batches.popleft()
+            batches.popleft()
             self.buffered_bytes -= batch.size_bytes
-            self._records, self._next = records, 0
-            self._records_end, self._records_epoch = batch.next_offset, batch.partition_leader_epoch
-            if records:
+            if opened is not None:
+                self._open = opened
                 return True
-            self.position, self._leader_epoch = batch.next_offset, batch.partition_leader_epoch
+            self._position, self._leader_epoch = batch.next_offset, batch.partition_leader_epoch
         return False
 
-    def _decoded(self, batch: BatchView) -> list[ConsumerRecord]:
-        if batch.is_control:
-            return []
-        if not batch.crc_is_valid():
+    def _decoded(self, batch: BatchView) -> OpenBatch | None:
+        """The records of a batch from the position on; None if there are none: a fetch answers whole batches."""
+        if self._checks_crcs and not batch.crc_is_valid():
             raise CorruptRecord(
                 f"the checksum says {batch.crc:08x}, the bytes say {batch.computed_crc():08x}"
             )
-        topic, partition = self.partition
-        position = self.position or 0
-        return [
-            ConsumerRecord(topic, partition, *record)
-            for record in batch.records()
-            if record.offset
-            >= position  # a fetch answers whole batches, and may begin before what was asked for
-        ]
+        columns, position = batch_columns(batch), self._position or 0
+        if batch.base_offset < position:
+            columns = sliced(columns, bisect_left(columns.offsets, position), len(columns.values))
+        if not columns.values:
+            return None
+        return OpenBatch(
+            self.partition,
+            columns,
+            next_offset=batch.next_offset,
+            leader_epoch=batch.partition_leader_epoch,
+        )
 
     def _damaged(self, offset: int, damage: CorruptRecord) -> KafkaError:
         return KafkaError(

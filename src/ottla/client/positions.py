@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.client.connections import Connections
+from ottla.client.consumer_settings import ConsumerSettings
 from ottla.client.coordinator import Coordinator
 from ottla.client.group_offsets import CommittedOffset
 from ottla.client.metadata import TopicPartition
@@ -22,7 +23,6 @@ from ottla.client.routing import by_leader
 from ottla.errors import ErrorCode, KafkaError
 from ottla.wire.connection import Connection
 
-OffsetReset: TypeAlias = Literal["earliest", "latest", "none"]
 Place: TypeAlias = CommittedOffset | ListedOffset | KafkaError
 
 _SPECS: Final[Mapping[str, OffsetSpec]] = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
@@ -36,14 +36,11 @@ class Positions:
         self,
         connections: Connections,
         coordinator: Coordinator | None,
-        reset: OffsetReset,
-        *,
-        timeout_ms: int,
+        settings: ConsumerSettings,
     ) -> None:
         self._connections = connections
         self._coordinator = coordinator
-        self._reset = reset
-        self._timeout_ms = timeout_ms
+        self._settings = settings
         self.error: KafkaError | None = None
 
     async def look_up(
@@ -84,15 +81,16 @@ class Positions:
             fresh = [reader.partition for reader in readers if not reader.is_out_of_range]
             places |= await _committed(self._coordinator, fresh)
         rest = [reader.partition for reader in readers if reader.partition not in places]
-        if self._reset == "none":
+        spec = _SPECS.get(self._settings.auto_offset_reset)
+        if spec is None:
             return places | {partition: self._no_position(partition) for partition in rest}
-        wanted = dict.fromkeys(rest, int(_SPECS[self._reset]))
-        return places | await list_offsets(self._connections, wanted, self._timeout_ms)
+        wanted = dict.fromkeys(rest, int(spec))
+        return places | await list_offsets(self._connections, wanted, self._settings)
 
     def _no_position(self, partition: TopicPartition) -> KafkaError:
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} has no position: nothing is committed, or it is out of range, and offset_reset is none",
+            f"{partition} has no position: nothing is committed, or it is out of range, and auto_offset_reset is none: seek to begin",
         )
 
 
@@ -108,24 +106,25 @@ async def _committed(
 
 
 async def list_offsets(
-    connections: Connections, wanted: Mapping[TopicPartition, int], timeout_ms: int
+    connections: Connections, wanted: Mapping[TopicPartition, int], settings: ConsumerSettings
 ) -> dict[TopicPartition, ListedOffset | KafkaError]:
     """Offsets by `OffsetSpec` or timestamp, from the leaders."""
 
     async def ask(
         leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
     ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
-        request = list_offsets_request(part, read_committed=False, timeout_ms=left_ms)
+        request = list_offsets_request(part, read_committed=settings.is_read_committed, timeout_ms=left_ms)
         return listed_offsets(await leader.ask(request, timeout_ms=left_ms))
 
+    timeout_ms = settings.default_api_timeout_ms
     return await settle(wanted, by_leader(connections, ask), repeatable=True, timeout_ms=timeout_ms)
 
 
 async def offsets_at(
-    connections: Connections, wanted: Mapping[TopicPartition, int], timeout_ms: int
+    connections: Connections, wanted: Mapping[TopicPartition, int], settings: ConsumerSettings
 ) -> dict[TopicPartition, ListedOffset | KafkaError]:
     """Like `list_offsets`; where no record is as late as the timestamp, the end of the partition."""
-    listed = await list_offsets(connections, wanted, timeout_ms)
+    listed = await list_offsets(connections, wanted, settings)
     beyond = [
         partition
         for partition, found in listed.items()
@@ -133,5 +132,5 @@ async def offsets_at(
     ]
     if beyond:
         latest = dict.fromkeys(beyond, int(OffsetSpec.LATEST))
-        listed |= await list_offsets(connections, latest, timeout_ms)
+        listed |= await list_offsets(connections, latest, settings)
     return listed

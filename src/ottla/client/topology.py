@@ -58,7 +58,7 @@ class Topology:
 
     def want(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
         """These are the topics that matter from now on, and those whose names match; internal ones never match."""
-        is_new_pattern = matches is not None and matches is not self._matches
+        is_new_pattern = matches is not None and matches != self._matches
         self._wanted, self._matches = frozenset(topics), matches
         if is_new_pattern or not self._wanted <= self._topics.keys():
             self.request_refresh()

@@ -19,16 +19,17 @@ from struct import Struct, iter_unpack
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from ottla.records.compression import Readable
+from ottla.records.batch import BatchView
+from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Readable, decompress
 from ottla.records.corruption import CorruptRecord
-from ottla.records.header import LOG_APPEND_TIME, BatchHeader
+from ottla.records.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
 from ottla.records.record import Header, read_headers, read_record
 from ottla.records.varint import read_zigzag, varint
 
 _LOOK_AHEAD: Final = bytes(80)  # zeros behind the block: whatever is peeked at ends in there
 _SHORTEST_RUN: Final = 8  # below that, finding out costs more than it saves
 _CHUNK: Final = 64  # records one by one between two looks for a run
-_peek: Final = Struct("5B").unpack_from
+_peek: Final = Struct("8B").unpack_from
 
 # Offset deltas from which on one byte more is needed.
 _SECOND_BYTE, _THIRD_BYTE, _FOURTH_BYTE = 1 << 6, 1 << 13, 1 << 20
@@ -44,6 +45,15 @@ class RecordColumns(NamedTuple):
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     headers: Sequence[tuple[Header, ...]] | None
+
+
+def batch_columns(batch: BatchView, *, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> RecordColumns:
+    """Decompress and decode a batch; the checksum is not looked at. A block may not grow beyond `limit_bytes`."""
+    block: Readable = batch.view()[HEADER_BYTES:]
+    codec = batch.compression
+    if codec and block:  # compaction leaves batches with nothing in them
+        block = decompress(codec, block, limit_bytes)
+    return decode_columns(batch.header, block)
 
 
 def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
@@ -135,22 +145,23 @@ class _Block:
 
     def _take_usual(self, wanted: int) -> int:
         """Up to so many records whose numbers take two bytes at most; answers how many there were."""
-        # Dense on purpose: this is where a consumer's time goes when records differ in size.
-        data, position, delta, use_delta = self._data, self._position, self._delta, self._use_delta
+        # Dense on purpose: this is where a consumer's time goes when records differ in size. Eight bytes are looked at
+        # together: length, attributes, timestamp, offset, the key's length; they move up where a number has one byte.
+        data, position, delta, base = self._data, self._position, self._delta, self._base_timestamp
         keys, values, timestamps, before = self._keys, self._values, self._timestamps, len(self._values)
-        stamp, timestamp, most_missing = -1, 0, self._most_missing
+        stamp, timestamp, most_missing, peek = -1, 0, self._most_missing, _peek
         key: bytes | None
         value: bytes | None
         for _ in range(wanted):
-            if (length := data[position]) < 128:
-                at = (body := position + 1) + 1
-            elif (m := data[position + 1]) < 128:
-                length = length & 127 | m << 7
-                at = (body := position + 2) + 1
+            a, b, c, d, e, f, n, m = peek(data, position)
+            if a > 127:
+                if b > 127:
+                    break
+                a = a & 127 | b << 7
+                at, end = position + 7, position + 2 + (a >> 1)
             else:
-                break
-            # The timestamp, the offset and the key's length, if each has one byte.
-            d, e, f, n, m = _peek(data, at)
+                d, e, f, n, m = c, d, e, f, n
+                at, end = position + 6, position + 1 + (a >> 1)
             if d > 127:
                 if e > 127:
                     break
@@ -160,10 +171,9 @@ class _Block:
                 if f > 127:
                     break
                 e = e & 127 | f << 7
-                at += 4
             else:
                 n = f
-                at += 3
+                at -= 1
             if n & 129 and n != 1:  # negative, or longer than one byte
                 break
             key = None if n == 1 else data[at : (at := at + (n >> 1))]
@@ -173,10 +183,8 @@ class _Block:
             else:  # a third byte would make it too large to fit
                 stop = at + 2 + (n >> 1 & 63 | data[at + 1] << 6)
                 value = data[at + 2 : stop]
-            behind = stop + 1
-            if data[stop] or behind - body << 1 != length or n & 1:
-                behind = body + (length >> 1)
-                if length & 1 or not self._is_complete(stop, behind, n):
+            if stop + 1 != end or data[stop] or (a | n) & 1:
+                if a & 1 or not self._is_complete(stop, end, n):
                     break
                 value = None if n == 1 else value
             if e != delta:
@@ -184,11 +192,12 @@ class _Block:
                     break
                 self._gaps.append((len(values), e))
             if d != stamp:
-                stamp, timestamp = d, self._base_timestamp + (d >> 1 ^ -(d & 1)) * use_delta
+                timestamps += [timestamp] * (len(values) - len(timestamps))
+                stamp, timestamp = d, base + (d >> 1 ^ -(d & 1)) * self._use_delta
             keys.append(key)
             values.append(value)
-            timestamps.append(timestamp)
-            position, delta = behind, e + 2
+            position, delta = end, e + 2
+        timestamps += [timestamp] * (len(values) - len(timestamps))
         self._position, self._delta = position, delta
         return len(values) - before
 

@@ -25,13 +25,16 @@ class Listener:
     """Remembers what a rebalance told."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, list[int], bool]] = []
+        self.heard: list[tuple[str, list[int]]] = []
 
     async def assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        self.heard.append(("assigned", sorted(each.partition for each in partitions), False))
+        self.heard.append(("assigned", sorted(each.partition for each in partitions)))
 
-    async def revoked(self, partitions: frozenset[TopicPartition], is_lost: bool) -> None:
-        self.heard.append(("revoked", sorted(each.partition for each in partitions), is_lost))
+    def revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self.heard.append(("revoked", sorted(each.partition for each in partitions)))
+
+    async def lost(self, partitions: frozenset[TopicPartition]) -> None:
+        self.heard.append(("lost", sorted(each.partition for each in partitions)))
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -59,7 +62,7 @@ def test_a_member_reads_what_it_was_given_from_where_the_group_was() -> None:
         assert consumer.assignment == {T0, T1}
 
     in_group(cluster, body)
-    assert listener.heard == [("assigned", [0, 1], False), ("revoked", [0, 1], False)]
+    assert listener.heard == [("assigned", [0, 1]), ("revoked", [0, 1])]
     assert cluster.committed == {T0: 2, T1: 1}
     (commit,) = cluster.asked_for(offsets.OffsetCommitRequest)
     assert (commit.generation_id_or_member_epoch, commit.member_id) == (1, "m-1")
@@ -83,7 +86,7 @@ def test_a_rebalance_commits_tells_and_joins_again_inside_a_poll() -> None:
         assert cluster.generation_id == 2
 
     in_group(cluster, body)
-    assert [what for what, _, _ in listener.heard] == ["assigned", "revoked", "assigned", "revoked"]
+    assert [what for what, _ in listener.heard] == ["assigned", "revoked", "assigned", "revoked"]
     assert cluster.committed == {T0: 2}
 
 
@@ -92,7 +95,7 @@ def test_a_commit_in_the_callback_is_accepted_and_after_it_refused() -> None:
     cluster.append(b"a", b"b")
 
     async def body(consumer: Consumer) -> None:
-        async def revoked(partitions: frozenset[TopicPartition], is_lost: bool) -> None:
+        async def revoked(partitions: frozenset[TopicPartition]) -> None:
             await consumer.commit()
 
         consumer.subscribe(["t"], on_revoked=revoked)
@@ -103,7 +106,7 @@ def test_a_commit_in_the_callback_is_accepted_and_after_it_refused() -> None:
         with pytest.raises(KafkaError, match="t-1 is not assigned to this consumer any more"):
             await consumer.commit({T1: 5})
 
-    in_group(cluster, body, auto_commit_interval_ms=None)
+    in_group(cluster, body, enable_auto_commit=False)
 
 
 def test_who_is_thrown_out_has_lost_its_partitions_commits_nothing_and_comes_back() -> None:
@@ -112,13 +115,12 @@ def test_who_is_thrown_out_has_lost_its_partitions_commits_nothing_and_comes_bac
     lost: list[bool] = []
 
     async def body(consumer: Consumer) -> None:
-        async def revoked(partitions: frozenset[TopicPartition], is_lost: bool) -> None:
-            lost.append(is_lost)
-            if is_lost:
-                with pytest.raises(KafkaError, match="not a member of its group"):
-                    await consumer.commit()
+        async def on_lost(partitions: frozenset[TopicPartition]) -> None:
+            lost.append(True)
+            with pytest.raises(KafkaError, match="not a member of its group"):
+                await consumer.commit()
 
-        consumer.subscribe(["t"], on_revoked=revoked)
+        consumer.subscribe(["t"], on_lost=on_lost)
         await values(consumer, 1)
         cluster.errors[groups.HeartbeatRequest] = [ErrorCode.UNKNOWN_MEMBER_ID]
         await polling_until(consumer, lambda: cluster.generation_id == 2)
@@ -141,7 +143,7 @@ def test_a_commit_of_an_old_generation_is_raised_and_the_member_joins_again() ->
             await consumer.commit()
         await polling_until(consumer, lambda: cluster.generation_id == 2)
 
-    in_group(cluster, body, heartbeat_interval_ms=60_000)
+    in_group(cluster, body, heartbeat_interval_ms=40_000)
 
 
 def test_a_fenced_member_is_told_and_stays_out() -> None:
@@ -164,11 +166,11 @@ def test_an_application_that_does_not_poll_loses_its_partitions_and_gets_them_ba
     listener = Listener()
 
     async def body(consumer: Consumer) -> None:
-        consumer.subscribe(["t"], on_assigned=listener.assigned, on_revoked=listener.revoked)
+        consumer.subscribe(["t"], on_assigned=listener.assigned, on_lost=listener.lost)
         await values(consumer, 1)
         await eventually(lambda: bool(cluster.asked_for(groups.LeaveGroupRequest)))
         await polling_until(consumer, lambda: len(listener.heard) == 3)
-        assert listener.heard[1] == ("revoked", [0], True)
+        assert listener.heard[1] == ("lost", [0])
 
     in_group(cluster, body, max_poll_interval_ms=50)
 
@@ -228,7 +230,7 @@ def test_an_exception_in_a_callback_reaches_the_application_and_the_group_goes_o
     cluster.append(b"a")
 
     async def body(consumer: Consumer) -> None:
-        async def revoked(partitions: frozenset[TopicPartition], is_lost: bool) -> None:
+        async def revoked(partitions: frozenset[TopicPartition]) -> None:
             if cluster.generation_id == 1:
                 raise LookupError("no")
 
@@ -263,8 +265,9 @@ def test_cancellation_leaves_the_group_and_no_task() -> None:
 
     async def main() -> None:
         async with cluster.broker:
-            task = asyncio.ensure_future(_work(cluster))
-            await eventually(lambda: bool(cluster.asked_for(groups.HeartbeatRequest)))
+            working = asyncio.Event()
+            task = asyncio.ensure_future(_work(cluster, working))
+            await working.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -275,10 +278,11 @@ def test_cancellation_leaves_the_group_and_no_task() -> None:
     assert cluster.committed == {T0: 1}  # the second was being worked on
 
 
-async def _work(cluster: FakeCluster) -> None:
+async def _work(cluster: FakeCluster, working: asyncio.Event) -> None:
     options = {"group_id": "g", "heartbeat_interval_ms": 10}
-    async with Consumer(cluster.bootstrap, offset_reset="earliest", **options) as consumer:  # type: ignore[arg-type]
+    async with Consumer(cluster.bootstrap, auto_offset_reset="earliest", **options) as consumer:  # type: ignore[arg-type]
         consumer.subscribe(["t"])
         async for record in consumer:
             if record.value == b"b":
+                working.set()
                 await asyncio.Event().wait()

@@ -4,14 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from ottla.client.fetch_plan import (
-    IMPATIENT_WAIT_MS,
-    FetchSettings,
-    Verdict,
-    is_fetchable,
-    plan_fetch,
-    take_in,
-)
+from ottla.client.fetch_plan import FetchSettings, Verdict, is_fetchable, last_version, plan_fetch, take_in
+from ottla.client.fetch_session import FetchSession
 from ottla.client.metadata import TopicPartition
 from ottla.client.partition_reader import PartitionReader
 from ottla.client.topology import Leader
@@ -31,31 +25,37 @@ def reader(index: int, offset: int) -> PartitionReader:
 
 def test_a_request_names_each_partition_with_its_offset_and_the_epoch_of_its_leader() -> None:
     readers = [(reader(0, 5), Leader(1, 3), ID), (reader(1, 6), Leader(1, 4), ID)]
-    plan = plan_fetch(readers, SETTINGS, room_bytes=400, is_impatient=False)
+    plan = plan_fetch(FetchSession(), readers, SETTINGS, max_bytes=400)
     (topic,) = plan.request.topics
-    assert (topic.topic, topic.topic_id, plan.has_ids) == ("t", ID, True)
+    assert (topic.topic, topic.topic_id, last_version(plan)) == ("t", ID, None)
     sent = [(each.partition, each.fetch_offset, each.current_leader_epoch) for each in topic.partitions]
     assert sent == [(0, 5, 3), (1, 6, 4)]
     assert (plan.request.max_bytes, plan.request.max_wait_ms, plan.request.min_bytes) == (400, 500, 1)
     assert {each.partition_max_bytes for each in topic.partitions} == {100}
 
 
-def test_a_broker_may_not_keep_a_request_for_long_while_others_wait_for_room() -> None:
-    plan = plan_fetch([(reader(0, 5), Leader(1, 3), ID)], SETTINGS, room_bytes=9_000, is_impatient=True)
-    assert (plan.request.max_wait_ms, plan.request.max_bytes) == (IMPATIENT_WAIT_MS, 1_000)
+def test_a_broker_may_not_keep_a_request_while_others_wait_for_room() -> None:
+    readers = [(reader(0, 5), Leader(1, 3), ID)]
+    plan = plan_fetch(FetchSession(), readers, SETTINGS, max_bytes=900, may_wait=False)
+    assert (plan.request.max_wait_ms, plan.request.min_bytes, plan.request.max_bytes) == (0, 0, 900)
+
+
+def test_readers_of_committed_records_say_so() -> None:
+    settings = FetchSettings(is_read_committed=True)
+    plan = plan_fetch(FetchSession(), [(reader(0, 5), Leader(1, 3), ID)], settings, max_bytes=1)
+    assert plan.request.isolation_level == 1
 
 
 def test_without_topic_ids_names_are_used() -> None:
-    plan = plan_fetch([(reader(0, 5), Leader(1, 3), ZERO_UUID)], SETTINGS, room_bytes=1, is_impatient=False)
-    assert not plan.has_ids
+    plan = plan_fetch(FetchSession(), [(reader(0, 5), Leader(1, 3), ZERO_UUID)], SETTINGS, max_bytes=1)
+    assert last_version(plan) == 12
 
 
 @pytest.mark.parametrize("by_id", [True, False])
 def test_answers_find_their_readers_unless_those_have_moved(by_id: bool) -> None:
     stays, moves = reader(0, 5), reader(1, 6)
-    plan = plan_fetch(
-        [(stays, Leader(1, 3), ID), (moves, Leader(1, 3), ID)], SETTINGS, room_bytes=1, is_impatient=False
-    )
+    readers = [(stays, Leader(1, 3), ID), (moves, Leader(1, 3), ID)]
+    plan = plan_fetch(FetchSession(), readers, SETTINGS, max_bytes=1)
     moves.seek(9)
     data = [PartitionData(partition_index=index) for index in (0, 1, 2)]
     name, topic_id = ("", ID) if by_id else ("t", ZERO_UUID)
@@ -88,6 +88,7 @@ def test_nothing_is_fetched_for_a_reader_that_waits_for_something_else() -> None
     assert not is_fetchable(PartitionReader(TopicPartition("t", 0)), SETTINGS)
     for attribute, value in [
         ("is_blocked", True),
+        ("is_paused", True),
         ("is_out_of_range", True),
         ("error", KafkaError(ErrorCode.CORRUPT_MESSAGE)),
         ("buffered_bytes", 100),

@@ -1,0 +1,42 @@
+"""What a reader of committed records leaves out: batches of transactions that were aborted.
+
+A broker answers a read_committed fetch with everything up to the last stable offset, and with a list of the aborted
+transactions that overlap it: a producer, and the offset where its transaction began. The transaction ends with the
+producer's next abort marker. Rules
+- A batch is left out if it is transactional and its producer has an aborted transaction open at that place.
+- What is not transactional is never left out. Markers themselves are no records for the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop
+
+from ottla.protocol.messages.fetch import AbortedTransaction
+from ottla.records.batch import BatchView
+from ottla.records.control import marker_of
+
+
+class AbortedTransactions:
+    """The list of one answer. Ask `hides(batch)` for each of its batches, in order."""
+
+    __slots__ = ("_coming", "_open")
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._coming = [(each.first_offset, each.producer_id) for each in aborted]
+        self._open: set[int] = set()
+        heapify(self._coming)
+
+    def hides(self, batch: BatchView) -> bool:
+        """Whether the batch belongs to an aborted transaction. Raises CorruptRecord if a marker makes no sense."""
+        if not batch.is_transactional:
+            return False
+        while self._coming and self._coming[0][0] <= batch.last_offset:
+            self._open.add(heappop(self._coming)[1])
+        if batch.producer_id not in self._open:
+            return False
+        if batch.is_control:
+            marker = marker_of(batch)
+            if marker is not None and not marker.is_commit:
+                self._open.discard(batch.producer_id)
+        return True
