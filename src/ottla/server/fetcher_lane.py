@@ -45,6 +45,7 @@ _SHORTEST_TIMEOUT_MS: Final = 2_000
 _LONGEST_TIMEOUT_MS: Final = 10_000
 _LEAST_BYTES: Final = 64 << 10
 _NOT_FOLLOWING_S: Final = 3600.0
+_THROTTLED_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,8 @@ class FetcherLane:
         self._changed.clear()
         services = self._services
         if self._throttle is not None and (pause_ms := self._throttle.wait_ms()):
-            await self._pause(pause_ms / 1000)
+            # Another rate may be allowed meanwhile.
+            await self._pause(min(pause_ms / 1000, _THROTTLED_S))
             return
         await self._prepare(self._session.changed())
         request = self._session.request(services.quorum.broker_epoch, self._max_bytes(), steady_ms())
@@ -202,10 +204,11 @@ class FetcherLane:
         asyncio.get_running_loop().call_soon(self._flush_due, appended)
 
     def _may_touch(self, followed: Followed) -> bool:
-        """Whether the partition still follows this leader, in the epoch that was asked about."""
+        """Whether the partition still follows this leader here, in the epoch that was asked about."""
         replica = followed.partition.replica
         return (
-            not followed.partition.is_closed
+            self._session.is_followed(followed)
+            and not followed.partition.is_closed
             and replica.leader == self._leader
             and replica.leader_epoch == followed.machine.leader_epoch
         )

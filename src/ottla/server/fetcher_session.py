@@ -79,14 +79,20 @@ class FetcherSession:
             self._leave_out(followed)
             self._suspended.pop(followed, None)
 
+    def is_followed(self, followed: Followed) -> bool:
+        """Whether it is still fetched here: it may have another leader, or another lane."""
+        return self.followed.get(followed.key) is followed
+
     def moved(self, followed: Followed) -> None:
         """The next question about it may be another one."""
-        self._moved[followed] = None
+        if self.is_followed(followed):
+            self._moved[followed] = None
 
     def suspend(self, followed: Followed) -> None:
         """Leave it out until its machine wants to ask again."""
-        self._leave_out(followed)
-        self._suspended[followed] = None
+        if self.is_followed(followed):
+            self._leave_out(followed)
+            self._suspended[followed] = None
 
     def reset(self) -> None:
         """Whatever the leader knows of the session, begin anew."""

@@ -457,4 +457,4 @@ class Partitions:
         name = f"{topic.name}-{index}"
         if topic.name in self.unopened:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {name} cannot be opened now")
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log of {name} is about to be opened")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name} is not served by this broker now")
