@@ -17,6 +17,7 @@ from tests.integration.quorum_nodes import Nodes, eventually, nodes
 
 from ottla.controller.image import ResourceType
 from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest
 from ottla.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -324,5 +325,18 @@ def test_a_broker_tells_its_load_to_whoever_describes_its_settings(tmp_path: Pat
                 load = [entry for entry in result.configs if entry.name.startswith("ottla.load.")]
                 assert len(load) == count
                 assert all(entry.read_only and float(entry.value) >= 0 for entry in load)
+
+    asyncio.run(test())
+
+
+def test_a_client_can_see_at_which_level_the_cluster_works(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path, voters=1) as cluster:
+            await cluster.start(1)
+            answer = await cluster.ask(1, ApiVersionsRequest("a", "1"))
+            (supported,), (finalized,) = answer.supported_features, answer.finalized_features
+            assert supported.name == finalized.name == "metadata.version"
+            assert supported.min_version <= finalized.max_version_level <= supported.max_version
+            assert answer.finalized_features_epoch >= 0
 
     asyncio.run(test())

@@ -103,7 +103,9 @@ class Commands:
         except NotControllerError as error:
             _fail(future, error)
         except KafkaError as error:
-            logger.error("the command %s failed: %s", name, error)
+            # Another controller goes on where this one ends: that is no fault.
+            level = logging.INFO if error.code == ErrorCode.NOT_CONTROLLER else logging.ERROR
+            logger.log(level, "the command %s failed: %s", name, error)
             _fail(future, error)
         except Exception as error:
             logger.exception("the command %s failed", name)

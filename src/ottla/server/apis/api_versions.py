@@ -1,10 +1,20 @@
-"""ApiVersions, versions 0 to 4 (KIP-35, KIP-511). A newer version is answered in version 0 with error 35."""
+"""ApiVersions, versions 0 to 4 (KIP-35, KIP-511). A newer version is answered in version 0 with error 35.
+
+With it comes which features this broker knows and at which level the cluster works (KIP-584).
+"""
 
 import re
 
+from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import APIS, ApiKey
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from ottla.server.dispatch import RequestContext
 
 _FIRST_SOFTWARE_NAME_VERSION = 3
@@ -17,7 +27,17 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised())
     if context.version >= _FIRST_SOFTWARE_NAME_VERSION and not _is_well_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=_advertised())
+    image = context.services.quorum.image
+    return ApiVersionsResponse(
+        api_keys=_advertised(),
+        supported_features=[
+            SupportedFeatureKey(name, *levels) for name, levels in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features_epoch=image.last_offset,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in sorted(image.features.items())
+        ],
+    )
 
 
 def _advertised() -> list[ApiVersion]:
