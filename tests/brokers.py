@@ -97,13 +97,20 @@ def accepts_connections(port: int) -> bool:
     return False
 
 
-def spawn(name: str, command: Sequence[str], data: Path, output: Path, port: int) -> BrokerProcess:
+def spawn(
+    name: str, command: Sequence[str], data: Path, output: Path, port: int, *, own_session: bool = False
+) -> BrokerProcess:
     """Start a broker's process; nothing is known yet about whether it is ready."""
     output.parent.mkdir(parents=True, exist_ok=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTTLA_")}
     with output.open("wb") as sink:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=own_session,
         )
     return BrokerProcess(name, process, port, data, output)
 

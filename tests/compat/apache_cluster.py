@@ -44,7 +44,10 @@ class ApacheCluster:
             java("kafka.Kafka", [str(self.files[node_id])], options=self.options),
         )
         output = data.with_name(f"{data.name}.output")
-        self.nodes[node_id] = spawn(f"apache-{node_id}", command, data, output, self.ports[node_id])
+        # As `ottla cluster up` starts its brokers: the scheduler may share a busy machine out by sessions.
+        self.nodes[node_id] = spawn(
+            f"apache-{node_id}", command, data, output, self.ports[node_id], own_session=True
+        )
         return self.nodes[node_id]
 
     def start_all(self) -> None:
