@@ -22,12 +22,13 @@ from ottla.client.accumulator_answers import Answer, Answers
 from ottla.client.accumulator_ledger import Ledger
 from ottla.client.accumulator_queue import NEVER, PartitionQueue
 from ottla.client.delivery_report import BufferFullError, DeliveryError, Failure, ProducerRecord
-from ottla.client.idempotence import ProducerIdentity, Verdict
+from ottla.client.idempotence import ProducerIdentity
 from ottla.client.metadata import TopicPartition
 from ottla.client.partitioners import Partitioner, TopicPartitions
 from ottla.client.producer_batch import ProducerBatch, record_bytes
 from ottla.client.producer_settings import ProducerSettings
 from ottla.errors import ErrorCode
+from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Header
 
 # A batch takes room from the buffer in steps, so that not every record has to.
@@ -179,9 +180,7 @@ class Accumulator:
         queue = self._queue(batch.partition)
         queue.in_flight.remove(batch)
         if not batch.is_done:  # else its time was over before the answer came
-            verdict = self._answers.take_in(queue, batch, answer)
-            if verdict is Verdict.RENEW:
-                self._renew(queue)
+            self._answers.take_in(queue, batch, answer)
         self._note(queue)
 
     def fail_topic(self, name: str, failure: Failure) -> None:
@@ -235,7 +234,8 @@ class Accumulator:
         if needed > self._batch_size and len(batch):
             return False
         if needed > batch.limit_bytes:
-            batch.limit_bytes = max(needed, min(needed + ROOM_STEP_BYTES, self._batch_size))
+            left = self._buffer_memory - self.ledger.buffered_bytes + batch.held_bytes
+            batch.limit_bytes = int(max(needed, min(needed + ROOM_STEP_BYTES, self._batch_size, left)))
             self.ledger.hold(batch, batch.limit_bytes)
         return True
 
@@ -244,7 +244,7 @@ class Accumulator:
         if size_bytes > most:
             message = f"a record for {record.topic} takes {size_bytes} bytes: max_request_size allows {most}"
             raise DeliveryError(ErrorCode.MESSAGE_TOO_LARGE, message, (record,))
-        if buffered_bytes + size_bytes > self._buffer_memory:
+        if buffered_bytes + HEADER_BYTES + size_bytes > self._buffer_memory:
             raise BufferFullError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
                 f"{buffered_bytes} bytes wait to be delivered and buffer_memory is {self._settings.buffer_memory}: "
@@ -291,7 +291,7 @@ class Accumulator:
             try:
                 places.append(self.append(topic, value, key, headers, timestamp_ms, partition))
             except Exception as error:  # also what the user's own partitioner raises
-                refused = batch.sibling()
+                refused = batch.part(index)
                 refused.append(value, key, headers, timestamp_ms, 0)
                 self.ledger.enter(refused)
                 places.append((refused, 0))
@@ -307,6 +307,8 @@ class Accumulator:
         self.due_ms = min(self.due_ms, queue.waiting[0].deadline_ms)
         is_idempotent = self._settings.enable_idempotence
         if is_idempotent and not queue.settle(self.identity):
+            if self.identity is not None and queue.sequence.has_spent(self.identity):
+                self.identity = None  # another one is needed
             return False
         if not queue.may_send(is_idempotent=is_idempotent, is_acknowledged=self._settings.acks != 0):
             return False
@@ -319,7 +321,7 @@ class Accumulator:
         settings = self._settings
         if queue.waiting[0] is queue.open:
             self._partitions(queue).current = -1
-        batch = queue.take()
+        batch = queue.take(self._clock())
         # To the end of the line: whoever comes first in a request gets the room in it.
         self._active[queue.partition] = self._active.pop(queue.partition)
         self._note(queue)
@@ -329,12 +331,6 @@ class Accumulator:
             queue.sequence.assign(batch)
         batch.attempts += 1
         return batch
-
-    def _renew(self, queue: PartitionQueue) -> None:
-        """The producer id that the partition knows us by is of no use any more."""
-        if self.identity is not None and self.identity.producer_id == queue.sequence.producer_id:
-            self.identity = None
-        queue.sequence.forget()
 
     def _expire(self, queue: PartitionQueue, now_ms: float) -> None:
         """Tell those whose time is over. What is on its way stays there until it is answered."""

@@ -46,7 +46,7 @@ class Answers:
         self._clock = clock
         self._draw = draw
 
-    def take_in(self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer) -> Verdict:
+    def take_in(self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer) -> None:
         """Decide about a batch that is no longer on its way, and carry that out."""
         verdict = judge(
             answer.error,
@@ -59,6 +59,7 @@ class Answers:
         elif answer.error in UNCERTAIN:
             batch.may_be_written = True
         if verdict is Verdict.DONE:
+            queue.heard(self._clock())
             self._ledger.deliver(batch, answer.base_offset, answer.log_append_time_ms)
         elif verdict is Verdict.SPLIT:
             self._split(queue, batch)
@@ -66,11 +67,10 @@ class Answers:
             self._refuse(queue, batch, answer)
         else:
             self._retry(queue, batch, answer, verdict)
-        return verdict
 
     def _retry(self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer, verdict: Verdict) -> None:
         if verdict in (Verdict.RESET, Verdict.RENEW):
-            queue.must_reset = True
+            queue.reset_from(batch, with_new_id=verdict is Verdict.RENEW)
         follows_another = verdict is Verdict.RETRY and answer.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if not (follows_another or answer.is_leader_known):
             batch.failures += 1
@@ -79,7 +79,7 @@ class Answers:
 
     def _refuse(self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer) -> None:
         """The batch will not be written; what follows it is numbered anew."""
-        queue.must_reset = self._settings.enable_idempotence
+        queue.reset_from(batch)
         bad = {index: message for index, message in answer.bad_records if 0 <= index < len(batch)}
         if bad and len(bad) < len(batch):
             self._separate(queue, batch, answer, bad)
@@ -90,7 +90,7 @@ class Answers:
     def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """In two halves."""
         half = len(batch) // 2
-        queue.must_reset = self._settings.enable_idempotence
+        queue.reset_from(batch)
         queue.put_back(*self._ledger.divide(batch, [range(half), range(half, len(batch))]))
 
     def _separate(

@@ -49,8 +49,8 @@ class Ledger:
         """Closed batches with these records each, instead of the one that had all."""
         places: dict[int, tuple[ProducerBatch, int]] = {}
         parts: list[ProducerBatch] = []
-        for group in groups:
-            part = batch.sibling()
+        for number, group in enumerate(groups):
+            part = batch.part(number)
             for index in group:
                 value, key, headers, timestamp_ms = batch.fields(index)
                 size = record_bytes(value, key, headers)

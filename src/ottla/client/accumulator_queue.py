@@ -1,8 +1,12 @@
 """The batches of one partition that wait or are on their way, in order.
 
-Order is kept by one rule: only the oldest batch that is not done may be sent again, and alone. With idempotence, new batches
-follow while others are on their way, for the broker sees to it that a batch is not written before the one it follows.
-Without it, one batch is on its way at a time.
+Order is kept by these rules:
+- Only the oldest batch that is not done may be sent again, and alone.
+- With idempotence, new batches follow while others are on their way: the broker does not write a batch before the one it
+  follows. But it must know the producer for that. One that it does not know it takes with any sequence, so the first
+  batch of an epoch, and the first after a long silence (brokers forget), goes alone. And it must know a batch again that
+  is sent again: no more batches follow one that is not done than the broker remembers.
+- Without idempotence, one batch is on its way at a time.
 """
 
 from __future__ import annotations
@@ -10,17 +14,30 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ottla.client.idempotence import MOST_IN_FLIGHT, PartitionSequence, ProducerIdentity
+from ottla.client.idempotence import BATCHES_REMEMBERED, PartitionSequence, ProducerIdentity
 from ottla.client.metadata import TopicPartition
 from ottla.client.producer_batch import NO_SEQUENCE, ProducerBatch
 
 NEVER: Final = float("inf")
+# Brokers keep what they know of a producer for a day by default; an administrator may set less.
+SILENCE_MS: Final = 60_000
 
 
 class PartitionQueue:
     """`open` is the batch that takes records, if there is one; it is the last that waits."""
 
-    __slots__ = ("_last_order", "in_flight", "must_reset", "open", "partition", "sequence", "waiting")
+    __slots__ = (
+        "_goes_alone",
+        "_heard_ms",
+        "_last_order",
+        "_must_renew",
+        "_reset_order",
+        "in_flight",
+        "open",
+        "partition",
+        "sequence",
+        "waiting",
+    )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -28,8 +45,11 @@ class PartitionQueue:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
         self.sequence = PartitionSequence()
-        self.must_reset = False
+        self._reset_order: tuple[int, ...] | None = None
+        self._must_renew = False
         self._last_order = 0
+        self._heard_ms = -NEVER  # when the broker last took a batch of this epoch
+        self._goes_alone = True
 
     @property
     def is_idle(self) -> bool:
@@ -39,7 +59,7 @@ class PartitionQueue:
         """A new batch takes records from now on; the one before is closed."""
         self.close_open()
         self._last_order += 1
-        batch.order = self._last_order
+        batch.order = (self._last_order,)
         self.open = batch
         self.waiting.append(batch)
 
@@ -65,15 +85,24 @@ class PartitionQueue:
         if not is_idempotent:
             return not is_acknowledged
         is_again = self.waiting[0].first_sequence != NO_SEQUENCE
-        return not is_again and not self.must_reset and len(self.in_flight) < MOST_IN_FLIGHT
+        if is_again or self._goes_alone or self._reset_order is not None:
+            return False
+        oldest = min(batch.place for batch in self.in_flight)
+        return self.sequence.batches_count - oldest < BATCHES_REMEMBERED
 
-    def take(self) -> ProducerBatch:
+    def take(self, now_ms: float) -> ProducerBatch:
         """The first batch goes on its way."""
+        if not self.in_flight:
+            self._goes_alone = now_ms - self._heard_ms > SILENCE_MS
         batch = self.waiting.popleft()
         if batch is self.open:
             self.close_open()
         self.in_flight.append(batch)
         return batch
+
+    def heard(self, now_ms: float) -> None:
+        """The broker took a batch: it knows the producer now."""
+        self._heard_ms, self._goes_alone = now_ms, False
 
     def is_first(self, batch: ProducerBatch) -> bool:
         """Whether no earlier batch is still to be answered, or to be sent again."""
@@ -89,14 +118,38 @@ class PartitionQueue:
         for batch in reversed(batches):
             self.waiting.insert(place, batch)
 
+    def reset_from(self, batch: ProducerBatch, *, with_new_id: bool = False) -> None:
+        """This batch was not written, and what follows it cannot be: they are to be numbered anew."""
+        if self._reset_order is None or batch.order < self._reset_order:
+            self._reset_order = batch.order
+        self._must_renew = self._must_renew or with_new_id
+
     def settle(self, identity: ProducerIdentity | None) -> bool:
-        """Begin anew if that is due and nothing is on its way; False if a new producer id is needed first."""
-        if not self.in_flight:
-            if self.must_reset:
-                self.must_reset = False
-                self.sequence.reset()
-                for batch in self.waiting:
-                    batch.first_sequence = NO_SEQUENCE
-            if not self.sequence.has_identity and identity is not None:
-                self.sequence.adopt(identity)
+        """Begin anew if that is due; False if a new producer id is needed first.
+
+        It is due when nothing is on its way, and when the batches before the gap are done: those may have been written, and
+        are known again only by their old numbers.
+        """
+        if self.in_flight or self._has_numbered_before(self._reset_order):
+            return self.sequence.has_identity
+        if self._reset_order is not None:
+            self._begin_anew()
+        if identity is not None and not (self.sequence.has_identity or self.sequence.has_spent(identity)):
+            self.sequence.adopt(identity)
+            self._heard_ms = -NEVER
         return self.sequence.has_identity
+
+    def _has_numbered_before(self, order: tuple[int, ...] | None) -> bool:
+        """Whether a batch that comes before this place is to be sent again."""
+        if order is None:
+            return False
+        return any(each.first_sequence != NO_SEQUENCE and each.order < order for each in self.waiting)
+
+    def _begin_anew(self) -> None:
+        if self._must_renew:
+            self.sequence.forget()
+        else:
+            self.sequence.reset()
+        self._reset_order, self._must_renew, self._heard_ms = None, False, -NEVER
+        for batch in self.waiting:
+            batch.first_sequence = NO_SEQUENCE

@@ -32,8 +32,8 @@ from ottla.errors import ErrorCode
 
 LAST_EPOCH: Final = (1 << 15) - 1
 SEQUENCE_MASK: Final = (1 << 31) - 1
-# Of an idempotent producer's batches a broker remembers five: more may not be on their way at once.
-MOST_IN_FLIGHT: Final = 5
+# Of a producer's batches a broker remembers five, so it knows a batch again only if no more than four came after it.
+BATCHES_REMEMBERED: Final = 5
 
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _SPOILED: Final = (
@@ -89,16 +89,19 @@ def judge(error: ErrorCode, *, is_idempotent: bool, is_first: bool, records_coun
 class PartitionSequence:
     """The producer's numbers on one partition. Without an identity, nothing can be sent."""
 
-    __slots__ = ("epoch", "next_sequence", "producer_id")
+    __slots__ = ("_spent_id", "batches_count", "epoch", "next_sequence", "producer_id")
 
     def __init__(self) -> None:
-        self.producer_id = -1
-        self.epoch = -1
-        self.next_sequence = 0
+        self.producer_id = self.epoch = self._spent_id = -1
+        self.next_sequence = self.batches_count = 0
 
     @property
     def has_identity(self) -> bool:
         return self.producer_id >= 0
+
+    def has_spent(self, identity: ProducerIdentity) -> bool:
+        """Whether the partition had this id, and cannot use it any more."""
+        return identity.producer_id == self._spent_id
 
     def adopt(self, identity: ProducerIdentity) -> None:
         """Begin with a producer id that this partition has not seen."""
@@ -110,6 +113,8 @@ class PartitionSequence:
         if batch.first_sequence == NO_SEQUENCE:
             batch.number(self.producer_id, self.epoch, self.next_sequence)
             self.next_sequence = (batch.last_sequence + 1) & SEQUENCE_MASK
+            batch.place = self.batches_count
+            self.batches_count += 1
 
     def reset(self) -> None:
         """Count from 0 in the next epoch; after the last one there is no identity any more."""
@@ -120,5 +125,7 @@ class PartitionSequence:
 
     def forget(self) -> None:
         """The id is of no use any more."""
+        if self.has_identity:
+            self._spent_id = self.producer_id
         self.producer_id = self.epoch = -1
         self.next_sequence = 0

@@ -69,6 +69,7 @@ class ProducerBatch:
         "not_before_ms",
         "order",
         "partition",
+        "place",
         "size_bytes",
         "stamps",
         "values",
@@ -86,11 +87,12 @@ class ProducerBatch:
         self.last_stamp: int | None = None
         self.size_bytes = self.limit_bytes = HEADER_BYTES
         self.held_bytes = 0  # what it takes of the buffer
-        self.order = 0  # among the batches of its partition
+        self.order: tuple[int, ...] = ()  # among the batches of its partition
         self.is_closed = False
         # on the way
         self.encoded: bytearray | None = None
         self.first_sequence = NO_SEQUENCE
+        self.place = 0  # among the batches that got a sequence
         self.attempts = 0  # how often it was sent
         self.failures = 0  # how often that, or reaching the broker, failed
         self.not_before_ms = 0.0
@@ -169,10 +171,10 @@ class ProducerBatch:
             self.encoded,
         )
 
-    def sibling(self) -> ProducerBatch:
-        """An empty, closed batch with the same past, for some of its records."""
+    def part(self, number: int) -> ProducerBatch:
+        """An empty, closed batch with the same past, for some of its records; parts are ordered by their numbers."""
         batch = ProducerBatch(self.partition, self.created_ms, self.deadline_ms)
-        batch.order = self.order
+        batch.order = (*self.order, number)
         batch.close()
         batch.attempts, batch.may_be_written = self.attempts, self.may_be_written
         return batch

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ottla.client.idempotence import MOST_IN_FLIGHT
+from ottla.client.idempotence import BATCHES_REMEMBERED
 from ottla.records.compression import Compression
 
 Acks: TypeAlias = Literal["all", -1, 0, 1]
@@ -68,9 +68,9 @@ def checked(settings: ProducerSettings) -> ProducerSettings:
             raise ValueError(
                 f'idempotence needs acks="all": set that, or enable_idempotence=False to keep acks={settings.acks}'
             )
-        if settings.max_in_flight > MOST_IN_FLIGHT:
+        if settings.max_in_flight > BATCHES_REMEMBERED:
             raise ValueError(
-                f"idempotence allows {MOST_IN_FLIGHT} requests in flight at most, not {settings.max_in_flight}: "
+                f"idempotence allows {BATCHES_REMEMBERED} requests in flight at most, not {settings.max_in_flight}: "
                 "a broker remembers no more batches"
             )
     if settings.max_request_size > settings.buffer_memory:
