@@ -86,7 +86,7 @@ class NodeQuorum:
 
     @property
     def controller_id(self) -> int:
-        return 0
+        return -1 if self.is_cut_off else 0
 
     @staticmethod
     def is_metadata_fetch(_: Any) -> bool:

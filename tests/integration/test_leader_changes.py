@@ -215,3 +215,27 @@ def test_a_leader_that_is_elected_again_goes_on(tmp_path: Path) -> None:
             assert (await waiting).error_code == 0
 
     asyncio.run(scenario())
+
+
+def test_a_leader_that_is_cut_off_sends_producers_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES, broker_session_timeout_ms=1000) as cluster:
+            await cluster.create_topic("t", NODES)
+            await cluster.produce(b"a")
+            cluster.nodes[1].quorum.is_cut_off = True
+            # Without a controller, but with its followers, it goes on.
+            await asyncio.sleep(1.2)
+            assert (await cluster.produce(b"b")).error_code == 0
+            for node_id in (2, 3):
+                await cluster.nodes[node_id].fetchers.stop()
+            async with asyncio.timeout(3):
+                assert (await cluster.produce(b"c")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            early = await cluster.produce(b"d", acks=1)
+            assert early.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            for node_id in (2, 3):
+                cluster.nodes[node_id].fetchers.start()
+            await until(lambda: len(cluster.nodes[2].values()) == 3, "its followers are back")
+            await asyncio.sleep(0.6)
+            assert (await cluster.produce(b"e")).error_code == 0
+
+    asyncio.run(scenario())

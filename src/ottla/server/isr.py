@@ -6,6 +6,9 @@ exactly once. One timer for all partitions counts the time of slow followers, an
 
 A leader that cannot write to its log steps down: it proposes the ISR without itself, and the controller elects another
 member. Where there is no other member it stays, refuses writes and goes on serving what it has.
+
+A leader that is cut off, from the controller and from a follower in the ISR, can commit nothing, and others will be told to lead. It says so
+to producers instead of letting them wait. (Without a controller, but with its followers, it goes on.)
 """
 
 import asyncio
@@ -58,11 +61,14 @@ class Isr:
         self._proposals: dict[HostedPartition, ProposeIsr] = {}
         self._failing: dict[HostedPartition, int] = {}
         self._given_up: set[_Change] = set()
+        self._patience_ms = config.broker_session_timeout_ms // 2
+        self._controller_seen_ms = 0
         self._sending: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Carry proposals to the controller from now on."""
+        self._controller_seen_ms = steady_ms()
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
         self._send_soon()
 
@@ -152,14 +158,31 @@ class Isr:
                 )
 
     async def _tick_all(self) -> None:
+        is_cut_off = self._is_cut_off()
         for count, partition in enumerate(self._partitions):
             if partition.replica.followers and not partition.is_closed:
                 now_ms = steady_ms()
                 for cursor in tuple(partition.cursors):
                     cursor.refresh()
                 partition.step(Tick(), now_ms)
+                partition.suspend(is_cut_off and self._is_forsaken(partition))
             if count % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
+
+    def _is_cut_off(self) -> bool:
+        """Whether there has been no controller for a while."""
+        now_ms = steady_ms()
+        if self._quorum.controller_id >= 0:
+            self._controller_seen_ms = now_ms
+        return now_ms - self._controller_seen_ms > self._patience_ms
+
+    def _is_forsaken(self, partition: HostedPartition) -> bool:
+        """Whether a follower in the ISR has been silent for a while."""
+        replica, oldest_ms = partition.replica, steady_ms() - self._patience_ms
+        return any(
+            other in replica.isr and state.last_fetch_ms < oldest_ms
+            for other, state in replica.followers.items()
+        )
 
     # Broken logs
 

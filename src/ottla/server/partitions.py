@@ -86,6 +86,7 @@ class HostedPartition:
         "_counts_flushed",
         "_min_insync_replicas",
         "_propose",
+        "_refusal",
         "_start_waiters",
         "_unseen_bytes",
         "adding_replicas",
@@ -130,6 +131,8 @@ class HostedPartition:
         self.lag_records = 0
         self.is_closed = False
         self._propose = propose
+        # Why no append is accepted, whatever the replica says.
+        self._refusal: ErrorCode | None = None
         self._start_waiters: list[asyncio.Future[None]] = []
         # Appended and not yet below the high watermark: what waiting consumers have not been told of.
         self._unseen_bytes = 0
@@ -166,6 +169,7 @@ class HostedPartition:
         self._take_policy(len(assigned.replicas))
         end, durable = self.log.log_end_offset, self._durable_offset
         effects = replica.step(replace(assigned, log_end_offset=end, durable_offset=durable), now_ms)
+        self.suspend(False)
         now = replica.leader, replica.leader_epoch
         if now != before:
             self._leadership_changed(goes_on=now == (replica.node_id, before[1] + 1) and before[0] == now[0])
@@ -187,8 +191,8 @@ class HostedPartition:
 
     def append_error(self, acks: int) -> ErrorCode:
         """Why an append must be refused now, or NONE."""
-        if self.is_closed:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._refusal is not None:
+            return self._refusal
         return self.replica.append_error(acks, self._min_insync_replicas)
 
     @property
@@ -307,6 +311,15 @@ class HostedPartition:
             and now_ms - log.last_flush_ms >= self._config.flush_ms
         )
 
+    def suspend(self, is_suspended: bool) -> None:
+        """Let nobody write, and nobody wait, while others have probably been told to lead; or let them again."""
+        if self.is_closed or is_suspended == (self._refusal is not None):
+            return
+        self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_suspended else None
+        if is_suspended:
+            reason = f"{self.name} has lost its followers and the controller"
+            self.high_watermark.refuse(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
+
     def note_flushed(self, now_ms: int) -> None:
         """A flush is complete. Where acks=all means fsync on all replicas, the leader's share counts from here."""
         self.flushed.advance(self.log.flushed_offset)
@@ -316,6 +329,7 @@ class HostedPartition:
     def close(self) -> None:
         """Refuse appends and let go of everybody who waits; the log is closed or deleted by the caller."""
         self.is_closed = True
+        self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is no longer served here")
         self.high_watermark.fail(gone)
         self.flushed.fail(gone)
