@@ -15,6 +15,7 @@ from ottla.log.segment import MAX_RELATIVE_OFFSET
 from ottla.log.state import LogState, logger
 
 _NEVER_LOADED = -1
+_NO_TIME = -1
 
 
 class Writer:
@@ -57,6 +58,10 @@ class Writer:
         self._now_ms = now_ms
         self._last_allowed_time = self._state.last_timestamp_before_roll(now_ms)
         return True
+
+    def forget_time(self) -> None:
+        """Let the next `begin` say that the time has changed."""
+        self._now_ms = _NO_TIME
 
     def _load(self) -> None:
         state = self._state
