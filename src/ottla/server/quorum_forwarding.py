@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import INTERNAL_APIS, api_of
+from ottla.protocol.apis import INTERNAL_APIS, ApiKey, api_of
 from ottla.protocol.codec import codec
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import (
@@ -30,6 +30,20 @@ from ottla.wire.connection import CannotConnectError
 HEARTBEATS: Final = "heartbeat"
 _PURPOSE_OF_BROKERS: Final = "controller"
 _PURPOSE_OF_CLIENTS: Final = "forward"
+_FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.DESCRIBE_QUORUM,
+    }
+)
 
 
 async def forward(
@@ -82,7 +96,7 @@ def open_envelope(envelope: EnvelopeRequest) -> tuple[RequestHeader, Any]:
     view = memoryview(envelope.request_data)
     header, position = read_request_header(view)
     api = api_of(header.api_key)
-    if api is None or not api.serves(header.api_version):
+    if api is None or header.api_key not in _FORWARDED or not api.serves(header.api_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API {header.api_key} to forward")
     return header, codec(api.request, header.api_version).read(view, position)[0]
 
