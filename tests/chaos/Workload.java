@@ -28,7 +28,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public class Workload {
-    static final int DELIVERY_TIMEOUT_MS = 180_000;
+    static final int DELIVERY_TIMEOUT_MS = 90_000;
     static final long COMMIT_EVERY_NS = 500_000_000L;
     static final Duration POLL = Duration.ofMillis(100);
 

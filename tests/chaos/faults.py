@@ -329,8 +329,10 @@ KINDS: Final = {
 }
 
 
-def plan(seed: int, count: int, partitions: int, kinds: Iterable[str] = KINDS) -> list[Fault]:
-    """The faults of a seed. The first ones are of all kinds, in random order: a short run sees many."""
+def plan(
+    seed: int, count: int, partitions: int, kinds: Iterable[str] = KINDS, most_s: float = LONG[1]
+) -> list[Fault]:
+    """The faults of a seed, none longer than `most_s`. All kinds come before one comes again: a short run sees many."""
     rng = random.Random(seed)
     names = list(kinds)
     drawn = rng.sample(names, len(names))[:count]
@@ -342,7 +344,7 @@ def plan(seed: int, count: int, partitions: int, kinds: Iterable[str] = KINDS) -
             kind=kind,
             partition=rng.randrange(partitions),
             pick=rng.randrange(1 << 16),
-            hold_s=rng.uniform(*KINDS[kind].hold_s),
+            hold_s=min(rng.uniform(*KINDS[kind].hold_s), most_s),
             waits=rng.random() < 0.7,
         )
         for number, kind in enumerate(drawn, 1)

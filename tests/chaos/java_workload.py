@@ -41,7 +41,7 @@ class JavaWorkload:
         command = [
             "java",
             *TEST_HEAP,
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
             "-cp",
             f"{fetch()}/*:{classes}",
             "Workload",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos.checker import Anomaly, Counts, count, judge
-from tests.chaos.faults import KINDS, Fault, carry_out, plan
+from tests.chaos.faults import KINDS, LONG, Fault, carry_out, plan
 from tests.chaos.history import Acked, History, read_journal
 from tests.chaos.java_workload import JOURNALS, JavaWorkload
 from tests.chaos.replicas import LATEST, differing_replicas, read_log
@@ -32,6 +32,19 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
+SHORT_KINDS: Final = (
+    "kill -9 a leader",
+    "kill -9 the controller",
+    "kill -9 the group's coordinator",
+    "kill -9 two of three",
+    "kill -9 all at once",
+    "stop a leader",
+    "pause a leader",
+    "cut one way",
+    "isolate a leader",
+    "disk of a leader full",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -45,7 +58,15 @@ class Options:
     rate: float = 150.0
     with_java: bool = False
     kinds: tuple[str, ...] = tuple(KINDS)
+    most_s: float = LONG[1]  # that one fault lasts
     settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def short_options(*, with_java: bool = False) -> Options:
+    """A run of ten short faults, for a test suite."""
+    return Options(
+        faults=len(SHORT_KINDS), seed=11, partitions=3, with_java=with_java, kinds=SHORT_KINDS, most_s=1.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +95,8 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        return not self.anomalies and not self.differing and self.counts.failed == 0
+        """Whether every promise was kept. What a producer gave up it was never promised."""
+        return not self.anomalies and not self.differing
 
 
 def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report:
@@ -152,7 +174,7 @@ def _await_work(cluster: LocalCluster, partitions: int) -> None:
 
 def _inject_all(cluster: LocalCluster, options: Options, say: Callable[[str], None]) -> list[Injected]:
     injected = []
-    faults = plan(options.seed, options.faults, options.partitions, options.kinds)
+    faults = plan(options.seed, options.faults, options.partitions, options.kinds, options.most_s)
     for fault in faults:
         injected.append(_inject(cluster, fault))
         say(_line(injected[-1], len(faults)))

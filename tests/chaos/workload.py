@@ -18,7 +18,7 @@ from tests.chaos.history import Journal, value_of
 
 GROUP: Final = "chaos-group"
 # Longer than any fault: what a producer gives up must be given up because something is wrong.
-DELIVERY_TIMEOUT_MS: Final = 180_000
+DELIVERY_TIMEOUT_MS: Final = 90_000
 _POLL_S: Final = 0.1
 _COMMIT_EVERY_S: Final = 0.5
 _ASK_S: Final = 30.0
