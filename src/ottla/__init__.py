@@ -1,3 +1,104 @@
-"""Ottla: a distributed, replicated event log that speaks Kafka's protocol."""
+"""Ottla: a distributed, replicated event log that speaks Kafka's protocol.
+
+The clients are here: `ottla.Producer`, `ottla.Consumer`, `ottla.Admin`, what they answer, and what they raise. Nothing is
+imported before it is used, so that `import ottla` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin as Admin
+    from ottla.client.consumer import Consumer as Consumer
+    from ottla.client.consumer import ConsumerRecord as ConsumerRecord
+    from ottla.client.consumer import OffsetSpec as OffsetSpec
+    from ottla.client.consumer import RecordBatch as RecordBatch
+    from ottla.client.consumer import TopicPartition as TopicPartition
+    from ottla.client.delivery import Delivery as Delivery
+    from ottla.client.delivery_report import BufferFullError as BufferFullError
+    from ottla.client.delivery_report import DeliveryError as DeliveryError
+    from ottla.client.delivery_report import DeliveryReport as DeliveryReport
+    from ottla.client.delivery_report import ProducerRecord as ProducerRecord
+    from ottla.client.delivery_report import SerializationError as SerializationError
+    from ottla.client.producer import Producer as Producer
+    from ottla.client.serializers import AvroCodec as AvroCodec
+    from ottla.client.serializers import deserialize_json as deserialize_json
+    from ottla.client.serializers import deserialize_text as deserialize_text
+    from ottla.client.serializers import serialize_json as serialize_json
+    from ottla.client.serializers import serialize_text as serialize_text
+    from ottla.client.topics import NewTopic as NewTopic
+    from ottla.errors import ErrorCode as ErrorCode
+    from ottla.errors import KafkaError as KafkaError
+    from ottla.wire.connection import CannotConnectError as CannotConnectError
+    from ottla.wire.stream import ConnectionLostError as ConnectionLostError
 
 __version__ = "0.1.0"
+
+# Where each name lives.
+_HOMES = {
+    "ottla.client.admin": ("Admin",),
+    "ottla.client.consumer": ("Consumer", "ConsumerRecord", "OffsetSpec", "RecordBatch", "TopicPartition"),
+    "ottla.client.delivery": ("Delivery",),
+    "ottla.client.delivery_report": (
+        "BufferFullError",
+        "DeliveryError",
+        "DeliveryReport",
+        "ProducerRecord",
+        "SerializationError",
+    ),
+    "ottla.client.producer": ("Producer",),
+    "ottla.client.serializers": (
+        "AvroCodec",
+        "deserialize_json",
+        "deserialize_text",
+        "serialize_json",
+        "serialize_text",
+    ),
+    "ottla.client.topics": ("NewTopic",),
+    "ottla.errors": ("ErrorCode", "KafkaError"),
+    "ottla.wire.connection": ("CannotConnectError",),
+    "ottla.wire.stream": ("ConnectionLostError",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Admin",
+    "AvroCodec",
+    "BufferFullError",
+    "CannotConnectError",
+    "ConnectionLostError",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "DeliveryError",
+    "DeliveryReport",
+    "ErrorCode",
+    "KafkaError",
+    "NewTopic",
+    "OffsetSpec",
+    "Producer",
+    "ProducerRecord",
+    "RecordBatch",
+    "SerializationError",
+    "TopicPartition",
+    "__version__",
+    "deserialize_json",
+    "deserialize_text",
+    "serialize_json",
+    "serialize_text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next access finds it at once
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
