@@ -125,4 +125,4 @@ def test_an_envelope_that_cannot_be_opened_is_an_error_in_words() -> None:
 @pytest.mark.parametrize("key", [999, 3, 58, 63])
 def test_an_envelope_with_something_that_is_no_clients_command_is_refused(key: int) -> None:
     with pytest.raises(KafkaError, match=f"no API {key}"):
-        open_envelope(EnvelopeRequest(request_data=key.to_bytes(2, "big") + bytes(6) + b"\xff\xff"))
+        open_envelope(EnvelopeRequest(request_data=key.to_bytes(2, "big") + bytes(6) + b"\xff\xff\0"))
