@@ -28,6 +28,7 @@ from ottla.records.varint import read_zigzag, varint
 
 _LOOK_AHEAD: Final = bytes(80)  # zeros behind the block: whatever is peeked at ends in there
 _SHORTEST_RUN: Final = 8  # below that, finding out costs more than it saves
+_LARGE: Final = 512
 _CHUNK: Final = 64  # records one by one between two looks for a run
 _peek: Final = Struct("8B").unpack_from
 
@@ -72,17 +73,18 @@ class _Block:
     """A records block, how far it is decoded, and what came out."""
 
     __slots__ = (
+        "_base_offset",
         "_base_timestamp",
         "_data",
         "_delta",
         "_gaps",
-        "_header",
         "_headers",
         "_keys",
         "_known_headers",
         "_most_missing",
         "_position",
         "_size",
+        "_source",
         "_timestamps",
         "_use_delta",
         "_values",
@@ -90,12 +92,14 @@ class _Block:
     )
 
     def __init__(self, header: BatchHeader, block: Readable) -> None:
-        self._header = header
-        self._data = b"".join((block, _LOOK_AHEAD))
         self._size = len(block)
+        # Small records are taken apart faster in bytes, large ones cost more to copy than to look at from afar.
+        self._data = b"" if len(block) > _LARGE * header.records_count else b"".join((block, _LOOK_AHEAD))
+        self._source: bytes | memoryview = self._data or memoryview(block)
         self._position = 0
         self.left = header.records_count
         self._use_delta = not header.attributes & LOG_APPEND_TIME
+        self._base_offset = header.base_offset
         self._base_timestamp = header.base_timestamp if self._use_delta else header.max_timestamp
         self._most_missing = header.last_offset_delta + 1 - header.records_count
         self._delta = 0  # in zig-zag: of the next offset, if none is missing
@@ -121,7 +125,7 @@ class _Block:
         )
 
     def _offsets(self) -> Sequence[int]:
-        base, count = self._header.base_offset, len(self._values)
+        base, count = self._base_offset, len(self._values)
         if not self._gaps:
             return range(base, base + count)
         offsets, at, first = list[int](), 0, base
@@ -132,6 +136,8 @@ class _Block:
 
     def take_one_by_one(self) -> None:
         """A chunk of records, whatever their sizes; it ends with one that is unusual."""
+        if not self._data:
+            self._source = self._data = b"".join((self._source, _LOOK_AHEAD))
         wanted = min(self.left, _CHUNK)
         try:
             taken = self._take_usual(wanted)
@@ -238,15 +244,18 @@ class _Block:
 
     def take_run(self) -> bool:
         """Records of exactly the same size and layout, as many as there are; False if they are too few."""
-        data, position = self._data, self._position
-        length, body = read_zigzag(data, position)
-        stride = body - position + (length >> 1)
-        most = min(self.left, (self._size - position) // stride, _room(self._delta >> 1))
-        # The first look is cheap: it fails for records of different sizes.
-        first = data[position : position + _SHORTEST_RUN * stride : stride]
-        if length & 1 or most < _SHORTEST_RUN or first.count(data[position]) < _SHORTEST_RUN:
-            return False
-        layout = _layout(data, body, position + stride)
+        source, position = self._source, self._position
+        try:
+            length, body = read_zigzag(source, position)
+            stride = body - position + (length >> 1)
+            most = min(self.left, (self._size - position) // stride, _room(self._delta >> 1))
+            # The first look is cheap: it fails for records of different sizes.
+            first = bytes(source[position : position + _SHORTEST_RUN * stride : stride])
+            if most < _SHORTEST_RUN or first.count(source[position]) < _SHORTEST_RUN or length & 1:
+                return False
+            layout = _layout(source, body, position + stride)
+        except (IndexError, CorruptRecord):
+            return False  # one by one, it is found out what is wrong
         if layout is None or layout.delta != self._delta:
             return False
         count = self._neighbours(layout, position, stride, most)
@@ -254,7 +263,7 @@ class _Block:
         if timestamps is None:
             return False
         end = position + count * stride
-        run = memoryview(data)[position:end]
+        run = memoryview(source)[position:end]
         self._timestamps += timestamps
         self._keys += _cut(run, layout.key_at - position, layout.key_bytes, stride, count)
         self._values += _cut(run, layout.value_at - position, layout.value_bytes, stride, count)
@@ -263,9 +272,13 @@ class _Block:
         self.left -= count
         return True
 
+    def _column(self, at: int, stride: int, count: int) -> bytes:
+        """The byte at the same place of each record of a run."""
+        return bytes(self._source[at : at + (count - 1) * stride + 1 : stride])
+
     def _neighbours(self, layout: _Layout, position: int, stride: int, most: int) -> int:
         """How many records in a row have the same lengths everywhere, no headers, and offsets without a gap."""
-        data, count = self._data, most
+        count = most
         same = (
             *range(position, layout.timestamp_at - 1),
             *range(layout.key_length_at, layout.key_at),
@@ -273,13 +286,12 @@ class _Block:
             position + stride - 1,  # no headers
         )
         for at in same:
-            column = data[at : at + (count - 1) * stride + 1 : stride]
-            count -= len(column.lstrip(data[at : at + 1]))
+            column = self._column(at, stride, count)
+            count -= len(column.lstrip(column[:1]))
         width = layout.key_length_at - layout.offset_at
         offsets = _offset_bytes(self._delta >> 1, width, count)
         for byte in range(width):
-            at = layout.offset_at + byte
-            column = data[at : at + (count - 1) * stride + 1 : stride]
+            column = self._column(layout.offset_at + byte, stride, count)
             count = _common_prefix(column, offsets[byte : count * width : width])
         return count
 
@@ -287,22 +299,29 @@ class _Block:
         base = self._base_timestamp
         if not self._use_delta:
             return [base] * count
-        columns = [
-            self._data[at : at + (count - 1) * stride + 1 : stride]
-            for at in range(layout.timestamp_at, layout.offset_at)
-        ]
-        if all(column.count(column[0]) == count for column in columns):
-            number, _ = read_zigzag(self._data, layout.timestamp_at)
-            return [base + (number >> 1 ^ -(number & 1))] * count
+        places = range(layout.timestamp_at, layout.offset_at)
+        columns = [self._column(at, stride, count) for at in places]
         # In each of them all bytes but the last must say that more follow.
         if any(column.translate(None, _HIGH_BYTES) for column in columns[:-1]) or not columns[-1].isascii():
             return None
-        if len(columns) == 1:
-            return [base + each for each in map(_ZIGZAG.__getitem__, columns[0])]
-        if len(columns) == 2:
-            numbers = [low & 127 | high << 7 for low, high in zip(*columns, strict=True)]
-            return [base + (number >> 1 ^ -(number & 1)) for number in numbers]
-        return None
+        timestamps: list[int] = []
+        # Often many records in a row have the same timestamp.
+        for _ in range(count // _SHORTEST_RUN):
+            same = min(len(column) - len(column.lstrip(column[:1])) for column in columns)
+            number, _ = read_zigzag(bytes(column[0] for column in columns), 0)
+            timestamps += [base + (number >> 1 ^ -(number & 1))] * same
+            columns = [column[same:] for column in columns]
+            if not columns[0]:
+                return timestamps
+        return None if len(columns) > 2 else timestamps + [base + each for each in _signed(columns)]
+
+
+def _signed(columns: Sequence[bytes]) -> Iterable[int]:
+    """Numbers of one or two bytes, from the columns of their bytes."""
+    if len(columns) == 1:
+        return map(_ZIGZAG.__getitem__, columns[0])
+    numbers = [low & 127 | high << 7 for low, high in zip(*columns, strict=True)]
+    return [number >> 1 ^ -(number & 1) for number in numbers]
 
 
 class _Layout(NamedTuple):
@@ -319,7 +338,7 @@ class _Layout(NamedTuple):
     value_bytes: int
 
 
-def _layout(data: bytes, body: int, end: int) -> _Layout | None:
+def _layout(data: bytes | memoryview, body: int, end: int) -> _Layout | None:
     """The layout of the record whose body begins there; None if it has headers, or does not end where it should."""
     _, offset_at = read_zigzag(data, body + 1)
     delta, key_length_at = read_zigzag(data, offset_at)

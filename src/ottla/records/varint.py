@@ -9,7 +9,7 @@ from ottla.records.corruption import CorruptRecord
 LONGEST_BYTES = 10  # a 64-bit number; Kafka writes none that is longer
 
 
-def read_zigzag(data: bytes, position: int) -> tuple[int, int]:
+def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The number at `position` as it is written, still in zig-zag, and the position behind it.
 
     The bytes must not end inside it: a reader of records has zeros behind them, and sees that it went too far.
