@@ -134,6 +134,7 @@ class FetcherLane:
                 version=FETCH_VERSION,
                 reuses_memory=True,
             )
+            _check(response)
         except (OSError, KafkaError) as problem:
             await self._unreachable(problem)
             return
@@ -173,13 +174,6 @@ class FetcherLane:
 
     async def _take(self, response: FetchResponse) -> None:
         """Carry out what an answer says."""
-        if response.error_code:
-            error = ErrorCode(response.error_code)
-            self._session.reset()
-            if error is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                logger.warning("broker %d refused a fetch: %s", self._leader, error.name)
-            await self._pause(self._services.config.replica_fetch_backoff_ms / 1000)
-            return
         appended, size_bytes = [], 0
         cuts: dict[Followed, list[Effect]] = {}
         for followed, answer in self._session.answers(response):
@@ -322,3 +316,9 @@ class FetcherLane:
                 logger.error("%s could not be cut: %s", followed.partition.name, problem)
                 self._failed(followed, ErrorCode.KAFKA_STORAGE_ERROR)
             await asyncio.sleep(0)
+
+
+def _check(response: FetchResponse) -> None:
+    """Raise the error that answers a whole fetch; a session that the leader has forgotten is begun anew like any other."""
+    if response.error_code:
+        raise KafkaError(ErrorCode(response.error_code))

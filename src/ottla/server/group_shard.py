@@ -174,8 +174,9 @@ class GroupShard:
         try:
             return self._append(decision.records)
         except KafkaError as error:
-            logger.error("%s could not be written: %s", self.partition.name, error)
             code = self._code_for(error)
+            if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                logger.error("%s could not be written: %s", self.partition.name, error)
             self._fail([ticket for ticket, _ in decision.completions], code)
             # The machine may have set deadlines all the same.
             self._set_timer()

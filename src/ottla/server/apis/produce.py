@@ -286,25 +286,20 @@ class ProduceLane:
 
     def _tell_leaders(self, version: int, response: ProduceResponse) -> None:
         """Tell who asked the wrong broker which one is right."""
-        services, leaders = self._services, []
+        image, leaders = self._services.quorum.image, []
         for topic in response.responses:
-            for partition in topic.partition_responses:
-                if partition.error_code in MISDIRECTED:
-                    image = services.quorum.image
-                    by_id = version >= _FIRST_TOPIC_ID_VERSION
-                    found = (
-                        image.topics_by_id.get(topic.topic_id)
-                        if by_id
-                        else image.topics_by_name.get(topic.name)
-                    )
-                    leader = current_leader(found, partition.index)
-                    if leader is not None:
-                        partition.current_leader = LeaderIdAndEpoch(*leader)
-                        leaders.append(leader.leader_id)
-        if leaders:
-            listener = services.config.advertised_listener.name
-            found_at = addresses(services.quorum.image, listener, leaders)
-            response.node_endpoints = [NodeEndpoint(*address) for address in found_at]
+            misdirected = [p for p in topic.partition_responses if p.error_code in MISDIRECTED]
+            if not misdirected:
+                continue
+            by_id = version >= _FIRST_TOPIC_ID_VERSION
+            known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
+            for partition in misdirected:
+                leader = current_leader(known, partition.index)
+                if leader is not None:
+                    partition.current_leader = LeaderIdAndEpoch(*leader)
+                    leaders.append(leader.leader_id)
+        listener = self._services.config.advertised_listener.name if leaders else ""
+        response.node_endpoints = [NodeEndpoint(*found) for found in addresses(image, listener, leaders)]
 
 
 def _check_records(version: int, records: memoryview | None) -> None:
