@@ -85,7 +85,7 @@ def serve(
 
 def _run(config: BrokerConfig, started: float) -> None:
     """Run the broker to its end. Errors after it was ready are the broker's, not the configuration's."""
-    from ottla.server.broker import run
+    from ottla.server.broker import HaltedError, run
 
     is_ready = False
 
@@ -100,6 +100,9 @@ def _run(config: BrokerConfig, started: float) -> None:
         if is_ready:
             raise
         raise Refusal(refusal(error, config)) from error
+    except HaltedError as error:
+        # It is in the log already; once it was ready, it is no refusal.
+        raise (click.ClickException(str(error)) if is_ready else Refusal(str(error))) from error
 
 
 def ready_line(broker: Broker, seconds: float) -> str:

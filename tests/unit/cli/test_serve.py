@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +14,7 @@ from ottla.cli.main import ottla
 from ottla.cli.serve import refusal
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.server.broker import HaltedError
 
 
 def serve(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
@@ -103,3 +107,20 @@ def test_help_has_examples_and_the_order_of_sources() -> None:
 )
 def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(error: Exception, sentence: str) -> None:
     assert refusal(error, BrokerConfig.from_properties({"log.dirs": "/data"})).startswith(sentence)
+
+
+@pytest.mark.parametrize(("is_ready", "exit_code"), [(False, 2), (True, 1)])
+def test_a_node_that_cannot_go_on_says_why(
+    monkeypatch: pytest.MonkeyPatch, is_ready: bool, exit_code: int
+) -> None:
+    def halt(config: BrokerConfig, on_ready: Callable[[Any], None]) -> None:
+        if is_ready:
+            listener = SimpleNamespace(host="localhost")
+            settings = SimpleNamespace(listener=listener, node_id=1, data_directory="/data")
+            on_ready(SimpleNamespace(config=settings, port=1, cluster_id="c"))
+        raise HaltedError("The disk is gone.")
+
+    monkeypatch.setattr("ottla.server.broker.run", halt)
+    code, said = serve()
+    assert code == exit_code
+    assert said.endswith("Error: The disk is gone.\n")
