@@ -58,8 +58,8 @@ def kafkajs_driver() -> Driver:
     return Driver(["node", str(SOURCES / "kafkajs" / "driver.js")], cwd=home, environment=environment)
 
 
-def java_driver() -> Driver:
-    """A JVM with the Java client in it; its few lines are compiled when they changed."""
+def compile_java() -> Path:
+    """The directory of our few lines around the Java client, compiled when they changed."""
     jars = fetch()
     if shutil.which("javac") is None:
         raise CannotFetchError("the Java client's driver needs javac; it is not on the PATH")
@@ -70,6 +70,12 @@ def java_driver() -> Driver:
     if not compiled.exists() or compiled.stat().st_mtime < changed:
         command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), *map(str, sources)]
         _run(command, "javac could not compile the Java client's driver")
+    return classes
+
+
+def java_driver() -> Driver:
+    """A JVM with the Java client in it."""
+    jars, classes = fetch(), compile_java()
     command = [
         "java",
         *TEST_HEAP,
