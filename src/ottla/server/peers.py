@@ -25,7 +25,7 @@ _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.2  # a node that comes back should not be noticed much later
 
 AddressOf = Callable[[int], Address | None]
-Watcher = Callable[[int], None]
+Watcher = Callable[[int, str], None]
 
 
 class Peers:
@@ -39,7 +39,7 @@ class Peers:
         self._is_closed = False
 
     def watch(self, watcher: Watcher) -> None:
-        """Be told the id of a node whose connection died, or was refused."""
+        """Be told the id of a node whose connection died, or was refused, and what the connection was for."""
         self._watchers.append(watcher)
 
     async def ask(
@@ -109,13 +109,13 @@ class Peers:
         if link is None or link.address != address:
             if link is not None:
                 await link.close()
-            link = _Link(address, self.client_id, lambda: self._lost(node_id))
+            link = _Link(address, self.client_id, lambda: self._lost(node_id, purpose))
             self._links[node_id, purpose] = link
         return await link.connected(timeout_ms)
 
-    def _lost(self, node_id: int) -> None:
+    def _lost(self, node_id: int, purpose: str) -> None:
         for watcher in self._watchers:
-            watcher(node_id)
+            watcher(node_id, purpose)
 
 
 class _Link:

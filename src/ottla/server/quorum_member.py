@@ -280,8 +280,10 @@ class QuorumMember:
         self._alarm = None
         self._step(events.Tick())
 
-    def _disconnected(self, node_id: int) -> None:
-        self._step(events.Disconnected(node_id))
+    def _disconnected(self, node_id: int, purpose: str) -> None:
+        # The connection to a leader that lives is never idle; others are closed when nobody needs them for long.
+        if purpose == FETCHES:
+            self._step(events.Disconnected(node_id))
 
     # ---- what is said
 

@@ -28,7 +28,7 @@ def run(test: Callable[[FakeBroker, Peers, list[int]], Awaitable[None]]) -> None
         ) as broker:
             lost: list[int] = []
             peers = Peers(1, lambda node: Address(HOST, broker.port) if node == 2 else None)
-            peers.watch(lost.append)
+            peers.watch(lambda node_id, purpose: lost.append(node_id))
             try:
                 await test(broker, peers, lost)
             finally:
@@ -93,7 +93,7 @@ def test_a_node_that_refuses_is_told_of_and_left_in_peace_for_a_moment() -> None
             return Address(HOST, port)
 
         peers = Peers(1, address_of)
-        peers.watch(lost.append)
+        peers.watch(lambda node_id, purpose: lost.append(node_id))
         for _ in range(3):
             with pytest.raises(CannotConnectError, match="connection refused"):
                 await peers.ask(2, HEARTBEAT, purpose="a", timeout_ms=SOON_MS)
