@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch
-from ottla.log.recall import recall_batches
+from ottla.log.recall import recall_batches, sent_before
 from ottla.log.state import LogState
 from ottla.log.validation import NO_TIMESTAMP, examine
 from ottla.log.writing import Writer
@@ -153,9 +153,12 @@ class Appender:
             earlier = staged.check(incoming)
         except KafkaError as refused:
             producer_id = incoming.producer_id
-            if not recall_batches(self._state, producer_id, staged.entries.get(producer_id)):
+            entry = staged.entries.get(producer_id)
+            if recall_batches(self._state, producer_id, entry):
+                return self._stage(incoming)
+            earlier = sent_before(self._state, incoming, entry)
+            if earlier is None:
                 return refused
-            return self._stage(incoming)
         if earlier is None:
             staged.apply(incoming)
             return None

@@ -2,7 +2,8 @@
 
     batch of a client                                   answer
     same epoch, same (first, last) sequence as one of   a duplicate: the offset it got the first time
-      the last five batches
+      the last five batches, or as an older one that
+      is found in the log (recall.py)
     older epoch                                         INVALID_PRODUCER_EPOCH
     newer epoch, first sequence not 0                   OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, not the next sequence                   OUT_OF_ORDER_SEQUENCE_NUMBER

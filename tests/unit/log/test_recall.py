@@ -1,11 +1,14 @@
 """An idempotent producer may send its last five batches again, also after the broker restarted (PRO-4)."""
 
+import errno
+
 import pytest
 from tests.simulation.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, open_log, refusal
 
 from ottla.errors import ErrorCode
+from ottla.log import recall
 from ottla.log.log import Log
 
 
@@ -28,8 +31,65 @@ def test_all_five_are_known_again_when_the_first_of_them_comes() -> None:
     for sequence in (3, 4, 5, 6, 7):
         (answer,) = append(log, produced(sequence))
         assert (answer.base_offset, answer.is_duplicate) == (sequence, True)
-    assert refusal(log, produced(2)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    known = log.producers.get(7)
+    assert known is not None
+    assert [found.first_sequence for found in known.batches] == [3, 4, 5, 6, 7]
     assert log.log_end_offset == 8
+
+
+def test_an_older_batch_is_a_duplicate_if_it_is_in_the_log() -> None:
+    log = open_log(SimulatedDisk())
+    for number in range(20):
+        append(log, produced(2 * number, 2), batch(3), produced(number, producer=8))
+        log.roll(NOW_MS)
+    for number in (0, 7, 13):
+        (answer,) = append(log, produced(2 * number, 2))
+        assert (answer.base_offset, answer.is_duplicate) == (6 * number, True)
+    assert log.log_end_offset == 120
+    (answer,) = append(log, produced(40, 2))
+    assert not answer.is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count", "epoch"),
+    [(1, 2, 0), (4, 1, 0), (4, 4, 0), (4, 2, 1), (44, 2, 0), (2**31 - 2, 2, 0)],
+)
+def test_what_was_never_sent_like_that_is_still_out_of_order(sequence: int, count: int, epoch: int) -> None:
+    log = open_log(SimulatedDisk())
+    append(log, *(produced(2 * number, 2) for number in range(20)))
+    assert refusal(log, produced(sequence, count, epoch=epoch)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == 40
+
+
+def test_what_the_log_never_had_is_not_called_a_duplicate() -> None:
+    """A new leader may know a producer from the middle on: what came before may be nowhere."""
+    log = open_log(SimulatedDisk())
+    append(log, *(produced(sequence) for sequence in range(3, 20)))
+    assert refusal(log, produced(2)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_batch_of_an_earlier_epoch_is_not_taken_for_one_of_this() -> None:
+    log = open_log(SimulatedDisk())
+    append(log, *(produced(sequence) for sequence in range(3)))
+    append(log, *(produced(sequence, epoch=1) for sequence in (0, *range(1, 9))))
+    (answer,) = append(log, produced(1, epoch=1))
+    assert (answer.base_offset, answer.is_duplicate) == (4, True)
+
+
+def test_the_search_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "_MOST_HEADERS", 10)
+    log = open_log(SimulatedDisk())
+    append(log, *(produced(sequence) for sequence in range(30)))
+    assert append(log, produced(15))[0].is_duplicate
+    assert refusal(log, produced(14)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_disk_that_cannot_be_read_finds_nothing() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, *(produced(sequence) for sequence in range(30)))
+    disk.failing["read"] = errno.EIO
+    assert refusal(log, produced(3)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_they_are_found_across_rolled_segments_and_between_other_producers() -> None:

@@ -83,7 +83,7 @@ def test_a_small_cut_looks_at_no_more_than_what_is_cut() -> None:
     # The others of the last five are recalled when they are asked for.
     for number in (23, 22):
         assert append(log, sent(number))[0].is_duplicate
-    assert refusal(log, sent(21)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(log, sent(28)).code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not append(log, sent(27))[0].is_duplicate
 
 
@@ -116,7 +116,7 @@ def test_a_producer_that_is_found_nowhere_near_is_looked_for_everywhere() -> Non
     log = open_log(SimulatedDisk(), settings=config(index_interval_bytes=100))
     append(log, sent(0, epoch=3), *(batch() for _ in range(30)))
     append(log, *(sent(number, epoch=3) for number in range(1, 9)))
-    with patch("ottla.log.recall._WINDOW_BYTES", 1000):
+    with patch("ottla.log.recall._WINDOW_BYTES", 1000), patch("ottla.log.recall._PIECE_BYTES", 500):
         assert rebuilds(log, 31)
     assert known(log)[1][:2] == (3, 1)
 
