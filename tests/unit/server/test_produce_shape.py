@@ -35,7 +35,7 @@ from ottla.records.compression import Compression
 from ottla.records.record import Record
 from ottla.replication.partition import Assigned, PartitionReplica
 from ottla.server.partitions import HostedPartition
-from ottla.server.produce_shape import ProduceShape, learn_shape
+from ottla.server.produce_shape import ProduceShape, ProduceShapes, learn_shape
 
 VERSIONS = range(APIS[ApiKey.PRODUCE].min_version, APIS[ApiKey.PRODUCE].max_version + 1)
 # Below version 7 the records must be looked at (zstd) and the response is shorter: nobody hurries there.
@@ -179,6 +179,40 @@ def test_a_request_that_differs_in_anything_but_its_records_is_not_recognised(
         others.append(frame_of(version, request_of(a_batch(), topic="orderz")))
     assert [match(shape, frame, version) for frame in others] == [None] * len(others)
     assert match(shape, frame_of(version, request_of(a_batch())), version - 1) is None
+
+
+def found_in(shapes: ProduceShapes, frame: bytearray) -> ProduceShape | None:
+    data = bytearray(b"\x07" * 13) + frame
+    return shapes.find(memoryview(data), 13)
+
+
+@pytest.mark.parametrize("version", [8, 9, 12])
+def test_who_writes_to_several_partitions_has_a_shape_for_each(version: int) -> None:
+    shapes, kept = ProduceShapes(), []
+    with hosted("orders", 3) as third, hosted("orders", 4) as fourth, hosted("more-orders", 3) as other:
+        for partition in (third, fourth, other):
+            request = request_of(a_batch(), index=partition.index, topic=partition.topic)
+            frame = frame_of(version, request)
+            assert found_in(shapes, frame) is None
+            shape = learnt(frame, version, partition)
+            assert shape is not None
+            shapes.add(shape)
+            kept.append((frame, shape))
+        assert [found_in(shapes, frame) for frame, _ in kept] == [shape for _, shape in kept]
+        assert found_in(shapes, frame_of(version, request_of(a_batch(), index=9))) is None
+        fourth.close()
+        assert found_in(shapes, kept[1][0]) is None
+
+
+def test_shapes_without_number_are_not_kept(partition: HostedPartition) -> None:
+    shapes = ProduceShapes()
+    for number in range(1000):
+        frame = frame_of(9, request_of(a_batch()), client_id="c" * (number % 20) + str(number))
+        shape = learnt(frame, 9, partition)
+        assert shape is not None
+        shapes.add(shape)
+        assert found_in(shapes, frame) is shape
+    assert len(shapes._by_words) <= 256
 
 
 def test_nothing_is_recognised_once_the_partition_is_gone() -> None:

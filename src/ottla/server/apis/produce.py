@@ -34,7 +34,7 @@ from ottla.records.header import CODEC_MASK, TRANSACTIONAL
 from ottla.replication.partition import ACKS_ALL
 from ottla.server.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.partitions import HostedPartition
-from ottla.server.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, learn_shape
+from ottla.server.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
 from ottla.server.send_queue import Part
 from ottla.server.services import Services
 from ottla.server.watermark import Watermark
@@ -99,7 +99,9 @@ class ProduceLane:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        # The last one, which nearly always comes again, and the others.
         self._shape: ProduceShape | None = None
+        self._shapes = ProduceShapes()
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
         self._acks_all = False
@@ -116,7 +118,12 @@ class ProduceLane:
         shape = self._shape
         if shape is not None:
             records = shape.match(data, view, start, frame_end, version)
-            if records is not None:
+            if records is None:
+                shape = self._shapes.find(view, start)
+                if shape is not None:
+                    records = shape.match(data, view, start, frame_end, version)
+            if records is not None and shape is not None:
+                self._shape = shape
                 staged = self._staged.get(shape.partition)
                 if staged is None:
                     staged = self._staged[shape.partition] = []
@@ -163,7 +170,10 @@ class ProduceLane:
             return
         placement = decoded.topics[0][1][0]
         if placement.partition is not None and request.acks in (-1, 1):
-            self._shape = learn_shape(frame, version, request, placement.partition)
+            shape = learn_shape(frame, version, request, placement.partition)
+            if shape is not None:
+                self._shape = shape
+                self._shapes.add(shape)
 
     def _place(
         self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
