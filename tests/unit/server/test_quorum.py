@@ -219,6 +219,22 @@ def test_a_heartbeat_of_a_broker_that_is_well_writes_nothing(tmp_path: Path) -> 
     told(tmp_path, test)
 
 
+def test_a_heartbeat_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
+    disk = TroubledDisk()
+
+    async def test(node: Node) -> None:
+        await join(node.quorum)
+        disk.may_sync.clear()
+        slow = asyncio.create_task(node.quorum.submit(creation("t")))
+        beat = BrokerHeartbeatRequest(1, node.quorum.image.brokers[1].epoch, node.quorum.image.last_offset)
+        assert not (await node.quorum.submit(beat)).is_fenced
+        assert not slow.done()
+        disk.may_sync.set()
+        await slow
+
+    told(tmp_path, test, disk)
+
+
 def test_a_stopping_node_refuses_what_waits(tmp_path: Path) -> None:
     disk = TroubledDisk()
 
