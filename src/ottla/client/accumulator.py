@@ -181,6 +181,8 @@ class Accumulator:
         queue.in_flight.remove(batch)
         if not batch.is_done:  # else its time was over before the answer came
             self._answers.take_in(queue, batch, answer)
+        if batch.is_done:
+            batch.encoded = None  # who keeps a Delivery need not keep all of its batch's bytes
         self._note(queue)
 
     def fail_topic(self, name: str, failure: Failure) -> None:

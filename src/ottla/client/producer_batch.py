@@ -241,7 +241,7 @@ class ProducerBatch:
         return next(stamp for start, stamp in reversed(self.stamps) if start <= index)
 
     def _finish(self) -> list[ProducerBatch]:
-        self.is_done, self.encoded = True, None
+        self.is_done = True
         self.close()
         finished = [self]
         for parent in self._parents:
