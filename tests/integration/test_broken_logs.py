@@ -172,3 +172,28 @@ def test_damage_in_the_middle_is_cut_off_by_a_follower_and_fetched_again(
             await until(lambda: node.values() == [b"value-%d" % n for n in range(7)], "all is there again")
 
     asyncio.run(scenario())
+
+
+def test_a_leader_that_lost_records_in_the_middle_does_not_go_on_behind_the_hole(tmp_path: Path) -> None:
+    """A follower that still had them would never find out that its leader has not."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, 1, 2) as cluster:
+            await cluster.create_topic("t", (1, 2))
+            for number in range(5):
+                await cluster.produce(b"value-%d" % number)
+            await cluster.kill(2)
+            await cluster.kill(1)
+            path = tmp_path / "node-1" / "t-0" / "00000000000000000000.log"
+            data = bytearray(path.read_bytes())
+            data[data.index(b"value-2")] ^= 0xFF
+            path.write_bytes(data)
+            leader = await cluster.start_node(1)
+            assert cluster.placed().leader == 1
+            assert leader.values() == [b"value-0", b"value-1"]
+            follower = await cluster.start_node(2)
+            await cluster.produce(b"more")
+            await cluster.until_isr(1, 2)
+            assert follower.values() == leader.values() == [b"value-0", b"value-1", b"more"]
+
+    asyncio.run(scenario())

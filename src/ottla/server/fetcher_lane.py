@@ -8,11 +8,13 @@ another image may have come: what the local replica says about its leader is loo
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.cutting import CutJob
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.replication.follower import (
     Append,
@@ -83,6 +85,7 @@ class FetcherLane:
         self._limit_bytes = services.config.replica_fetch_response_max_bytes
         lag_ms = services.config.replica_lag_time_max_ms
         self._timeout_ms = min(max(lag_ms // 2, _SHORTEST_TIMEOUT_MS), _LONGEST_TIMEOUT_MS)
+        self._cut_jobs: list[CutJob] = []
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, partition: HostedPartition) -> None:
@@ -227,12 +230,14 @@ class FetcherLane:
                 case TruncateTo(offset):
                     logger.warning("%s is cut from %d to %d: its leader has other records there",
                                    partition.name, partition.log.log_end_offset, offset)  # fmt: skip
-                    partition.truncate_to(offset, now_ms)
+                    job = partition.begin_truncate(offset, steady_ms())
+                    if job is not None:
+                        self._cut_jobs.append(job)
                 case BeginAt(offset):
                     logger.warning(
                         "%s begins anew at %d: its leader has nothing older", partition.name, offset
                     )
-                    partition.begin_at(offset, now_ms)
+                    partition.begin_at(offset, steady_ms())
 
     def _append(self, followed: Followed, records: memoryview, now_ms: int) -> bool:
         partition = followed.partition
@@ -297,7 +302,8 @@ class FetcherLane:
     async def _cut(self, cuts: dict[Followed, list[Effect]]) -> None:
         """Cut logs, the checkpoints before them; those that cannot be cut now are asked about again.
 
-        A cut waits for the disk some times: after each, requests have their turn.
+        After each cut requests have their turn; to make them durable takes a thread and as long as it takes. (What fails there makes
+        the log refuse its next append.)
         """
         offsets = {
             followed.partition: effect.offset
@@ -316,9 +322,18 @@ class FetcherLane:
                 logger.error("%s could not be cut: %s", followed.partition.name, problem)
                 self._failed(followed, ErrorCode.KAFKA_STORAGE_ERROR)
             await asyncio.sleep(0)
+        jobs, self._cut_jobs = self._cut_jobs, []
+        await asyncio.to_thread(_run, jobs)
 
 
 def _check(response: FetchResponse) -> None:
     """Raise the error that answers a whole fetch; a session that the leader has forgotten is begun anew like any other."""
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code))
+
+
+def _run(jobs: list[CutJob]) -> None:
+    for job in jobs:
+        # The log runs it again before its next append, and hears what is wrong.
+        with suppress(OSError):
+            job.run()

@@ -146,10 +146,41 @@ class Hosting:
                 config = config or self._topic_config(image, topic.name)
                 hosted = self._open(topic, placed, config)
             if self.is_active:
-                _assign(hosted, placed)
+                self._assign(hosted, placed)
             if is_new:
                 self._partitions.add(hosted)
                 yield
+
+    def _assign(self, hosted: HostedPartition, placed: PartitionImage) -> None:
+        replica = hosted.replica
+        hosted.adding_replicas = frozenset(placed.adding_replicas)
+        if (replica.leader_epoch, replica.partition_epoch) == (placed.leader_epoch, placed.partition_epoch):
+            return
+        lost = hosted.log.first_lost_offset
+        if lost is not None and placed.leader == self._config.node_id:
+            self._settle_loss(hosted, placed, lost)
+        assigned = Assigned(
+            leader=placed.leader,
+            leader_epoch=placed.leader_epoch,
+            isr=tuple(placed.isr),
+            replicas=tuple(placed.replicas),
+            partition_epoch=placed.partition_epoch,
+        )
+        hosted.assign(assigned, steady_ms())
+
+    def _settle_loss(self, hosted: HostedPartition, placed: PartitionImage, lost: int) -> None:
+        """A crash took records from the middle of a log that is about to lead. (A follower cuts it and fetches again.)
+
+        With other replicas the log must not go on behind the hole: a follower that has the records would never find out that its leader
+        has not. The same where only flushed records count, since nothing behind the hole was promised. A log that is
+        the only one keeps what it has.
+        """
+        if len(placed.replicas) == 1 and not hosted.must_flush(acks_all=True):
+            hosted.log.accept_loss()
+            return
+        logger.error("%s leads, and lost records from %d on in a crash: it is cut there", hosted.name, lost)
+        self.prepare_cuts({hosted: lost})
+        hosted.truncate_to(lost, steady_ms())
 
     def _configure(self, image: ClusterImage) -> None:
         configs: dict[str, TopicConfig] = {}
@@ -219,17 +250,3 @@ class Hosting:
                 self._remover.remove(name, self._directory.begin_delete(name))
             except OSError as problem:
                 logger.error("the files of %s could not all be removed: %s", name, problem)
-
-
-def _assign(hosted: HostedPartition, placed: PartitionImage) -> None:
-    replica = hosted.replica
-    hosted.adding_replicas = frozenset(placed.adding_replicas)
-    if (replica.leader_epoch, replica.partition_epoch) != (placed.leader_epoch, placed.partition_epoch):
-        assigned = Assigned(
-            leader=placed.leader,
-            leader_epoch=placed.leader_epoch,
-            isr=tuple(placed.isr),
-            replicas=tuple(placed.replicas),
-            partition_epoch=placed.partition_epoch,
-        )
-        hosted.assign(assigned, steady_ms())

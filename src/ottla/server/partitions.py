@@ -19,6 +19,7 @@ from ottla.config import LONG_MAX, TopicConfig
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended
+from ottla.log.cutting import CutJob
 from ottla.log.log import Log
 from ottla.log.reading import FileRange
 from ottla.replication.divergence import EpochEnd, end_of_epoch
@@ -173,8 +174,6 @@ class HostedPartition:
         now = replica.leader, replica.leader_epoch
         if now != before:
             self._leadership_changed(goes_on=now == (replica.node_id, before[1] + 1) and before[0] == now[0])
-        if replica.is_leader and self.log.first_lost_offset is not None:
-            self.log.accept_loss()
         self._carry_out(effects)
         self._refuse_too_few()
 
@@ -227,6 +226,12 @@ class HostedPartition:
         """Cut off what the leader does not have. The caller has seen to the recovery point (log/truncation.py)."""
         self.log.truncate_to(offset)
         self._log_was_cut(now_ms)
+
+    def begin_truncate(self, offset: int, now_ms: int) -> CutJob | None:
+        """The same, and the caller makes it durable in a thread; the log waits for that before its next append."""
+        job = self.log.begin_truncate(offset)
+        self._log_was_cut(now_ms)
+        return job
 
     def begin_at(self, offset: int, now_ms: int) -> None:
         """Throw all records away: the leader's log begins later."""
