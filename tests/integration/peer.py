@@ -65,7 +65,11 @@ class Peer:
         if receive_buffer_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(DEADLINE_S)
-        self.socket.connect((HOST, port))
+        try:
+            self.socket.connect((HOST, port))
+        except OSError:
+            self.socket.close()
+            raise
         self.correlation_id = 0
 
     def __enter__(self) -> Self:
