@@ -84,7 +84,7 @@ class Accumulator:
         self._topics: dict[str, TopicQueues] = {}
         self.topics: dict[str, TopicQueues] = {}  # those that records can be appended to
         self.unassigned: dict[str, UnassignedRecords] = {}
-        self.closed_batches = 0  # how many there were so far; who fills the buffer gives way when it moves
+        self.turns = 0  # it moves when something could be sent if others had a turn
         self.is_hurried = False  # linger is over for all: somebody flushes, or waits for room
         self.identity: ProducerIdentity | None = None
         self.due_ms = NEVER
@@ -132,6 +132,7 @@ class Accumulator:
             self.unassigned[record.topic] = held = UnassignedRecords(batch, [])
             self.ledger.enter(batch)
         held.partitions.append(record.partition)
+        self.turns += 1
         self.ledger.hold(held.batch, held.batch.held_bytes + size)
         return held.batch, held.batch.append(value, key, record.headers, timestamp_ms, size)
 
@@ -270,7 +271,7 @@ class Accumulator:
         queue.close_open()
         if batch is not None:
             self.ledger.hold(batch, batch.size_bytes)
-        self.closed_batches += 1
+        self.turns += 1
         self._partitions(queue).current = -1
         self._note(queue)
         self._due(self._clock())

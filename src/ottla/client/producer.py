@@ -178,7 +178,7 @@ class Producer:
         self._outcomes = Outcomes()
         self._drain_bytes = int(settings.buffer_memory * _DRAIN_SHARE)
         self._room: list[asyncio.Future[None]] = []
-        self._hurries = self._seen_batches = 0
+        self._hurries = self._seen_turns = 0
         self._stamp_ms, self._stamp_from, self._stamp_until = 0, 0.0, 0.0
         self._failure: Failure | None = None
         self._is_open = False
@@ -266,9 +266,9 @@ class Producer:
 
     async def drain(self) -> None:
         """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""
-        batches = self._accumulator.closed_batches
-        if batches != self._seen_batches:
-            self._seen_batches = batches
+        turns = self._accumulator.turns
+        if turns != self._seen_turns:
+            self._seen_turns = turns
             await asyncio.sleep(0)
             while self._ledger.buffered_bytes > self._drain_bytes:
                 await self._wait_for_room(None)

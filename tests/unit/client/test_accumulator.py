@@ -51,7 +51,7 @@ def test_a_batch_that_is_full_is_sent_at_once_and_the_record_that_did_not_fit_be
     second = driven.append(b"y" * 200)
     assert second is not first
     assert driven.dues == [1_005.0, 1_000.0]
-    assert driven.accumulator.closed_batches == 1
+    assert driven.accumulator.turns == 1
     assert driven.take() == [first]
     driven.now_ms += 5
     assert driven.take() == [second]
