@@ -33,7 +33,8 @@ chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; write
 	$(PY) -m tests.chaos $(ARGS)
 
 sim: setup  ## 2,000 stories of whole clusters under faults; a broken one prints how to see it again
-	$(PY) -m tests.simulation.cluster_run $(ARGS)
+	$(PY) -m tests.simulation.cluster_run --seeds 2000 $(ARGS)
+	$(PY) -m tests.simulation.cluster_run --seeds 200 --real-log $(ARGS)
 
 compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, kcat)
 	$(PY) -m pytest -m compat tests -rs $(ARGS)

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tests.simulation.broker_log import BrokerLog
 from tests.simulation.fetching import Fetcher, ParkedFetches
 from tests.simulation.isr_proposals import IsrProposals
 from tests.simulation.metadata import has_failed
@@ -100,7 +99,7 @@ class Broker:
         """Leave everything on disk, and the mark that it is."""
         disk = self._node.disk
         for log in disk.logs.values():
-            log.flush()
+            log.close()
         self._write_watermarks()
         disk.clean_epoch = self.epoch
 
@@ -196,8 +195,11 @@ class Broker:
 
     def _open(self, partition: TopicPartition) -> HostedPartition:
         disk = self._node.disk
-        log = disk.logs.setdefault(partition, BrokerLog())
-        high_watermark = min(disk.high_watermarks.get(partition, 0), log.log_end_offset)
+        log = disk.logs.get(partition)
+        if log is None:
+            log = disk.logs[partition] = self._site.new_log()
+        end = log.log_end_offset if log.first_lost_offset is None else log.first_lost_offset
+        high_watermark = min(disk.high_watermarks.get(partition, 0), end)
         hosted = HostedPartition(self, partition, log, max(high_watermark, log.log_start_offset))
         self.hosted[partition] = hosted
         return hosted

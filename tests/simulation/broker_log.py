@@ -10,12 +10,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from tests.simulation.disk import SimulatedDisk
 
 from ottla.log.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.log.producer_state import BATCHES_KEPT, Incoming, ProducedBatch, Producers, Staged
+from ottla.replication.divergence import LogView
 
 NO_PRODUCER: Final = -1
 _NO_DISK: Final = SimulatedDisk()  # the epochs are never written: recovery finds them in the batches
@@ -48,8 +49,56 @@ class Appended(NamedTuple):
     is_duplicate: bool
 
 
+class ReplicaLog(LogView, Protocol):
+    """What a simulated broker does with a log."""
+
+    @property
+    def flushed_offset(self) -> int: ...
+
+    @property
+    def first_lost_offset(self) -> int | None: ...
+
+    @property
+    def batches(self) -> list[Batch]: ...
+
+    @property
+    def removable_offset(self) -> int: ...
+
+    def index_of(self, offset: int) -> int: ...
+
+    def read(self, offset: int, upper_offset: int, max_batches: int) -> list[Batch]: ...
+
+    def append(
+        self, producer_id: int, base_sequence: int, values: tuple[int, ...], leader_epoch: int
+    ) -> Appended: ...
+
+    def append_replicated(self, batches: Sequence[Batch]) -> None: ...
+
+    def truncate(self, offset: int) -> None: ...
+
+    def begin_at(self, offset: int) -> None: ...
+
+    def advance_start(self, offset: int) -> None: ...
+
+    def accept_loss(self) -> None: ...
+
+    def begin_flush(self) -> None: ...
+
+    def end_flush(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def crash(self, random: Random) -> None: ...
+
+
 class BrokerLog:
     """What one replica holds of a partition."""
+
+    first_lost_offset: int | None = None  # what a crash leaves has no holes here
 
     def __init__(self) -> None:
         self.log_start_offset = 0
@@ -175,6 +224,16 @@ class BrokerLog:
     def flush(self) -> None:
         self.begin_flush()
         self.end_flush()
+
+    def close(self) -> None:
+        """The process stops as it should."""
+        self.flush()
+
+    def kill(self) -> None:
+        """The process dies and the machine does not: everything is there, and no more flushed than it was."""
+
+    def accept_loss(self) -> None:
+        """Nothing is ever missing."""
 
     def crash(self, random: Random) -> None:
         """A power loss: what was not flushed is gone from any batch on, or from within one."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.broker_log import NO_PRODUCER, Batch, BrokerLog
+from tests.simulation.broker_log import NO_PRODUCER, Batch, ReplicaLog
 from tests.simulation.raft_checks import require
 from tests.simulation.site import Outgoing, TopicPartition
 
@@ -125,7 +125,7 @@ class ClusterChecks:
         if log is not None:
             self._holds(log, truth, log.log_start_offset, truth.end_offset, who)
 
-    def _holds(self, log: BrokerLog, truth: Truth, low: int, high: int, who: object) -> None:
+    def _holds(self, log: ReplicaLog, truth: Truth, low: int, high: int, who: object) -> None:
         """A log has what is committed, from one offset to another."""
         if log.log_end_offset < high:
             self.never(f"{who} ends at {log.log_end_offset}, and {high} records are committed")
@@ -159,7 +159,7 @@ class ClusterChecks:
                 f"{partition}: {batch} behind epoch {previous_epoch} here, {seen} behind epoch {behind} elsewhere"
             )
 
-    def replicated(self, partition: TopicPartition, log: BrokerLog, batches: Sequence[Batch]) -> None:
+    def replicated(self, partition: TopicPartition, log: ReplicaLog, batches: Sequence[Batch]) -> None:
         """A follower is about to append."""
         next_offset, previous_epoch = log.log_end_offset, log.latest_epoch
         for batch in batches:

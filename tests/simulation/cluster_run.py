@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -13,8 +14,10 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
+from tests.simulation.broker_log import BrokerLog
+from tests.simulation.broker_real_log import RealBrokerLog
 from tests.simulation.cluster_mutations import MUTATIONS, RARE_MUTATIONS, planted
-from tests.simulation.cluster_story import ClusterEnding, ClusterStory, tell_cluster
+from tests.simulation.cluster_story import ClusterEnding, ClusterStory, NewLog, tell_cluster
 
 
 def main() -> int:
@@ -27,25 +30,30 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="on so many processes (all cores)"
     )
+    parser.add_argument(
+        "--real-log", action="store_true", help="over ottla.log on the disk that tears; slower"
+    )
     parser.add_argument("--bug", choices=sorted({**MUTATIONS, **RARE_MUTATIONS}), help="with a planted bug")
     parser.add_argument("--bugs", action="store_true", help="with each planted bug, until it is found")
     options = parser.parse_args()
+    logging.disable(logging.CRITICAL)  # logs that were torn say so, loudly
     seeds = range(options.first, options.first + options.seeds)
+    new_log = RealBrokerLog if options.real_log else BrokerLog
     if options.seed is not None:
         with _bug(options.bug):
-            return _run_one(options.seed, traces=options.trace, traces_raft=options.raft)
+            return _run_one(
+                ClusterStory(options.seed, new_log), traces=options.trace, traces_raft=options.raft
+            )
     if options.bugs:
         return _find_bugs(seeds, options.jobs)
-    return _run_many(seeds, options.bug, options.jobs)
+    return _run_many(_outcomes(seeds, options.bug, options.jobs, new_log))
 
 
 def _bug(name: str | None) -> AbstractContextManager[None]:
     return planted(name) if name else nullcontext()
 
 
-def _run_one(seed: int, *, traces: bool, traces_raft: bool) -> int:
-    story = ClusterStory(seed)
-
+def _run_one(story: ClusterStory, *, traces: bool, traces_raft: bool) -> int:
     def trace(node_id: int, what: str, detail: Any) -> None:
         print(f"{story.cluster.schedule.now_us / 1000:10.3f}  {node_id} {what:14} {detail}")
 
@@ -57,28 +65,32 @@ def _run_one(seed: int, *, traces: bool, traces_raft: bool) -> int:
     return 0
 
 
-def _outcome(bug: str | None, seed: int) -> ClusterEnding | str:
+def _outcome(bug: str | None, new_log: NewLog, seed: int) -> ClusterEnding | str:
     """How a story ends, or what is wrong with it."""
     try:
         with _bug(bug):
-            return tell_cluster(seed)
+            return tell_cluster(seed, new_log)
     except AssertionError as problem:
         again = f" --bug {bug}" if bug else ""
         return f"{problem}{again}"
 
 
-def _outcomes(seeds: Iterable[int], bug: str | None, jobs: int) -> Iterator[ClusterEnding | str]:
+def _outcomes(
+    seeds: Iterable[int], bug: str | None, jobs: int, new_log: NewLog = BrokerLog
+) -> Iterator[ClusterEnding | str]:
+    outcome = partial(_outcome, bug, new_log)
     if jobs == 1:
-        yield from map(partial(_outcome, bug), seeds)
+        yield from map(outcome, seeds)
         return
     with get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap(partial(_outcome, bug), seeds, chunksize=4)
+        yield from pool.imap(outcome, seeds, chunksize=4)
 
 
-def _run_many(seeds: range, bug: str | None, jobs: int) -> int:
-    began, failures, steps, healed = time.monotonic(), 0, 0, [0]
+def _run_many(outcomes: Iterable[ClusterEnding | str]) -> int:
+    began, stories, failures, steps, healed = time.monotonic(), 0, 0, 0, [0]
     counts: Counter[str] = Counter()
-    for outcome in _outcomes(seeds, bug, jobs):
+    for outcome in outcomes:
+        stories += 1
         if isinstance(outcome, str):
             failures += 1
             print(outcome, flush=True)
@@ -90,7 +102,7 @@ def _run_many(seeds: range, bug: str | None, jobs: int) -> int:
     seconds = time.monotonic() - began
     print(", ".join(f"{count} {what}" for what, count in counts.most_common()))
     print(f"healed within {sorted(healed)[len(healed) // 2]} ms mostly, {max(healed)} ms at most")
-    print(f"{len(seeds)} stories, {steps} events, {failures} broken, {seconds:.1f} s")
+    print(f"{stories} stories, {steps} events, {failures} broken, {seconds:.1f} s")
     return 1 if failures else 0
 
 

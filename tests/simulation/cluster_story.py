@@ -7,24 +7,24 @@ led, in sync everywhere and writable, and every client must have got what it wai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 from tests.simulation.administrator import Administrator
+from tests.simulation.broker_log import BrokerLog, ReplicaLog
 from tests.simulation.clients import FIRST_CLIENT_ID, CarelessProducer, Client, Consumer, Producer
 from tests.simulation.cluster import US_PER_MS, Cluster
 from tests.simulation.cluster_checks import ClusterChecks
 from tests.simulation.cluster_faults import ClusterFaults
-from tests.simulation.network import CALM
 from tests.simulation.node import Node
 from tests.simulation.raft_checks import BrokenPromiseError, Checks
 from tests.simulation.raft_codec import unchanged
 from tests.simulation.raft_disk import RaftDisk, SimulatedLog
 from tests.simulation.raft_node import World
 from tests.simulation.raft_story import DRIFT_PER_MILLE, SETTINGS
-from tests.simulation.site import Site, Timing, TopicPartition, Trace, is_joined
+from tests.simulation.site import Site, Timing, TopicPartition, is_joined
 from tests.simulation.wire import Wire
 
 from ottla.config import BrokerConfig
@@ -35,6 +35,7 @@ MS = US_PER_MS
 TROUBLE_MS = 5_000
 LIVENESS_MS = 12_000  # of healthy life; most need a twentieth of it
 CONFIG = BrokerConfig()
+NewLog = Callable[[], ReplicaLog]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,20 @@ class ClusterEnding:
     counts: Mapping[str, int]
 
 
-def tell_cluster(seed: int) -> ClusterEnding:
+def tell_cluster(seed: int, new_log: NewLog = BrokerLog) -> ClusterEnding:
     """Run one story. If it goes wrong, the message says how to see it again."""
     try:
-        return ClusterStory(seed).run()
+        return ClusterStory(seed, new_log).run()
     except Exception as problem:
         again = f"python -m tests.simulation.cluster_run --seed {seed} --trace"
+        again += " --real-log" if new_log is not BrokerLog else ""
         raise BrokenPromiseError(f"seed {seed}: {problem!r}; again: {again}") from problem
 
 
 class ClusterStory:
     """One seed's worth."""
 
-    def __init__(self, seed: int, trace: Trace | None = None) -> None:
+    def __init__(self, seed: int, new_log: NewLog = BrokerLog) -> None:
         self.cluster = Cluster(seed)
         self.random = random = self.cluster.random
         self._value = 0
@@ -68,8 +70,7 @@ class ClusterStory:
         self.is_healed = False
         node_count = random.choice((3, 3, 3, 4, 5))
         voter_count = random.choice((1, 3, 3, 3)) if node_count < 5 else random.choice((3, 5))
-        self.site = self._new_site(VoterSet(range(1, voter_count + 1)), seed)
-        self.site.trace = trace
+        self.site = self._new_site(VoterSet(range(1, voter_count + 1)), new_log)
         self._has_racks = random.random() < 0.3
         for node_id in range(1, node_count + 1):
             self.add_node(QuorumState() if node_id <= voter_count else None)
@@ -77,8 +78,8 @@ class ClusterStory:
         self.faults = ClusterFaults(self)
         self.site.on_death = self.faults.noticed_death
 
-    def _new_site(self, voters: VoterSet, seed: int) -> Site:
-        random = self.random
+    def _new_site(self, voters: VoterSet, new_log: NewLog) -> Site:
+        random, seed = self.random, self.cluster.seed
         nodes: dict[int, Node] = {}
         checks = ClusterChecks(nodes)
         raft = World(self.cluster, voters, SETTINGS, Checks(voters.majority), {}, unchanged)
@@ -93,6 +94,7 @@ class ClusterStory:
             is_coded=seed % 10 == 0,
             balances=random.random() < 0.3,
             on_death=lambda node, is_power_loss: None,
+            new_log=new_log,
             nodes=nodes,
         )
         checks.flushes = site.flushes
@@ -240,9 +242,3 @@ class ClusterStory:
             f"not well after {LIVENESS_MS} ms: fenced {fenced}, unsent {waiting}, committed {ends}, "
             f"read {[consumer.positions for consumer in self.consumers]}, {partitions}"
         )
-
-
-def calm(story: ClusterStory) -> None:
-    """The network as it should be."""
-    story.cluster.network.heal()
-    story.cluster.network.conditions = CALM

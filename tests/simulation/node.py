@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.broker import Broker
-from tests.simulation.broker_log import BrokerLog
+from tests.simulation.broker_log import ReplicaLog
 from tests.simulation.cluster import US_PER_MS, Clock
 from tests.simulation.metadata import Metadata
 from tests.simulation.raft_disk import RaftDisk
@@ -27,7 +27,7 @@ class BrokerDisk:
     """What a broker keeps: its logs, and what it writes down about them now and then."""
 
     def __init__(self) -> None:
-        self.logs: dict[TopicPartition, BrokerLog] = {}
+        self.logs: dict[TopicPartition, ReplicaLog] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.clean_epoch = -1  # the broker epoch that stopped cleanly
 
@@ -174,9 +174,12 @@ class Node:
         kind = "clean stops" if self._is_leaving else "power losses" if is_power_loss else "kills"
         self.site.checks.counts[kind] += 1
         self.unclean_deaths += not self._is_leaving
-        self._is_leaving = False
         if is_power_loss:
             self._lose_power()
+        elif not self._is_leaving:
+            for log in self.disk.logs.values():
+                log.kill()
+        self._is_leaving = False
         self.metadata.died()
         self.broker.died()
         self.site.on_death(self, is_power_loss)
@@ -185,7 +188,8 @@ class Node:
         for partition, log in self.disk.logs.items():
             end = log.log_end_offset
             log.crash(self.site.cluster.random)
-            if log.log_end_offset < end and not self.site.flushes:
+            is_whole = log.log_end_offset == end and log.first_lost_offset is None
+            if not is_whole and not self.site.flushes:
                 self.site.checks.lost_records(self.node_id, partition)
 
     def committed(self, low: int, high: int) -> None:

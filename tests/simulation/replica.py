@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.simulation.broker_log import Appended, BrokerLog
+from tests.simulation.broker_log import Appended, ReplicaLog
 from tests.simulation.site import Consume, Consumed, Produce, Produced, TopicPartition
 from tests.simulation.wire import Answered
 
@@ -42,7 +42,7 @@ class HostedPartition:
     """A replica of one life of its broker."""
 
     def __init__(
-        self, broker: Broker, partition: TopicPartition, log: BrokerLog, high_watermark: int
+        self, broker: Broker, partition: TopicPartition, log: ReplicaLog, high_watermark: int
     ) -> None:
         self._broker = broker
         self.partition = partition
@@ -67,6 +67,7 @@ class HostedPartition:
         before = (replica.leader, replica.leader_epoch)
         self.min_isr = min(min_isr, len(image.replicas))  # more than all cannot be in sync
         replica.configure(min_isr)
+        self._face_loss(image)
         self.step(
             leading.Assigned(
                 leader=image.leader,
@@ -80,12 +81,28 @@ class HostedPartition:
         )
         if (replica.leader, replica.leader_epoch) == before:
             return
-        self._fail_waiters()
+        if (replica.leader, replica.leader_epoch - 1) != before or not replica.is_leader:
+            self._fail_waiters()  # somebody else may have led between, or does now
         self._broker.checks.assigned(self._broker.node_id, self)
         if not replica.is_leader:
             self.follower.follow(replica.leader, replica.leader_epoch)
         if self.has_to_flush:
             self.flush()
+
+    def _face_loss(self, image: PartitionImage) -> None:
+        """Cut the log where a crash has taken records: who follows fetches them again.
+
+        A leader does so too, unless its log is the only one and nothing was ever flushed before it counted: behind the hole there
+        are records that were never acknowledged, and other replicas may have what is in it.
+        """
+        lost = self.log.first_lost_offset
+        if lost is None or image.leader < 0:
+            return
+        is_alone = image.leader == self._broker.node_id and len(image.replicas) == 1
+        if is_alone and not self._broker.flushes:
+            self.log.accept_loss()
+        else:
+            self.log.truncate(lost)
 
     def retire(self) -> None:
         self._fail_waiters()

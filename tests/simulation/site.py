@@ -20,7 +20,7 @@ from ottla.raft.messages import SnapshotId
 from ottla.replication.follower import FetchFrom
 
 if TYPE_CHECKING:
-    from tests.simulation.broker_log import Batch
+    from tests.simulation.broker_log import Batch, ReplicaLog
     from tests.simulation.cluster_checks import ClusterChecks
     from tests.simulation.node import Node
 
@@ -140,6 +140,7 @@ class Site:
     is_coded: bool  # metadata records go through their bytes
     balances: bool  # the controller moves leaderships back by itself
     on_death: Callable[[Node, bool], None]
+    new_log: Callable[[], ReplicaLog]
     nodes: dict[int, Node] = field(default_factory=dict)
     decisions: list[list[Any]] = field(default_factory=list)
     snapshots: dict[SnapshotId, list[Any]] = field(default_factory=dict)

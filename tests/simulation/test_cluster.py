@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.simulation.broker_real_log import RealBrokerLog
 from tests.simulation.cluster_mutations import FOUND_BY, MUTATIONS, planted
 from tests.simulation.cluster_story import ClusterStory, tell_cluster
 
 SEEDS = 200
 ALL_SEEDS = 2_000  # of `make sim`
+REAL_LOG_SEEDS = 20
 _SHARE = 25
 
 
@@ -20,6 +22,11 @@ def test_nothing_that_must_stay_true_is_broken(first: int) -> None:
     assert sum(ending.committed for ending in endings) > 200 * _SHARE
     assert sum(ending.counts["elections"] for ending in endings) > 10 * _SHARE
     assert sum(ending.counts["faults"] for ending in endings) > 20 * _SHARE
+
+
+def test_nothing_is_broken_over_the_real_log_either() -> None:
+    for seed in range(REAL_LOG_SEEDS):
+        tell_cluster(seed, RealBrokerLog)
 
 
 @pytest.mark.parametrize("bug", MUTATIONS)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from tests.simulation.administrator import Administrator
-from tests.simulation.broker_log import NO_PRODUCER
+from tests.simulation.broker_log import NO_PRODUCER, BrokerLog
 from tests.simulation.clients import FIRST_CLIENT_ID, Client
 from tests.simulation.cluster import US_PER_MS, Cluster
 from tests.simulation.cluster_checks import ClusterChecks
@@ -66,6 +66,7 @@ class Town:
             is_coded=False,
             balances=False,
             on_death=self._notice_death,
+            new_log=BrokerLog,
             nodes=nodes,
         )
         for node_id in sorted(voters.ids):
