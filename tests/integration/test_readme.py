@@ -76,6 +76,24 @@ def test_every_way_to_serve_in_the_readme_is_understood(tmp_path: Path) -> None:
         assert "ottla-data cannot be used: it is not a directory" in done.stderr, f"{command}: {done.stderr}"
 
 
+def test_the_cluster_of_the_readme_runs(tmp_path: Path) -> None:
+    commands = [line for line in SHELL if line.startswith("ottla cluster")]
+    assert len(commands) >= 5
+    for command in commands:
+        # Only the port is another: the machine's 9092 may be somebody's.
+        words = shlex.split(command.replace("cluster up", "cluster up --port 0"))
+        done = subprocess.run(
+            [str(BIN / "ottla"), *words[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert done.stdout
+
+
 def test_every_make_target_in_the_readme_exists() -> None:
     targets = set(re.findall(r"make ([a-z]+)", README)) - {"sure"}
     makefile = (ROOT / "Makefile").read_text()
