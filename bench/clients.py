@@ -1,0 +1,265 @@
+"""`python -m bench.clients`: the Python clients side by side, against Ottla and against Apache Kafka.
+
+python -m bench.clients                     everything, five rounds, writes bench/RESULTS_CLIENTS.md
+python -m bench.clients --quick             a tenth of everything in one round: is it still alive?
+python -m bench.clients --targets ottla     without Apache Kafka
+python -m bench.clients --only "produce 100 B"
+
+Each measurement is a process of its own (`bench/client_loads.py`) beside one broker: one partition, no replicas. The clients
+take turns within each round, another one first each time; ratios are made within a round, and their medians are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from bench import report
+from bench.client_loads import CONSUME, PRODUCE, WARM_UP
+from bench.targets import Target, started
+from bench.verdicts import Spread
+from tests.compat.apache_kafka import CannotFetchError
+from tests.integration.peer import Peer, create_topic
+
+RESULTS = Path(__file__).with_name("RESULTS_CLIENTS.md")
+TARGETS = ("ottla", "apache")
+SIZES = (100, 1024)
+ROUNDS = 5
+QUICK_SCALE = 0.1
+DEADLINE_SECONDS = 300
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+# As many records as take each client a second or two; the slow ones would otherwise take most of the time.
+RECORDS = {
+    "ottla": 1_000_000,
+    "ottla batches": 1_000_000,
+    "confluent-kafka": 1_000_000,
+    "aiokafka": 300_000,
+    "kafka-python": 100_000,
+}
+LARGE_SHARE = 0.4  # of them at 1 KiB
+
+Measured = dict[tuple[str, str], dict[str, list[float]]]  # (target, workload) → client → krec/s per round
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Ours divided by a peer's, at least; from issue 5."""
+
+    work: str
+    peer: str
+    limit: float
+
+
+PROMISES = (
+    Promise("produce", "aiokafka", 2.0),
+    Promise("produce", "kafka-python", 5.0),
+    Promise("consume", "aiokafka", 1.5),
+    Promise("consume", "kafka-python", 5.0),
+)
+
+
+class Bench:
+    """Runs measurements, and keeps records per second (`rates`) and the client's own CPU per record (`costs_us`)."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        self._scale = QUICK_SCALE if chosen.quick else 1.0
+        self._only = chosen.only
+        self.rates: Measured = {}
+        self.costs_us: Measured = {}
+
+    def round(self, number: int, target: Target, *, keep: bool = True) -> None:
+        for size in SIZES:
+            for work, clients in (("produce", list(PRODUCE)), ("consume", list(CONSUME))):
+                workload = f"{work} {size} B"
+                if self._only and self._only not in workload:
+                    continue
+                first = number % len(clients)
+                for client in [*clients[first:], *clients[:first]]:
+                    self._measure(target, workload, work, size, client, number, keep)
+
+    def _measure(
+        self, target: Target, workload: str, work: str, size: int, client: str, number: int, keep: bool
+    ) -> None:
+        records = max(1_000, int(RECORDS[client] * self._scale * (1.0 if size == SIZES[0] else LARGE_SHARE)))
+        topic = f"{work}-{size}-{client.replace(' ', '-')}-{number}" if work == "produce" else f"read-{size}"
+        with Peer(target.port) as peer:
+            if work == "produce":
+                create_topic(peer, topic, retention_bytes=1)
+        if work == "consume":
+            self._fill(target, topic, size)
+        figures = _run(target, work, client, topic, records, size)
+        rate = figures["records"] / figures["seconds"] / 1_000
+        cost = figures["cpu_seconds"] / figures["records"] * 1e6
+        if keep:
+            print(
+                f"  {number}  {target.name:7} {workload:15} {client:16} {rate:8.0f} krec/s {cost:7.2f} µs of CPU",
+                flush=True,
+            )
+            self.rates.setdefault((target.name, workload), {}).setdefault(client, []).append(rate)
+            self.costs_us.setdefault((target.name, workload), {}).setdefault(client, []).append(cost)
+
+    def _fill(self, target: Target, topic: str, size: int) -> None:
+        """A topic with enough for the fastest reader, written once per broker."""
+        with Peer(target.port) as peer:
+            try:
+                create_topic(peer, topic)
+            except AssertionError:  # it is there already
+                return
+        share = 1.0 if size == SIZES[0] else LARGE_SHARE
+        most = int(max(RECORDS.values()) * self._scale * share * (1 + WARM_UP)) + 60_000
+        _run(target, "produce", "confluent-kafka", topic, most, size)
+
+
+def _run(target: Target, work: str, client: str, topic: str, records: int, size: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.client_loads", "--client", client, "--work", work]
+    command += ["--bootstrap", f"127.0.0.1:{target.port}", "--topic", topic]
+    command += ["--records", str(records), "--size", str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+    if done.returncode:
+        raise AssertionError(f"{client} could not {work}:\n{done.stderr[-3000:]}")
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def ratios(rates: Measured, target: str, workload: str, peer: str) -> list[float]:
+    """Ours divided by the peer's, round by round."""
+    by_client = rates.get((target, workload), {})
+    pairs = zip(by_client.get("ottla", ()), by_client.get(peer, ()), strict=False)
+    return [ours / theirs for ours, theirs in pairs if theirs]
+
+
+def verdicts(rates: Measured) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for promise in PROMISES:
+        for target in TARGETS:
+            for size in SIZES:
+                workload = f"{promise.work} {size} B"
+                found = ratios(rates, target, workload, promise.peer)
+                if found:
+                    spread = Spread.of(found)
+                    held = spread.median >= promise.limit
+                    doubt = (
+                        ""
+                        if (spread.low >= promise.limit) == (spread.high >= promise.limit)
+                        else ", rounds disagree"
+                    )
+                    verdict = (
+                        f"held{doubt}"
+                        if held
+                        else f"MISSED by {1 - spread.median / promise.limit:.0%}{doubt}"
+                    )
+                    rows.append(
+                        [target, workload, promise.peer, f"≥ {promise.limit:g}", spread.text(), verdict]
+                    )
+    return rows
+
+
+def figures(measured: Measured) -> list[list[str]]:
+    clients = list(RECORDS)
+    return [
+        [
+            target,
+            workload,
+            *(Spread.of(by_client[client]).text() if client in by_client else "-" for client in clients),
+        ]
+        for (target, workload), by_client in sorted(measured.items())
+    ]
+
+
+def page(bench: Bench, command: str, rounds: int, facts: Sequence[str]) -> str:
+    clients = list(RECORDS)
+    others = ", ".join(f"{name} {version(name)}" for name in ("aiokafka", "kafka-python"))
+    confluent = [
+        [target, workload, Spread.of(found).text()]
+        for target, workload in sorted(bench.rates)
+        if (found := ratios(bench.rates, target, workload, "confluent-kafka"))
+    ]
+    return "\n".join(
+        [
+            "# The Python clients, measured",
+            "",
+            f"Made by `{command}`: {rounds} rounds, the clients taking turns within each, one process each beside one broker;",
+            "medians, with the smallest and largest round in brackets. Ratios are made within a round. Compare only within",
+            "this page. What each client does, and with which settings, stands in `bench/client_loads.py`.",
+            "",
+            *facts,
+            f"- {others}",
+            "",
+            "## Ours divided by theirs, records per second (issue 5)",
+            "",
+            *report.table(
+                ["broker", "workload", "divided by", "asked", "median (spread)", "verdict"],
+                verdicts(bench.rates),
+            ),
+            "",
+            "Beside librdkafka's C (no promise; the `ottla` client is pure Python):",
+            "",
+            *report.table(["broker", "workload", "ottla ÷ confluent-kafka"], confluent),
+            "",
+            "## Thousand records per second",
+            "",
+            "`ottla batches` reads with `consumer.batches()`, whose columns need no record objects.",
+            "",
+            *report.table(["broker", "workload", *clients], figures(bench.rates)),
+            "",
+            "## Microseconds of the client's CPU per record",
+            "",
+            *report.table(["broker", "workload", *clients], figures(bench.costs_us)),
+            "",
+        ]
+    )
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.clients", description="Measure the Python clients."
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of everything in one round; writes no results"
+    )
+    parser.add_argument("--runs", type=int, default=ROUNDS, metavar="N", help=f"rounds (default: {ROUNDS})")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="comma-separated (default: all)")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="workloads whose name contains NAME; writes no results"
+    )
+    chosen = parser.parse_args()
+    if unknown := set(chosen.targets.split(",")) - set(TARGETS):
+        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+    return chosen
+
+
+def main() -> int:
+    chosen = options()
+    compileall.compile_dir(str(SOURCE), quiet=1)  # as pip leaves an installed package
+    facts, rounds = report.machine(), 1 if chosen.quick else chosen.runs
+    directory, bench = Path(tempfile.mkdtemp(prefix="ottla-clients-")), Bench(chosen)
+    try:
+        for name in chosen.targets.split(","):
+            with started([name], directory) as (target,):
+                for number in range(1, rounds + 1):
+                    bench.round(number, target)
+    except CannotFetchError as reason:
+        print(f"{reason}\nWithout it: --targets ottla", file=sys.stderr)
+        return 2
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    text = page(bench, shlex.join(["python", "-m", "bench.clients", *sys.argv[1:]]), rounds, facts)
+    print("\n" + text)
+    if not (chosen.quick or chosen.only):
+        RESULTS.write_text(text)
+        print(f"written to {RESULTS}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
