@@ -64,6 +64,11 @@ class FakeCluster:
         self._ends[partition] += len(values)
         self._batches[partition].append((self._ends[partition], data))
 
+    def damage_last_batch(self, partition: int = 0) -> None:
+        """Change a byte of the last batch; done twice, it is as it was."""
+        end, data = self._batches[partition][-1]
+        self._batches[partition][-1] = (end, data[:-1] + bytes([data[-1] ^ 1]))
+
     def asked_for(self, request_type: type[Any]) -> list[Any]:
         return self.broker.asked_for(request_type)
 
