@@ -26,7 +26,7 @@ from ottla.server.compaction import Compaction
 from ottla.server.controller_duties import ControllerDuties
 from ottla.server.coordinators import Coordinators
 from ottla.server.descriptors import open_files_within, raise_descriptor_limit
-from ottla.server.dispatch import Dispatcher
+from ottla.server.dispatch import Dispatcher, HandlerOf
 from ottla.server.fetcher import Fetchers
 from ottla.server.flushing import Flusher
 from ottla.server.follower_sessions import FollowerSessions
@@ -57,11 +57,17 @@ def now_ms() -> int:
 
 
 class Broker:
-    """A running node. `start` once, `stop` once. `halted` is done, with the reason, if it cannot go on."""
+    """A running node. `start` once, `stop` once. `halted` is done, with the reason, if it cannot go on.
 
-    def __init__(self, config: BrokerConfig, disk: Disk | None = None) -> None:
+    Whoever tests may put a disk of their own under it, or handlers of their own into it.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, disk: Disk | None = None, handlers: HandlerOf = handler_of
+    ) -> None:
         self.config = config
         self._disk = disk or OsDisk()
+        self._handlers = handlers
         files = open_files_within(config.ottla_open_files_max, raise_descriptor_limit())
         open_files = OpenFiles(files, files)
         self._directory = LogDirectory(self._disk, config.data_directory, open_files)
@@ -202,7 +208,7 @@ class Broker:
             now_ms=now_ms,
         )
         address = config.listener
-        listener = Listener(address.host, address.port, Dispatcher(services, handler_of), _limits(config))
+        listener = Listener(address.host, address.port, Dispatcher(services, self._handlers), _limits(config))
         return _Parts(
             quorum=quorum,
             duties=services.duties,

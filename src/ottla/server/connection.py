@@ -29,6 +29,7 @@ from ottla.server.send_queue import Part, SendQueue, part_bytes
 logger = logging.getLogger(__name__)
 
 _PRODUCE = 0
+_NOTHING = -1  # no API has this key
 # Frame size, api key, api version, correlation id.
 _HEAD = Struct(">ihhi")
 _HEAD_BYTES = 12
@@ -68,6 +69,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._dispatcher = dispatcher
         self._produce = ProduceLane(dispatcher.services)
+        self._gathered_api = _PRODUCE if dispatcher.gathers_produce else _NOTHING
         self._max_queued_bytes = max_queued_bytes
         self._on_closed = on_closed
         self._buffer = ReceiveBuffer(max_frame_bytes)
@@ -214,7 +216,7 @@ class Connection:
         buffer = self._buffer
         data, view, position, end = buffer.data, buffer.view, buffer.start, buffer.end
         max_frame_bytes = buffer.max_frame_bytes
-        lane = self._produce
+        lane, gathered_api = self._produce, self._gathered_api
         is_shut = not self._dispatcher.is_open
         # The loop that every small request pays for: locals only, one unpack, no objects.
         while end - position >= _HEAD_BYTES:
@@ -224,7 +226,7 @@ class Connection:
                 break
             if is_shut and not self._dispatcher.admits(api_key):
                 break
-            if api_key == _PRODUCE:
+            if api_key == gathered_api:
                 if self._muted:
                     break
                 lane.add(data, view, position, frame_end, api_version, correlation_id)

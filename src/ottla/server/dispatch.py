@@ -2,7 +2,8 @@
 
 A handler is a plain function `handler(context, request)` when it can answer at once and a coroutine function when it
 has to wait. It answers a response message, or, where file ranges go out, the finished parts.
-Produce does not come through here: the connection gathers produce requests itself (apis/produce.py).
+Produce does not come through here: the connection gathers produce requests itself (apis/produce.py), unless the table
+has a handler for it, as that of a broker under test.
 
 A broker that is not yet part of its cluster answers other nodes, for it needs them to become one; clients wait at the gate.
 """
@@ -57,15 +58,17 @@ class RequestContext:
 
 
 Handler = Callable[[RequestContext, Any], Any]
+HandlerOf = Callable[[int], Handler | None]
 Answer = list[Part] | Awaitable[list[Part]]
 
 
 class Dispatcher:
     """Holds the table of handlers; knows nothing of sockets."""
 
-    def __init__(self, services: Services, handler_of: Callable[[int], Handler | None]) -> None:
+    def __init__(self, services: Services, handler_of: HandlerOf) -> None:
         self.services = services
         self.is_open = False
+        self.gathers_produce = handler_of(ApiKey.PRODUCE) is None
         self._handler_of = handler_of
 
     def admits(self, api_key: int) -> bool:
