@@ -31,7 +31,7 @@ from ottla.errors import ErrorCode
 from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Header
 
-# A batch takes room from the buffer in steps, so that not every record has to.
+# A batch takes room from the buffer in steps that double, so that not every record has to. This is the first.
 ROOM_STEP_BYTES: Final = 4096
 _UNASSIGNED: Final = -1
 
@@ -147,7 +147,7 @@ class Accumulator:
             partitions.count, partitions.current = partitions_count, -1
             partitions.available = range(partitions_count)
             added = range(len(queues), partitions_count)
-            queues += [PartitionQueue(TopicPartition(name, index)) for index in added]
+            queues += [PartitionQueue(TopicPartition(name, index), self._batch_size) for index in added]
         if held := self.unassigned.pop(name, None):
             self._assign(known, held)
         return known
@@ -217,28 +217,29 @@ class Accumulator:
         _check_partition(partitions, chosen, record)
         self._check_room(record, size_bytes)
         batch = queues[chosen].open
-        if batch is not None and not self._grow(batch, size_bytes):
+        if batch is not None and not self._grow(queues[chosen], batch, size_bytes):
             self._close(queues[chosen])
             if record.partition is None:  # perhaps there is another one to stick to now
                 assert record.key is None or isinstance(record.key, bytes)
                 chosen = self._partitioner(record.key, partitions)
                 _check_partition(partitions, chosen, record)
         batch = queues[chosen].open
-        if batch is None or not self._grow(batch, size_bytes):
+        if batch is None or not self._grow(queues[chosen], batch, size_bytes):
             if batch is not None:
                 self._close(queues[chosen])
             batch = self._begin(queues[chosen])
-            self._grow(batch, size_bytes)
+            self._grow(queues[chosen], batch, size_bytes)
         return batch
 
-    def _grow(self, batch: ProducerBatch, size_bytes: int) -> bool:
+    def _grow(self, queue: PartitionQueue, batch: ProducerBatch, size_bytes: int) -> bool:
         """Let the batch take a record of this size, and some more; False if it would become too large."""
         needed = batch.size_bytes + size_bytes
-        if needed > self._batch_size and len(batch):
+        if needed > queue.most_bytes and len(batch):
             return False
         if needed > batch.limit_bytes:
             left = self._buffer_memory - self.ledger.buffered_bytes + batch.held_bytes
-            batch.limit_bytes = int(max(needed, min(needed + ROOM_STEP_BYTES, self._batch_size, left)))
+            step = max(ROOM_STEP_BYTES, batch.size_bytes)
+            batch.limit_bytes = int(max(needed, min(needed + step, queue.most_bytes, left)))
             self.ledger.hold(batch, batch.limit_bytes)
         return True
 

@@ -16,6 +16,8 @@ from ottla.errors import ErrorCode
 
 # Waits vary by a fifth, so that producers do not march in step (as with Kafka's clients).
 _JITTER: Final = 0.2
+# A topic that takes less in a batch than this has other problems.
+_LEAST_BATCH_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Answers:
         verdict = judge(
             answer.error,
             is_idempotent=self._settings.enable_idempotence,
-            is_first=queue.is_first(batch),
+            is_first=answer.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.is_first(batch),
             records_count=len(batch),
         )
         if not answer.was_sent:
@@ -91,6 +93,8 @@ class Answers:
         """In two halves."""
         half = len(batch) // 2
         queue.reset_from(batch)
+        # The topic allows less than we put into a batch: so large a one would be refused again.
+        queue.most_bytes = min(queue.most_bytes, max(batch.size_bytes // 2, _LEAST_BATCH_BYTES))
         queue.put_back(*self._ledger.divide(batch, [range(half), range(half, len(batch))]))
 
     def _separate(

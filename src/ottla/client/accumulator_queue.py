@@ -33,14 +33,16 @@ class PartitionQueue:
         "_must_renew",
         "_reset_order",
         "in_flight",
+        "most_bytes",
         "open",
         "partition",
         "sequence",
         "waiting",
     )
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, most_bytes: int) -> None:
         self.partition = partition
+        self.most_bytes = most_bytes  # in a batch
         self.open: ProducerBatch | None = None
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []

@@ -97,7 +97,7 @@ class Producer:
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         partitioner: str | Partitioner = "by_key",
-        batch_size: int = 256 << 10,
+        batch_size: int = 512 << 10,
         linger_ms: float = 5,
         buffer_memory: int = 32 << 20,
         max_request_size: int = 1 << 20,

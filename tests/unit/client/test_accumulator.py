@@ -413,3 +413,16 @@ def test_keys_and_headers_arrive() -> None:
         (b"k", None, ()),
     ]
     assert batch.partition == TopicPartition("t", 0)
+
+
+def test_batches_of_a_topic_that_refused_a_large_one_stay_smaller() -> None:
+    driven = Driven(linger_ms=0, batch_size=4_000)
+    for _ in range(30):
+        driven.append(b"x" * 100)
+    (large,) = driven.take()
+    driven.accumulator.answered(large, Answer(ErrorCode.MESSAGE_TOO_LARGE))
+    driven.append(b"x" * 100)
+    for _ in range(30):
+        batch = driven.append(b"x" * 100)
+    assert batch.size_bytes <= large.size_bytes // 2
+    assert driven.topic.queues[0].most_bytes == large.size_bytes // 2
