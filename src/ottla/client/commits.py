@@ -2,8 +2,8 @@
 
 Rules
 - What is committed is the position: every record that was handed out counts as done. Automatic commits therefore happen
-  only when the application asks for the next records, and when it gives its partitions up. Whoever works on several records
-  at once says by `done` what counts instead.
+  only when the application asks for the next records, and when it gives its partitions up. A worker, who has several
+  records in hand at once, says up to where they are done instead.
 - A member commits in its generation. Who has lost its membership may not commit: its partitions are somebody else's.
 - While a cooperative group rebalances, members keep what they hold; a commit that comes at that moment is repeated in the
   next generation.
@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from ottla.client.coordinator import Coordinator
@@ -23,7 +23,8 @@ from ottla.client.member_events import Refused
 from ottla.client.member_requests import NO_GENERATION, Membership
 from ottla.client.metadata import TopicPartition
 from ottla.client.outcomes import succeeded
-from ottla.client.partition_reader import UNKNOWN, PartitionReader
+from ottla.client.partition_reader import PartitionReader
+from ottla.client.worker import Worker
 from ottla.errors import ErrorCode, KafkaError
 
 Progress: TypeAlias = Mapping[PartitionReader, CommittedOffset]
@@ -40,10 +41,7 @@ _AGAIN_SECONDS: Final = 0.02
 
 
 class Commits:
-    """Commits for one consumer. `session` is None while the consumer is no member of the group.
-
-    `done(partition)`, if it is set, answers the offset up to which records are done; None if it knows nothing of them.
-    """
+    """Commits for one consumer. `session` is None while the consumer is no member of the group."""
 
     def __init__(
         self, coordinator: Coordinator, *, interval_ms: int | None, timeout_ms: int, is_cooperative: bool
@@ -55,7 +53,7 @@ class Commits:
         self._next_seconds: float | None = None
         self._is_running = False
         self.session: GroupSession | None = None
-        self.done: Callable[[TopicPartition], int | None] | None = None
+        self.worker: Worker | None = None
 
     @property
     def is_automatic(self) -> bool:
@@ -123,11 +121,11 @@ class Commits:
         }
 
     def _done_of(self, reader: PartitionReader) -> CommittedOffset | None:
+        unfinished = None if self.worker is None else self.worker.unfinished(reader.partition)
+        if unfinished is not None:
+            return CommittedOffset(unfinished)
         position = reader.position
-        done = position if self.done is None else self.done(reader.partition)
-        if done is None:
-            return None
-        return CommittedOffset(done, reader.leader_epoch if done == position else UNKNOWN)
+        return None if position is None else CommittedOffset(position, reader.leader_epoch)
 
     def _membership(self) -> Membership | None:
         if self.session is None:

@@ -40,6 +40,7 @@ from ottla.client.partition_reader import PartitionReader
 from ottla.client.positions import list_offsets, offsets_at
 from ottla.client.record_batch import ConsumerRecord, RecordBatch
 from ottla.client.subscription import Listener, Listeners, Subscription
+from ottla.client.worker import Worker
 from ottla.errors import ErrorCode, KafkaError
 from ottla.wire.address import parse_addresses
 
@@ -411,6 +412,30 @@ class Consumer:
         return succeeded(await coordinator.committed([TopicPartition(*each) for each in partitions]))
 
     # ---- the rest
+
+    @property
+    def group_id(self) -> str | None:
+        return self._settings.group_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected, and not closed."""
+        return self._reading.is_open
+
+    def attach(self, worker: Worker | None) -> None:
+        """Let somebody who works on several records at once say what is done (see `processing`), until None is attached.
+
+        Reading then goes on with the first record of each partition that is not done.
+        """
+        before = self._reading.worker
+        if worker is not None and before is not None:
+            raise RuntimeError("somebody else processes this consumer's records")
+        self._last.clear()
+        for partition, reader in self._readers.items():
+            if before is not None and (unfinished := before.unfinished(partition)) is not None:
+                reader.seek(unfinished)
+                self._reading.fetcher.pump_one(reader)
+        self._reading.employ(worker)
 
     def _reader(self, partition: TopicPartition) -> PartitionReader:
         reader = self._readers.get(partition)

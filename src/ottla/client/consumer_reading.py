@@ -33,6 +33,7 @@ from ottla.client.positions import Positions
 from ottla.client.retries import backoff_ms
 from ottla.client.subscription import Subscription
 from ottla.client.topology import Topology
+from ottla.client.worker import Worker
 from ottla.wire.address import Address
 
 # Who closes should not wait long for a last commit that a broken cluster does not take.
@@ -81,6 +82,7 @@ class Reading:
         self._lookup: asyncio.Task[None] | None = None
         self.subscription: Subscription | None = None
         self.session: GroupSession | None = None
+        self.worker: Worker | None = None
         self._wakeup = asyncio.Event()
         self.is_polling = False
         self._is_waiting = False  # the group was told that the application waits for records
@@ -118,6 +120,7 @@ class Reading:
         session = GroupSession(
             member, self.coordinator, self.asking, subscription.divide, subscription.prepare, self.wake
         )
+        subscription.worker = self.worker
         self.subscription = subscription
         self.session = self.commits.session = session
         subscription.begin(session)
@@ -135,6 +138,13 @@ class Reading:
             if session is not None and commits is not None:
                 self.session = self.subscription = commits.session = None
                 await session.close("the consumer was closed or unsubscribed")
+
+    def employ(self, worker: Worker | None) -> None:
+        """From now on this one says what is done; None: what was handed out is done."""
+        self.worker = worker
+        for part in (self.commits, self.subscription):
+            if part is not None:
+                part.worker = worker
 
     # ---- a poll
 

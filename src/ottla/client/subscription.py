@@ -36,6 +36,7 @@ from ottla.client.member_events import Adopt, Assign, JoinedMember, Prepare, Pre
 from ottla.client.metadata import TopicPartition
 from ottla.client.retries import waits_ms
 from ottla.client.topology import Topology
+from ottla.client.worker import Worker
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.codec import DecodeError
 
@@ -69,7 +70,7 @@ class Subscription:
         self._claimed: frozenset[TopicPartition] = frozenset()  # what it held when it joined last
         self._previous: tuple[TopicPartition, ...] = ()  # the last assignment, and its generation
         self._generation_id = NO_GENERATION
-        self.release: Callable[[frozenset[TopicPartition], bool], Awaitable[None]] | None = None
+        self.worker: Worker | None = None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -132,8 +133,8 @@ class Subscription:
         readers = self._fetcher.readers
         listeners = self._listeners
         try:
-            if self.release is not None:
-                await self.release(partitions, is_lost)
+            if self.worker is not None:
+                await self.worker.release(partitions, is_lost)
             if self._commits.is_automatic and not is_lost:
                 await self._commits.commit_done([readers[each] for each in partitions], timeout_ms)
             await _tell(
@@ -141,6 +142,8 @@ class Subscription:
             )
         finally:
             self._fetcher.drop(partitions)
+            if self.worker is not None:
+                self.worker.forget(partitions)
 
     async def _adopt(self, session: GroupSession, adopted: Adopt) -> None:
         try:
