@@ -32,7 +32,9 @@ COMMANDS = {
     "topics": Entry("ottla.cli.topics", "topics", "Create, delete, list, describe and alter topics."),
     "configs": Entry("ottla.cli.configs", "configs", "Describe and alter the settings of running brokers."),
     "groups": Entry("ottla.cli.groups", "groups", "List, describe, move and delete consumer groups."),
+    "produce": Entry("ottla.cli.produce", "produce", "Send lines to a topic."),
     "consume": Entry("ottla.cli.consume", "consume", "Print the records of a topic."),
+    "bench": Entry("ottla.cli.bench", "bench", "Put load on any Kafka, and measure it."),
     "dump": Entry("ottla.cli.dump", "dump", "Show what is inside the files of a data directory."),
     "doctor": Entry("ottla.cli.doctor", "doctor", "Check a data directory and a running broker."),
 }
