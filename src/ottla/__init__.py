@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.client import partitioners as partitioners
     from ottla.client.admin import Admin as Admin
     from ottla.client.consumer import Consumer as Consumer
     from ottla.client.consumer import ConsumerRecord as ConsumerRecord
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ottla.client.delivery_report import DeliveryReport as DeliveryReport
     from ottla.client.delivery_report import ProducerRecord as ProducerRecord
     from ottla.client.delivery_report import SerializationError as SerializationError
+    from ottla.client.processing import ProcessingError as ProcessingError
+    from ottla.client.processing import at_least_once as at_least_once
+    from ottla.client.processing import at_most_once as at_most_once
     from ottla.client.producer import Producer as Producer
     from ottla.client.serializers import AvroCodec as AvroCodec
     from ottla.client.serializers import deserialize_json as deserialize_json
@@ -48,6 +52,7 @@ _HOMES = {
         "ProducerRecord",
         "SerializationError",
     ),
+    "ottla.client.processing": ("ProcessingError", "at_least_once", "at_most_once"),
     "ottla.client.producer": ("Producer",),
     "ottla.client.serializers": (
         "AvroCodec",
@@ -78,20 +83,26 @@ __all__ = [
     "KafkaError",
     "NewTopic",
     "OffsetSpec",
+    "ProcessingError",
     "Producer",
     "ProducerRecord",
     "RecordBatch",
     "SerializationError",
     "TopicPartition",
     "__version__",
+    "at_least_once",
+    "at_most_once",
     "deserialize_json",
     "deserialize_text",
+    "partitioners",
     "serialize_json",
     "serialize_text",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "partitioners":
+        return import_module("ottla.client.partitioners")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

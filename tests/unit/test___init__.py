@@ -10,7 +10,9 @@ import pytest
 import ottla
 
 
-@pytest.mark.parametrize("name", [name for name in ottla.__all__ if name != "__version__"])
+@pytest.mark.parametrize(
+    "name", [name for name in ottla.__all__ if name not in ("__version__", "partitioners")]
+)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(ottla, name).__name__ == name
 
@@ -28,3 +30,7 @@ def test_importing_ottla_imports_no_client() -> None:
 
 def test_everything_public_is_listed() -> None:
     assert dir(ottla) == sorted(ottla.__all__)
+
+
+def test_partitioners_are_a_module() -> None:
+    assert ottla.partitioners.by_key(b"k", ottla.partitioners.TopicPartitions("t", 1, lambda: 0.0)) == 0
