@@ -37,8 +37,9 @@ from ottla.client.delivery_report import (
     ProducerRecord,
     SerializationError,
 )
-from ottla.client.partitioners import Partitioner, partitioner_named
+from ottla.client.partitioners import Partitioner, load_aware, partitioner_named
 from ottla.client.producer_batch import RECORD_OVERHEAD_BYTES, OnDelivery, ProducerBatch
+from ottla.client.producer_loads import BrokerLoads
 from ottla.client.producer_outcomes import Outcomes, ended
 from ottla.client.producer_sender import Sender
 from ottla.client.producer_settings import (
@@ -154,9 +155,11 @@ class Producer:
             on_change=self._topology_changed,
             may_create_topics=may_create_topics,
         )
+        chosen = partitioner_named(partitioner) if isinstance(partitioner, str) else partitioner
+        self._wants_loads = chosen is load_aware
         self._accumulator = Accumulator(
             settings,
-            partitioner_named(partitioner) if isinstance(partitioner, str) else partitioner,
+            chosen,
             clock=now_ms,
             draw=random.random,
             on_due=self._wake_at,
@@ -186,6 +189,10 @@ class Producer:
     async def __aenter__(self) -> Producer:
         await self._asking.any()
         self._background.start(self._topology.run())
+        if self._wants_loads:
+            timeout_ms = self._settings.request_timeout_ms
+            loads = BrokerLoads(self._asking, self._directory.leaders, self._weigh, timeout_ms=timeout_ms)
+            self._background.start(loads.run())
         self._is_open = True
         self._sender.pump()
         return self
@@ -366,6 +373,10 @@ class Producer:
         if self._failure is None:
             self._directory.learn()
             self._sender.pump()
+
+    def _weigh(self, loads: dict[int, float]) -> None:
+        self._directory.loads = loads
+        self._directory.learn()
 
     def _tell(self, batches: list[ProducerBatch]) -> None:
         self._outcomes.tell(batches)

@@ -54,6 +54,16 @@ class ProducerTopics:
         count: int = await asker
         return count
 
+    def leaders(self) -> set[int]:
+        """The brokers that lead a partition of these topics."""
+        found: set[int] = set()
+        for name, count in self._topology.partition_counts(self._wanted).items():
+            for index in range(count):
+                leader = self._topology.leader_of(TopicPartition(name, index))
+                if leader is not None:
+                    found.add(leader.node_id)
+        return found
+
     def learn(self) -> None:
         """Something new is known of the cluster."""
         counts = self._topology.partition_counts(self._wanted)
