@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ottla.client.metadata import BrokerInfo, ClusterMetadata, cluster_metadata, metadata_request
@@ -130,3 +131,13 @@ class Connections:
                 failures.append(str(error))
         hint = "Is the broker running? Start one with: ottla serve"
         raise CannotConnectError(f"{'; '.join(failures)}. {hint}")
+
+
+@asynccontextmanager
+async def hanging_up(connection: Connection) -> AsyncIterator[None]:
+    """Close the connection if a request in the block is not answered in time: nothing that comes behind it would be, either."""
+    try:
+        yield
+    except TimeoutError:
+        await connection.close()
+        raise

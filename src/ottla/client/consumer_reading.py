@@ -57,7 +57,11 @@ class Reading:
         self.commits: Commits | None = None
         if settings.group_id is not None:
             self.coordinator = Coordinator(
-                self.asking, settings.group_id, settings.group_instance_id, settings.default_api_timeout_ms
+                self.asking,
+                settings.group_id,
+                settings.group_instance_id,
+                timeout_ms=settings.default_api_timeout_ms,
+                request_timeout_ms=settings.request_timeout_ms,
             )
             self.commits = Commits(
                 self.coordinator,

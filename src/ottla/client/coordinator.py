@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
-from ottla.client.connections import Connections
+from ottla.client.connections import Connections, hanging_up
 from ottla.client.group_offsets import (
     CommittedOffset,
     CommittedOffsets,
@@ -34,12 +34,19 @@ class Coordinator:
     """The coordinator of one group, asked over `connections`."""
 
     def __init__(
-        self, connections: Connections, group_id: str, group_instance_id: str | None, timeout_ms: int
+        self,
+        connections: Connections,
+        group_id: str,
+        group_instance_id: str | None,
+        *,
+        timeout_ms: int,
+        request_timeout_ms: int,
     ) -> None:
         self._connections = connections
         self._group_id = group_id
         self._group_instance_id = group_instance_id
         self._timeout_ms = timeout_ms
+        self._request_timeout_ms = request_timeout_ms
         self._node_id: int | None = None
 
     async def find(self, timeout_ms: int | None = None) -> int:
@@ -69,14 +76,15 @@ class Coordinator:
             connection = await self._connection(left_ms)
             if isinstance(connection, KafkaError):
                 return dict.fromkeys(pending, connection)
-            return await commit_offsets(
-                connection,
-                self._group_id,
-                pending,
-                membership=membership,
-                group_instance_id=self._group_instance_id if membership else None,
-                timeout_ms=left_ms,
-            )
+            async with hanging_up(connection):
+                return await commit_offsets(
+                    connection,
+                    self._group_id,
+                    pending,
+                    membership=membership,
+                    group_instance_id=self._group_instance_id if membership else None,
+                    timeout_ms=min(left_ms, self._request_timeout_ms),
+                )
 
         return await settle(
             offsets, self._watched(attempt), repeatable=True, timeout_ms=timeout_ms or self._timeout_ms
@@ -91,11 +99,12 @@ class Coordinator:
             connection = await self._connection(left_ms)
             if isinstance(connection, KafkaError):
                 return {self._group_id: connection}
-            return {
-                self._group_id: await fetch_offsets(
-                    connection, self._group_id, partitions, require_stable=True, timeout_ms=left_ms
+            wait_ms = min(left_ms, self._request_timeout_ms)
+            async with hanging_up(connection):
+                found = await fetch_offsets(
+                    connection, self._group_id, partitions, require_stable=True, timeout_ms=wait_ms
                 )
-            }
+            return {self._group_id: found}
 
         outcomes = await settle(
             {self._group_id: None}, self._watched(attempt), repeatable=True, timeout_ms=self._timeout_ms

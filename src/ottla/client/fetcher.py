@@ -18,7 +18,7 @@ from typing import Final
 from uuid import UUID
 
 from ottla.client.background import Background
-from ottla.client.connections import Connections
+from ottla.client.connections import Connections, hanging_up
 from ottla.client.fetch_epochs import History, compare, ends_of_epochs, epochs_request, parted
 from ottla.client.fetch_plan import (
     FetchPlan,
@@ -197,7 +197,8 @@ class Fetcher:
         self._reserved_bytes += reserved
         self._asked.add(node_id)
         try:
-            response: FetchResponse = await connection.ask(plan.request, version, timeout_ms=wait_ms)
+            async with hanging_up(connection):
+                response: FetchResponse = await connection.ask(plan.request, version, timeout_ms=wait_ms)
         finally:
             self._reserved_bytes -= reserved
             self._asked.discard(node_id)
@@ -251,9 +252,9 @@ class Fetcher:
                 reader.prove(leader.epoch)
             return
         asked = {reader: reader.fetch_offset for reader, _ in unproven}
-        response = await connection.ask(
-            epochs_request(unproven), timeout_ms=self._settings.request_timeout_ms
-        )
+        request, timeout_ms = epochs_request(unproven), self._settings.request_timeout_ms
+        async with hanging_up(connection):
+            response = await connection.ask(request, timeout_ms=timeout_ms)
         answers = ends_of_epochs(response)
         for reader, leader in unproven:
             if reader.fetch_offset != asked[reader]:

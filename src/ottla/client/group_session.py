@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from ottla.client.background import Background
-from ottla.client.connections import Connections
+from ottla.client.connections import Connections, hanging_up
 from ottla.client.coordinator import Coordinator
 from ottla.client.group_member import GroupMember, Phase
 from ottla.client.member_events import (
@@ -153,8 +153,8 @@ class GroupSession:
         connections = self._joining if isinstance(ask.request, _PARKED) else self._connections
         event: Event
         try:
-            async with asyncio.timeout(ask.timeout_ms / 1000):
-                connection = await connections.to(await self._coordinator.find())
+            connection = await connections.to(await self._coordinator.find(ask.timeout_ms))
+            async with hanging_up(connection):
                 response = await connection.ask(ask.request, timeout_ms=ask.timeout_ms)
             event = Answered(ask.request, response)
         except (ConnectionError, TimeoutError):

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from ottla.client.connections import Connections
+from ottla.client.connections import Connections, hanging_up
 from ottla.client.consumer_settings import ConsumerSettings
 from ottla.client.coordinator import Coordinator
 from ottla.client.group_offsets import CommittedOffset
@@ -113,8 +113,10 @@ async def list_offsets(
     async def ask(
         leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
     ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
-        request = list_offsets_request(part, read_committed=settings.is_read_committed, timeout_ms=left_ms)
-        return listed_offsets(await leader.ask(request, timeout_ms=left_ms))
+        wait_ms = min(left_ms, settings.request_timeout_ms)
+        request = list_offsets_request(part, read_committed=settings.is_read_committed, timeout_ms=wait_ms)
+        async with hanging_up(leader):
+            return listed_offsets(await leader.ask(request, timeout_ms=wait_ms))
 
     timeout_ms = settings.default_api_timeout_ms
     return await settle(wanted, by_leader(connections, ask), repeatable=True, timeout_ms=timeout_ms)
