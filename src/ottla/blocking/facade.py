@@ -1,0 +1,198 @@
+"""The one mechanism behind `ottla.blocking`: a class that waits, made from a class that is awaited.
+
+Rules
+- Every public method and property of the asyncio class is there, under its name and with its arguments. What is awaited there is
+  waited for here; what answers at once there is called on the loop's thread, for clients belong to their loop.
+- What comes one after the other with `async for` comes with `for`. What answers something to be awaited (a Delivery) answers
+  something with a `result()`.
+- The constructor connects, and raises what `async with` raises. `with` closes; so does `close`, and the end of the program.
+- Each object has a thread with an event loop of its own, so it works beside a running loop (notebooks) and from any thread.
+- Callbacks are called on that thread: they may call what answers at once, and must not wait.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from ottla.blocking.loop_thread import LoopThread
+
+T = TypeVar("T")
+
+# How long the end of a program, or of an object that nobody holds any more, waits for what was left unfinished.
+FORGOTTEN_CLOSE_S = 5.0
+
+
+# What the documentation of the asyncio classes says differently.
+_WORDS = {
+    "in `async with`, which": "when it is made, which",
+    "async with": "with",
+    "async for": "for",
+    "await producer": "producer",
+    "await consumer": "consumer",
+    "await admin": "admin",
+}
+
+
+def without_async(text: str) -> str:
+    """The words of an asyncio class for those of one that waits."""
+    for word, other in _WORDS.items():
+        text = text.replace(word, other)
+    return text
+
+
+def blocking_class(wrapped: type[Any]) -> type[Any]:
+    """The class that waits, with the name of the one it is made from."""
+    members: dict[str, Any] = {
+        "__doc__": without_async(wrapped.__doc__ or ""),
+        "__module__": "ottla.blocking",
+    }
+    members |= {"__init__": _constructor(wrapped), "__enter__": _enter, "__exit__": _exit}
+    if hasattr(wrapped, "__aiter__"):
+        members["__iter__"] = _iterate
+    for name, member in vars(wrapped).items():
+        if not name.startswith("_"):
+            members[name] = _blocking_member(name, member)
+    members["close"] = _closing(wrapped.close)
+    return type(wrapped.__name__, (), members)
+
+
+class Waited(Generic[T]):
+    """Something that will be known later; `result` waits for it."""
+
+    def __init__(self, thread: LoopThread, awaited: Awaitable[T]) -> None:
+        self._thread = thread
+        self._awaited = awaited
+
+    def result(self, timeout_s: float | None = None) -> T:
+        """Wait for it, and answer it or raise what went wrong; TimeoutError after `timeout_s`. May be asked again."""
+        return self._thread.run(_awaited(self._awaited), timeout_s)
+
+    def done(self) -> bool:
+        """Whether `result` would answer at once."""
+        return bool(self._thread.call(self._awaited.done))  # type: ignore[attr-defined]
+
+
+class Iteration(Generic[T]):
+    """`for` over what is made for `async for`."""
+
+    def __init__(self, thread: LoopThread, items: AsyncIterator[T]) -> None:
+        self._thread = thread
+        self._items = items
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        try:
+            return self._thread.run(_awaited(self._items.__anext__()))
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+
+class _Bond:
+    """What a blocking object holds: the thread, the client on it, and how both end if nobody ends them."""
+
+    __slots__ = ("client", "forget", "thread")
+
+    def __init__(self, owner: object, wrapped: type[Any], args: Any, kwargs: Any) -> None:
+        self.thread = LoopThread(f"ottla.blocking.{wrapped.__name__}")
+        try:
+            self.client = self.thread.run(_opened(wrapped, args, kwargs))
+        except BaseException:
+            self.thread.end()
+            raise
+        self.forget = weakref.finalize(owner, self.thread.end, self.client.close, FORGOTTEN_CLOSE_S)
+
+    def end(self, closing: Callable[[], Any]) -> None:
+        """Close the client, then its thread; a second time does nothing."""
+        if self.forget.detach() is None:
+            return
+        try:
+            self.thread.run(closing())
+        finally:
+            self.thread.end()
+
+
+def _constructor(wrapped: type[Any]) -> Callable[..., None]:
+    @wraps(wrapped.__init__)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._bond = _Bond(self, wrapped, args, kwargs)
+
+    return construct
+
+
+def _enter(self: Any) -> Any:
+    return self
+
+
+def _exit(
+    self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+) -> None:
+    bond: _Bond = self._bond
+    bond.end(lambda: bond.client.__aexit__(kind, error, trace))
+
+
+def _iterate(self: Any) -> Iterator[Any]:
+    bond: _Bond = self._bond
+    return Iteration(bond.thread, bond.thread.call(bond.client.__aiter__))
+
+
+def _closing(method: Callable[..., Any]) -> Callable[..., None]:
+    @wraps(method)
+    def close(self: Any, *args: Any, **kwargs: Any) -> None:
+        bond: _Bond = self._bond
+        bond.end(lambda: method(bond.client, *args, **kwargs))
+
+    return _plain(close)
+
+
+def _blocking_member(name: str, member: Any) -> Any:
+    if isinstance(member, property):
+        return property(lambda self: _answer(self, getattr, name), doc=member.__doc__)
+    if not inspect.isfunction(member):
+        return member
+    if not inspect.iscoroutinefunction(member):
+
+        @wraps(member)
+        def at_once(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return _answer(self, member, *args, **kwargs)
+
+        return at_once
+
+    @wraps(member)
+    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bond: _Bond = self._bond
+        return bond.thread.run(member(bond.client, *args, **kwargs))
+
+    return _plain(waiting)
+
+
+def _answer(self: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    bond: _Bond = self._bond
+    answer = bond.thread.call(function, bond.client, *args, **kwargs)
+    if isinstance(answer, AsyncIterator):
+        return Iteration(bond.thread, answer)
+    if inspect.isawaitable(answer):
+        return Waited(bond.thread, answer)
+    return answer
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`inspect` would take it for what it wraps, a coroutine function, which notebooks await."""
+    signature = inspect.signature(function)
+    del function.__wrapped__  # type: ignore[attr-defined]
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+async def _opened(wrapped: type[Any], args: Any, kwargs: Any) -> Any:
+    return await wrapped(*args, **kwargs).__aenter__()
+
+
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable

@@ -1,0 +1,109 @@
+"""An event loop in a thread of its own, for whoever has none, or has one that must not be waited in.
+
+Rules
+- `run` waits for a coroutine, `call` for a plain function; both happen on the loop, and raise what was raised there.
+- An interrupted wait (Ctrl-C) cancels the work it waited for.
+- Called on the loop itself, `call` calls at once. `run` refuses: it would wait for itself.
+- The thread does not keep a program from ending; `end` does what is left to do and waits for it, but not for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs from its constructor until `end`."""
+
+    def __init__(self, name: str) -> None:
+        self._ready: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._thread.start()
+        self.loop = self._ready.result()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether something can still be run."""
+        return self._thread.is_alive() and not self._stopping.is_set()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Wait for a coroutine; TimeoutError, and it is cancelled, if that takes longer than `timeout_s`."""
+        if self._is_here or not self.is_alive:
+            work.close()
+            self._refuse()
+        outcome = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return outcome.result(timeout_s)
+        except BaseException:
+            outcome.cancel()
+            raise
+
+    def run_soon(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin a coroutine, and do not wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """What a plain function answers on the loop."""
+        if self._is_here:
+            return function(*args, **kwargs)
+        if not self.is_alive:
+            self._refuse()
+        outcome: Future[T] = Future()
+
+        def answer() -> None:
+            try:
+                outcome.set_result(function(*args, **kwargs))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        self.loop.call_soon_threadsafe(answer)
+        return outcome.result()
+
+    def end(
+        self, last: Callable[[], Coroutine[Any, Any, object]] | None = None, wait_s: float = 10.0
+    ) -> None:
+        """Do one last thing if there is one, cancel what runs, and end the thread. May be called twice."""
+        if not self._thread.is_alive():
+            return
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self.loop.call_soon_threadsafe(self._finish, last)
+        if not self._is_here:
+            self._thread.join(wait_s)
+
+    @property
+    def _is_here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _refuse(self) -> NoReturn:
+        if self._is_here:
+            raise RuntimeError(
+                "this would wait for itself: a callback runs on the client's own event loop, where only calls that do not"
+                " wait are possible; hand the work to your own thread"
+            )
+        raise RuntimeError("it is closed")
+
+    def _main(self) -> None:
+        # When the program ends, a newer Python starts no more threads: not even those that would end others.
+        with contextlib.suppress(RuntimeError):
+            asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._stopping = asyncio.Event()
+        self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
+        self._ready.set_result(asyncio.get_running_loop())
+        await self._stopping.wait()
+        if self._last is not None:
+            # Nobody is there any more who could be told of a failure.
+            with contextlib.suppress(Exception):
+                await self._last()
+
+    def _finish(self, last: Callable[[], Coroutine[Any, Any, object]] | None) -> None:
+        self._last = self._last or last
+        self._stopping.set()

@@ -1,0 +1,252 @@
+"""A real broker, on a real socket, inside the process of a test.
+
+    with ottla.testing.broker() as broker:
+        producer = SomeProducer(broker.bootstrap)
+
+Rules
+- It has a thread and an event loop of its own: blocking clients, asyncio applications and C libraries can all be tested with
+  it, and `with` and `async with` are the same. Its other methods wait a few milliseconds for it, and may be called from anywhere.
+- Its settings are a broker's, but for what only costs tests time: nothing waits for the disk or for a group's late members.
+- Its data lies in a temporary directory, which goes with it, or where it is told to be, and stays there.
+- Clients are imported when they are needed to look into it: a test that does not is the sooner ready.
+- `stop`, `kill` and `start` keep its port and its data, so that clients can find it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ottla.blocking.loop_thread import LoopThread
+from ottla.config import BrokerConfig
+from ottla.server.apis.table import handler_of
+from ottla.server.broker import Broker
+from ottla.server.listener import Listener
+from ottla.testing.faults import Faults
+from ottla.testing.unsynced_disk import UnsyncedDisk
+
+if TYPE_CHECKING:
+    from ottla.client.record_batch import ConsumerRecord
+
+T = TypeVar("T")
+
+HOST: Final = "127.0.0.1"
+# A start takes a tenth of a second; a machine that is busy with other tests may need much more.
+_DEADLINE_S: Final = 60.0
+
+_SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "log.cleaner.enable": "false",
+}
+
+
+class EmbeddedBroker:
+    """Runs from `start`, or the beginning of `with`, to its end. `faults` are its fault switches."""
+
+    def __init__(
+        self,
+        data: str | Path | None = None,
+        *,
+        settings: Mapping[str, object] | None = None,
+        port: int = 0,
+    ) -> None:
+        self.faults = Faults()
+        self.port = port
+        self._given = settings or {}
+        self._data = None if data is None else Path(data)
+        self._forget: Callable[[], object] | None = None
+        self._thread: LoopThread | None = None
+        self._broker: Broker | None = None
+
+    # ---- its life
+
+    def __enter__(self) -> EmbeddedBroker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> EmbeddedBroker:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def start(self) -> None:
+        """Start it, and return when clients can come. Raises OSError and KafkaError if it cannot start."""
+        if self._broker is not None:
+            return
+        thread = LoopThread("ottla.testing.broker")
+        try:
+            self._broker = thread.run(self._started(), _DEADLINE_S)
+        except BaseException:
+            thread.end()
+            raise
+        self._thread, self.port = thread, self._broker.port
+
+    def stop(self) -> None:
+        """Stop it as one that is asked to: what is under way is answered, a cluster hands over."""
+        self._end(Broker.stop)
+
+    def kill(self) -> None:
+        """End it as a process that is killed: connections break, nobody is told, nothing is tidied up."""
+        self._end(Broker.abort)
+
+    def restart(self) -> None:
+        """Stop it and start it again."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop it, and remove its data unless it was told where to keep them."""
+        try:
+            self.stop()
+        finally:
+            if self._forget is not None:
+                self._forget()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients can reach it."""
+        return self._broker is not None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients: host and port."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The directory of its data."""
+        if self._data is None:
+            directory = tempfile.mkdtemp(prefix="ottla-")
+            self._data = Path(directory)
+            self._forget = weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        return self._data
+
+    # ---- what is in it
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic, and answer its name. A topic that clients ask for is also created by itself."""
+        from ottla.testing import inspection
+
+        self._run(
+            inspection.create_topic(self.bootstrap, name, partitions, replication_factor, configs or {})
+        )
+        return name
+
+    def topics(self) -> list[str]:
+        """The names of all topics that are not the broker's own."""
+        from ottla.testing import inspection
+
+        return self._run(inspection.topics(self.bootstrap))
+
+    def records(self, topic: str) -> list[ConsumerRecord]:
+        """Every record of a topic, partition after partition, as readers see it now; empty if there is no such topic."""
+        from ottla.testing import inspection
+
+        return self._run(inspection.records(self.bootstrap, topic))
+
+    def reset(self) -> None:
+        """As if it were new: no topics, no groups (but those whose members are still there), no faults."""
+        self.faults.clear()
+        from ottla.testing import inspection
+
+        self._run(inspection.empty(self.bootstrap))
+
+    # ---- its connections
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open, those of other brokers included."""
+        return self._running().call(lambda: self._listener.connection_count)
+
+    def drop_connections(self) -> None:
+        """Close every connection, as a network that breaks. Clients may come again at once."""
+        self._run(self._listener.drain(0))
+
+    @contextlib.contextmanager
+    def refusing_connections(self) -> Iterator[None]:
+        """Drop all connections and refuse new ones for the length of a block: the port is as one where nobody listens."""
+        thread, listener = self._running(), self._listener
+        thread.call(listener.stop_accepting)
+        self.drop_connections()
+        try:
+            yield
+        finally:
+            if self._thread is thread:
+                thread.call(listener.bind)
+                thread.call(listener.start_accepting)
+
+    # ---- inside
+
+    def look(self, question: Callable[[Broker], T]) -> T:
+        """What a function answers about the broker itself, asked on its own loop."""
+        return self._running().call(lambda: question(self._inside))
+
+    @property
+    def _inside(self) -> Broker:
+        if self._broker is None:
+            raise RuntimeError("the broker is not running: use it in `with`, or start it")
+        return self._broker
+
+    @property
+    def _listener(self) -> Listener:
+        return self._inside.listener
+
+    def _running(self) -> LoopThread:
+        if self._thread is None:
+            raise RuntimeError("the broker is not running: use it in `with`, or start it")
+        return self._thread
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            thread = self._running()
+        except RuntimeError:
+            work.close()
+            raise
+        return thread.run(work, _DEADLINE_S)
+
+    async def _started(self) -> Broker:
+        broker = Broker(self._config(), UnsyncedDisk(), self.faults.handlers(handler_of))
+        await broker.start()
+        return broker
+
+    def _config(self) -> BrokerConfig:
+        given = {name: _text(value) for name, value in self._given.items()}
+        address = {"listeners": f"PLAINTEXT://{HOST}:{self.port}", "log.dir": str(self.data)}
+        return BrokerConfig.from_properties({**_SETTINGS, **address, **given})
+
+    def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
+        thread, broker = self._thread, self._broker
+        if thread is None or broker is None:
+            return
+        self._thread = self._broker = None
+        try:
+            thread.run(how(broker), _DEADLINE_S)
+        finally:
+            thread.end()
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
