@@ -393,7 +393,7 @@ FOUND_BY: Mapping[str, int] = {
     "truncation_by_watermark": 0,
     "expansion_before_it_has_caught_up": 0,
     "expansion_below_the_epochs_start": 64,
-    "follower_keeps_no_producer_state": 2,
+    "follower_keeps_no_producer_state": 0,
     "producer_state_is_not_cut_with_the_log": 12,
     "isr_change_without_compare_and_set": 34,
     "unclean_restart_kept_in_the_isr": 0,
