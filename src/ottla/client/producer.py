@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from time import monotonic, time
 from types import TracebackType
 from typing import Final, TypeAlias
@@ -74,6 +74,8 @@ Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, byte
 CLOSE_TIMEOUT_MS: Final = 5_000
 # `drain` waits while more than this share of the buffer is full, so that `send_soon` always finds room afterwards.
 _DRAIN_SHARE: Final = 0.5
+# Who sends without a pause gives way to others (what lingers, answers, other tasks) that often.
+_TURN_MS: Final = 5
 
 
 class Producer:
@@ -183,6 +185,8 @@ class Producer:
         self._room: list[asyncio.Future[None]] = []
         self._hurries = self._seen_turns = 0
         self._stamp_ms, self._stamp_from, self._stamp_until = 0, 0.0, 0.0
+        self._turn_ms = 0
+        self._nothing: asyncio.Future[None] | None = None
         self._failure: Failure | None = None
         self._is_open = False
 
@@ -193,6 +197,8 @@ class Producer:
             timeout_ms = self._settings.request_timeout_ms
             loads = BrokerLoads(self._asking, self._directory.leaders, self._weigh, timeout_ms=timeout_ms)
             self._background.start(loads.run())
+        self._nothing = asyncio.get_running_loop().create_future()
+        self._nothing.set_result(None)
         self._is_open = True
         self._sender.pump()
         return self
@@ -271,14 +277,12 @@ class Producer:
                 return Delivery(batch, len(values) - 1)
         return self._send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
 
-    async def drain(self) -> None:
+    def drain(self) -> Awaitable[None]:
         """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""
-        turns = self._accumulator.turns
-        if turns != self._seen_turns:
-            self._seen_turns = turns
-            await asyncio.sleep(0)
-            while self._ledger.buffered_bytes > self._drain_bytes:
-                await self._wait_for_room(None)
+        # Nearly always there is nothing to wait for: what is done already is awaited faster than a coroutine is made.
+        if self._accumulator.turns == self._seen_turns and self._nothing is not None:
+            return self._nothing
+        return self._drain()
 
     async def flush(self) -> None:
         """Send everything that waits, and wait until it is delivered or failed.
@@ -329,8 +333,9 @@ class Producer:
         value_bytes = _bytes_of(self._value_serializer, value, record)
         key_bytes = _bytes_of(self._key_serializer, key, record)
         pairs = _checked_headers(headers) if headers else ()
+        now_ms = self._tick()
         if timestamp_ms is None:
-            timestamp_ms = self._tick()
+            timestamp_ms = now_ms
         elif timestamp_ms < 0:
             raise ValueError(f"a timestamp is milliseconds since 1970, not {timestamp_ms}")
         known = self._topics.get(topic)
@@ -355,12 +360,21 @@ class Producer:
         self._directory.want(record.topic)
         return self._accumulator.hold(record)
 
+    async def _drain(self) -> None:
+        self._seen_turns = self._accumulator.turns
+        await asyncio.sleep(0)
+        while self._ledger.buffered_bytes > self._drain_bytes:
+            await self._wait_for_room(None)
+
     def _tick(self) -> int:
-        """The time of day. It is kept for the rest of the millisecond."""
+        """The time of day, which is kept for the rest of the millisecond; and now and then `drain` has something to do."""
         now = time()
         if not self._stamp_from <= now < self._stamp_until:
             self._stamp_ms = stamp_ms = int(now * 1000)
             self._stamp_from, self._stamp_until = stamp_ms / 1000, (stamp_ms + 1) / 1000
+            if not 0 < self._turn_ms - stamp_ms <= _TURN_MS:
+                self._turn_ms = stamp_ms + _TURN_MS
+                self._accumulator.turns += 1
         return self._stamp_ms
 
     def _wake_at(self, due_ms: float) -> None:

@@ -326,6 +326,20 @@ def test_drain_waits_while_the_buffer_is_half_full() -> None:
     assert len(cluster.values) == 101
 
 
+def test_who_drains_lets_others_work_though_no_batch_is_full() -> None:
+    cluster = Cluster()
+
+    async def body(producer: Producer) -> None:
+        await producer.send("t", b"first")
+        begun = monotonic()
+        while len(cluster.values) == 1:
+            producer.send_soon("t", b"v")
+            await producer.drain()
+            assert monotonic() - begun < 5, "the batch lingers on"
+
+    with_producer(cluster, body, linger_ms=5, batch_size=1 << 20)
+
+
 def test_send_waits_for_room_only_so_long() -> None:
     cluster = Cluster()
 
