@@ -2,7 +2,7 @@
 
 Rules
 - Metadata is asked for when something said that it is out of date, when it is older than `max_age_ms`, and every second
-  while a topic that is wanted does not exist: it may be created any moment.
+  while a topic that is wanted does not exist: it may be created any moment. Who has it created asks sooner, with growing pauses.
 - What is known stays until something newer is known. A cluster that does not answer is asked again, with growing pauses.
 - A leader of an older epoch than the one known is not believed: the broker that named it has not heard yet.
 """
@@ -22,6 +22,8 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.codec import ZERO_UUID
 
 ABSENT_TOPIC_AGE_MS: Final = 1_000
+# What a broker says of a topic that the question itself had created.
+_BEING_CREATED: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 # Several partitions tell at once that their leader moved; one question answers them all.
 _GATHER_SECONDS: Final = 0.02
 
@@ -161,6 +163,8 @@ class Topology:
         self._errors[name] = topic
         if topic.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._forget(name)
+        if self._may_create_topics and topic.code in _BEING_CREATED:
+            self.request_refresh()
 
     def _lead(self, key: TopicPartition, partition: PartitionInfo) -> None:
         known = self._leaders.get(key)
