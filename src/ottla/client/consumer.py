@@ -418,6 +418,12 @@ class Consumer:
         return self._settings.group_id
 
     @property
+    def member_id(self) -> str:
+        """The name that the group's coordinator gave this member; empty while it is none."""
+        session = self._reading.session
+        return "" if session is None else session.membership.member_id
+
+    @property
     def is_open(self) -> bool:
         """Whether it is connected, and not closed."""
         return self._reading.is_open

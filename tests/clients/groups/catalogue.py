@@ -71,7 +71,11 @@ KAFKAJS = GroupFamily(
 )
 JAVA = GroupFamily("java", java_driver, ALL_ASSIGNORS, ALL, from_pypi=False, session_timeout_ms=2000)
 
-FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KAFKAJS, JAVA)
+OTTLA = GroupFamily(
+    "ottla", partial(python_host, "ottla"), ALL_ASSIGNORS, ALL - {"async_commit"}, session_timeout_ms=800
+)
+
+FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, OTTLA, KAFKAJS, JAVA)
 
 
 def group_families(*needed: GroupAbility) -> pytest.MarkDecorator:

@@ -11,6 +11,7 @@ from tests.clients.groups.catalogue import (
     CONFLUENT,
     FAMILIES,
     KAFKA_PYTHON,
+    OTTLA,
     GroupFamily,
     Hosts,
     mixed,
@@ -22,7 +23,7 @@ from tests.clients.groups.offsets_topic import recorded_group
 from tests.clients.groups.test_scenarios import have_read
 from tests.conftest import start
 
-PYTHON_FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON)
+PYTHON_FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, OTTLA)
 ASSIGNORS: tuple[Assignor, ...] = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 

@@ -20,6 +20,7 @@ MODULES = {
     "confluent": "confluent_consumer",
     "aiokafka": "aiokafka_consumer",
     "kafka-python": "kafka_python_consumer",
+    "ottla": "ottla_consumer",
 }
 
 
