@@ -60,7 +60,9 @@ def while_reading(node: BrokerProcess, name: str, look: Callable[[], None]) -> N
     async def run() -> None:
         async with (
             asyncio.timeout(60),
-            Consumer(node.bootstrap, group_id=name, auto_offset_reset="earliest", client_id="reader") as consumer,
+            Consumer(
+                node.bootstrap, group_id=name, auto_offset_reset="earliest", client_id="reader"
+            ) as consumer,
         ):
             consumer.subscribe([name])
             while len(consumer.assignment) < 2:
