@@ -215,6 +215,10 @@ class Consumer:
         ...
 
     @property
+    def member_id(self) -> str:
+        """The name that the group's coordinator gave this member; empty while it is none."""
+
+    @property
     def is_open(self) -> bool:
         """Whether it is connected, and not closed."""
 

@@ -146,7 +146,7 @@ def _closing(method: Callable[..., Any]) -> Callable[..., None]:
     @wraps(method)
     def close(self: Any, *args: Any, **kwargs: Any) -> None:
         bond: _Bond = self._bond
-        bond.end(lambda: method(bond.client, *args, **kwargs))
+        bond.end(lambda: _called(method, bond.client, *args, **kwargs))
 
     return _plain(close)
 
@@ -156,7 +156,7 @@ def _blocking_member(name: str, member: Any) -> Any:
         return property(lambda self: _answer(self, getattr, name), doc=member.__doc__)
     if not inspect.isfunction(member):
         return member
-    if not inspect.iscoroutinefunction(member):
+    if not _is_awaited(member):
 
         @wraps(member)
         def at_once(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,9 +167,15 @@ def _blocking_member(name: str, member: Any) -> Any:
     @wraps(member)
     def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
         bond: _Bond = self._bond
-        return bond.thread.run(member(bond.client, *args, **kwargs))
+        return bond.thread.run(_called(member, bond.client, *args, **kwargs))
 
     return _plain(waiting)
+
+
+def _is_awaited(method: Any) -> bool:
+    """A coroutine function, or one that says that what it answers is to be awaited at once."""
+    said = str(method.__annotations__.get("return", ""))
+    return inspect.iscoroutinefunction(method) or said.startswith("Awaitable[")
 
 
 def _answer(self: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -192,6 +198,10 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 async def _opened(wrapped: type[Any], args: Any, kwargs: Any) -> Any:
     return await wrapped(*args, **kwargs).__aenter__()
+
+
+async def _called(function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    return await function(*args, **kwargs)
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -13,10 +13,13 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from typing import Any, NoReturn, TypeVar
+from concurrent.futures import Future, wait
+from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
+
+# How long an interrupted call waits for its work to end. Who does not end by then is left to itself.
+_CALL_OFF_S = 1.0
 
 
 class LoopThread:
@@ -38,16 +41,19 @@ class LoopThread:
         if self._is_here or not self.is_alive:
             work.close()
             self._refuse()
-        outcome = asyncio.run_coroutine_threadsafe(work, self.loop)
+        errand = _Errand(work)
         try:
-            return outcome.result(timeout_s)
+            self.loop.call_soon_threadsafe(errand.begin)
+            return errand.outcome.result(timeout_s)
         except BaseException:
-            outcome.cancel()
+            if not errand.outcome.done():
+                self._call_off(errand)
             raise
 
-    def run_soon(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin a coroutine, and do not wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+    def _call_off(self, errand: _Errand[T]) -> None:
+        """Cancel what nobody waits for any more; what comes next should find it gone."""
+        self.loop.call_soon_threadsafe(errand.cancel)
+        wait([errand.outcome], _CALL_OFF_S)
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """What a plain function answers on the loop."""
@@ -107,3 +113,39 @@ class LoopThread:
     def _finish(self, last: Callable[[], Coroutine[Any, Any, object]] | None) -> None:
         self._last = self._last or last
         self._stopping.set()
+
+
+class _Errand(Generic[T]):
+    """A coroutine that one thread waits for and another runs. It can be called off at any moment: Ctrl-C comes at any."""
+
+    __slots__ = ("_task", "_work", "outcome")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self.outcome: Future[T] = Future()
+
+    def begin(self) -> None:
+        if self.outcome.done():
+            return
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._finished)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+            self._called_off()
+
+    def _finished(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._called_off()
+        elif (failure := task.exception()) is not None:
+            self.outcome.set_exception(failure)
+        else:
+            self.outcome.set_result(task.result())
+
+    def _called_off(self) -> None:
+        self.outcome.cancel()
+        self.outcome.set_running_or_notify_cancel()  # whoever waits for its end hears of it only so

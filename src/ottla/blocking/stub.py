@@ -103,6 +103,8 @@ class _Exchange(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         visited: Any = self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == "Awaitable":
+            return visited.slice  # type: ignore[no-any-return]
         if (
             isinstance(node.value, ast.Name)
             and node.value.id == "Iterator"

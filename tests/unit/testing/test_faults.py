@@ -136,7 +136,8 @@ def test_the_fault_that_was_set_first_happens_first(ottla_broker: EmbeddedBroker
     second = ottla_broker.faults.fail("produce", "NOT_LEADER_OR_FOLLOWER")
     assert ottla_broker.faults.pending == (first, second)
     produce(ottla_broker, "coffee")
-    assert (first.hits, second.hits, ottla_broker.faults.pending) == (1, 1, ())
+    assert (first.hits, second.hits) == (1, 1)
+    assert not ottla_broker.faults.pending
 
 
 def test_without_acks_a_failed_request_closes_the_connection(ottla_broker: EmbeddedBroker) -> None:
