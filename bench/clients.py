@@ -72,7 +72,7 @@ class Bench:
     """Runs measurements, and keeps records per second (`rates`) and the client's own CPU per record (`costs_us`)."""
 
     def __init__(self, chosen: argparse.Namespace) -> None:
-        self._scale = QUICK_SCALE if chosen.quick else 1.0
+        self.scale = QUICK_SCALE if chosen.quick else 1.0
         self._only = chosen.only
         self.rates: Measured = {}
         self.costs_us: Measured = {}
@@ -90,7 +90,7 @@ class Bench:
     def _measure(
         self, target: Target, workload: str, work: str, size: int, client: str, number: int, keep: bool
     ) -> None:
-        records = max(1_000, int(RECORDS[client] * self._scale * (1.0 if size == SIZES[0] else LARGE_SHARE)))
+        records = max(1_000, int(RECORDS[client] * self.scale * (1.0 if size == SIZES[0] else LARGE_SHARE)))
         topic = f"{work}-{size}-{client.replace(' ', '-')}-{number}" if work == "produce" else f"read-{size}"
         with Peer(target.port) as peer:
             if work == "produce":
@@ -116,7 +116,7 @@ class Bench:
             except AssertionError:  # it is there already
                 return
         share = 1.0 if size == SIZES[0] else LARGE_SHARE
-        most = int(max(RECORDS.values()) * self._scale * share * (1 + WARM_UP)) + 60_000
+        most = int(max(RECORDS.values()) * self.scale * share * (1 + WARM_UP)) + 60_000
         _run(target, "produce", "confluent-kafka", topic, most, size)
 
 
