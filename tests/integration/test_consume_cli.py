@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,61 @@ def test_reading_begins_where_it_is_told_to(node: BrokerProcess, topic: str) -> 
     assert sorted(consume(node, topic, "--from", "1").split()) == ["b", "c", "e"]
     assert consume(node, topic, "--from", "99") == ""
     assert consume(node, topic, "--from", "1", "--partition", "0", "--count", "1").split() == ["b"]
+
+
+def test_reading_ends_where_it_is_told_to(node: BrokerProcess, topic: str) -> None:
+    moment = datetime.fromtimestamp((BASE_MS + 2_000) / 1000, UTC).isoformat()
+    assert sorted(consume(node, topic, "--until", moment).split()) == ["a", "b"]
+    assert sorted(consume(node, topic, "--until", "1").split()) == ["a", "d"]
+    assert sorted(consume(node, topic, "--until", "end").split()) == ["a", "b", "c", "d", "e"]
+    assert consume(node, topic, "--from", "1", "--until", "2", "--partition", "0").split() == ["b"]
+
+
+def test_a_moment_that_lies_ahead_is_waited_for(node: BrokerProcess, topic: str) -> None:
+    ahead = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
+    with started(node, topic, "--until", ahead) as process:
+        assert process.stdout is not None
+        first = {process.stdout.readline().strip() for _ in range(5)}
+        append(node, topic, b"late")
+        assert process.communicate(timeout=20)[0] == b"late\n"
+    assert (first, process.returncode) == ({b"a", b"b", b"c", b"d", b"e"}, 0)
+
+
+def test_a_group_finds_again_what_lay_behind_the_end(node: BrokerProcess, topic: str) -> None:
+    assert sorted(consume(node, topic, "--group", topic, "--until", "1").split()) == ["a", "d"]
+    assert sorted(consume(node, topic, "--group", topic).split()) == ["b", "c", "e"]
+
+
+def test_only_records_that_fulfil_all_conditions_are_printed_and_counted(
+    node: BrokerProcess, topic: str
+) -> None:
+    assert sorted(consume(node, topic, "--filter", "value~[bde]", "--filter", "key!=D").split()) == ["b", "e"]
+    assert consume(node, topic, "--filter", "partition=0", "--count", "2").split() == ["a", "b"]
+    first = consume(node, topic, "--group", topic, "--filter", "partition=0", "--count", "1").split()
+    rest = consume(node, topic, "--group", topic, "--filter", "partition=0").split()
+    assert first + rest == ["a", "b", "c"]
+
+
+def test_a_line_shows_what_its_template_says(node: BrokerProcess, topic: str) -> None:
+    printed = consume(node, topic, "--partition", "1", "--format", "{partition}/{offset} {key}={value}")
+    assert printed == "1/0 D=d\n1/1 E=e\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--from", "soon"], "--from: neither earliest nor latest nor an offset"),
+        (["--until", "later"], "--until: neither end nor an offset"),
+        (["--until", "end", "--follow"], "it cannot go with --follow"),
+        (["--filter", "size=3"], 'there is no field "size"'),
+        (["--format", "{size}"], 'a record has no "size"'),
+        (["--group", "g", "--from", "5"], "--from 5 cannot go with --group"),
+    ],
+)
+def test_what_cannot_be_understood_is_told(node: BrokerProcess, arguments: list[str], words: str) -> None:
+    done = ottla("consume", "t", *arguments, bootstrap=node.bootstrap)
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_following_goes_on_until_there_is_enough(node: BrokerProcess, topic: str) -> None:

@@ -10,20 +10,19 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import click
 
-from ottla.cli.moments import parse_moment
-from ottla.cli.record_lines import FORMATS, lines
+from ottla.cli.consume_range import Bounds, Start, Until, bounds_of, parse_start, parse_until
+from ottla.cli.record_filters import Condition, all_of, parse_condition
+from ottla.cli.record_lines import FORMATS, line_format, lines
 from ottla.cli.session import CLIENT_ID, TIMEOUT_MS, bootstrap_option, run
 from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer, OffsetReset
+from ottla.client.consumer import Consumer, ConsumerRecord
 from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import OffsetSpec
-from ottla.client.outcomes import succeeded
 
 _MAX_RECORDS: Final = 500
 # How often to look whether the end is reached when nothing comes: the last offsets may be no records.
@@ -33,29 +32,17 @@ _LAST_LINES_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Where to begin: at an end of the log, at an offset, or at a time."""
-
-    reset: OffsetReset = "earliest"
-    offset: int | None = None
-    time_ms: int | None = None
-
-    @property
-    def is_exact(self) -> bool:
-        return self.offset is not None or self.time_ms is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Request:
     """What was asked for."""
 
     topic: str
     group_id: str | None
     partitions: tuple[int, ...]
     start: Start
-    is_following: bool
+    until: Until
     count: int | None
-    form: str
+    condition: Condition
+    form: Callable[[ConsumerRecord], bytes]
 
 
 @click.command()
@@ -70,11 +57,23 @@ class Reading:
     help="Where to begin: earliest, latest, an offset, or a moment (2025-01-31T08:30). In a group: where it has not been.",
 )
 @click.option(
+    "--until",
+    metavar="WHERE",
+    help="Where to stop: end (as it is now), before an offset, or before a moment, which may lie ahead.",
+)
+@click.option(
     "--follow/--until-end",
     default=None,
     help="Wait for more, or stop at the end as it is now.  [default: until the end; from latest, follow]",
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
+@click.option(
+    "--filter",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only records like this: key=42, value~error, value.user.name=Ada, header.trace!=1; repeatable.",
+)
 @click.option(
     "--partition",
     "partitions",
@@ -86,10 +85,10 @@ class Reading:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
     default="value",
     show_default=True,
-    help="What a line shows.",
+    help=f"What a line shows: {', '.join(FORMATS)}, or a template: '{{offset}} {{key}}: {{value}}'.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @bootstrap_option
@@ -97,8 +96,10 @@ def consume(
     topic: str,
     group_id: str | None,
     start: str,
+    until: str | None,
     follow: bool | None,
     count: int | None,
+    conditions: tuple[str, ...],
     partitions: tuple[int, ...],
     form: str,
     as_json: bool,
@@ -109,118 +110,145 @@ def consume(
     \b
     ottla consume orders
     ottla consume orders --from latest --format key-value
-    ottla consume orders --from 2025-01-31T08:30 --count 10 --json
+    ottla consume orders --from 2025-01-31T08:30 --until 2025-01-31T09:00 --json
+    ottla consume orders --filter value.status=failed --count 10
     ottla consume orders --group billing --follow
     """
-    begin = _start(start)
+    try:
+        begin = parse_start(start)
+        end = _until(until, follow, begin)
+        condition = all_of([parse_condition(each) for each in conditions])
+        line = line_format("json" if as_json else form)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     if group_id is not None and (begin.is_exact or partitions):
         what = "--partition" if partitions else f"--from {start}"
         raise click.UsageError(
             f"{what} cannot go with --group, which has its own offsets and partitions; "
             "move a group with: ottla groups reset-offsets"
         )
-    is_following = begin.reset == "latest" if follow is None else follow
-    reading = Reading(topic, group_id, partitions, begin, is_following, count, "json" if as_json else form)
+    request = Request(topic, group_id, partitions, begin, end, count, condition, line)
     try:
-        run(_consume(bootstrap, reading))
+        run(_consume(bootstrap, request))
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
     except asyncio.CancelledError:
         raise SystemExit(128 + signal.SIGTERM) from None
 
 
-def _start(text: str) -> Start:
-    if text == "earliest":
-        return Start("earliest")
-    if text == "latest":
-        return Start("latest")
-    if text.isascii() and text.isdigit() and int(text) < 2**63:
-        return Start(offset=int(text))
-    try:
-        return Start(time_ms=parse_moment(text))
-    except ValueError as error:
-        raise click.UsageError(f"--from: neither earliest nor latest nor an offset, and {error}") from error
+def _until(text: str | None, follow: bool | None, start: Start) -> Until:
+    if text is not None:
+        if follow is not None:
+            raise ValueError("--until says where to stop: it cannot go with --follow or --until-end")
+        return parse_until(text)
+    return Until(is_open=start.reset == "latest" if follow is None else follow)
 
 
-async def _consume(bootstrap: str, reading: Reading) -> None:
+async def _consume(bootstrap: str, request: Request) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    first, last = await _bounds(bootstrap, reading)
+    async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
+        bounds = await bounds_of(admin, request.topic, request.partitions, request.until)
     consumer = Consumer(
         bootstrap,
-        group_id=reading.group_id,
+        group_id=request.group_id,
         client_id=CLIENT_ID,
-        auto_offset_reset=reading.start.reset,
+        auto_offset_reset=request.start.reset,
         request_timeout_ms=TIMEOUT_MS,
         default_api_timeout_ms=TIMEOUT_MS,
     )
-    # Members of a group know what they read only when it has assembled.
-    is_assigned = asyncio.Event()
     try:
         async with consumer:
-            await _begin(consumer, reading, first, last, is_assigned)
-            await _print_records(consumer, reading, last, is_assigned)
+            await _Printing(consumer, request, bounds).run()
     except BrokenPipeError:
         # Whoever read has enough (`| head`): end quietly, also when Python flushes at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-async def _bounds(
-    bootstrap: str, reading: Reading
-) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    """Where the partitions begin and end now; raises KafkaError if the topic or a partition is not there."""
-    async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
-        topic = succeeded(await admin.describe_topics([reading.topic]))[reading.topic]
-        indexes = dict.fromkeys(reading.partitions or [each.index for each in topic.partitions])
-        keys = [TopicPartition(reading.topic, index) for index in indexes]
-        first = succeeded(await admin.list_offsets(dict.fromkeys(keys, int(OffsetSpec.EARLIEST))))
-        last = succeeded(await admin.list_offsets(dict.fromkeys(keys, int(OffsetSpec.LATEST))))
-    return {key: first[key].offset for key in keys}, {key: last[key].offset for key in keys}
+class _Printing:
+    """One run from the first record to the last."""
 
+    def __init__(self, consumer: Consumer, request: Request, bounds: Bounds) -> None:
+        self._consumer = consumer
+        self._request = request
+        self._bounds = bounds
+        self._left = request.count
+        self._waits_for_time = request.until.is_still_coming()
+        self._is_idle = False
+        # Members of a group know what they read only when it has assembled.
+        self._is_assigned = False
 
-async def _begin(
-    consumer: Consumer,
-    reading: Reading,
-    first: Mapping[TopicPartition, int],
-    last: Mapping[TopicPartition, int],
-    is_assigned: asyncio.Event,
-) -> None:
-    async def on_assigned(partitions: frozenset[TopicPartition]) -> None:
-        is_assigned.set()
+    async def run(self) -> None:
+        await self._begin()
+        now_seconds = asyncio.get_running_loop().time
+        heard_seconds = now_seconds()
+        while self._left != 0 and not self._is_at_end():
+            wait_ms = None if self._request.until.is_open else _LOOK_MS
+            records = await self._consumer.poll(max_records=_MAX_RECORDS, timeout_ms=wait_ms)
+            self._is_idle = not records
+            if records:
+                heard_seconds = now_seconds()
+                await self._print(records)
+            if now_seconds() - heard_seconds > TIMEOUT_MS / 1000:
+                await self._consumer.lag()  # raises if nobody answers
+                heard_seconds = now_seconds()
 
-    if reading.group_id is not None:
-        consumer.subscribe([reading.topic], on_assigned=on_assigned)
-        return
-    consumer.assign(last)
-    is_assigned.set()
-    if reading.start.offset is not None:
-        for partition in last:
-            # Outside of the log there is nothing to read: begin at its nearest end.
-            consumer.seek(partition, min(max(reading.start.offset, first[partition]), last[partition]))
-    elif reading.start.time_ms is not None:
-        await consumer.seek_to(reading.start.time_ms)
-
-
-async def _print_records(
-    consumer: Consumer, reading: Reading, last: Mapping[TopicPartition, int], is_assigned: asyncio.Event
-) -> None:
-    now_seconds, left = asyncio.get_running_loop().time, reading.count
-    heard_seconds = now_seconds()
-    while left != 0:
-        limit = _MAX_RECORDS if left is None else min(left, _MAX_RECORDS)
-        records = await consumer.poll(
-            max_records=limit, timeout_ms=None if reading.is_following else _LOOK_MS
-        )
-        if records:
-            heard_seconds = now_seconds()
-            left = None if left is None else left - len(records)
-            await _print_lines(consumer, lines(records, reading.form))
-        if not reading.is_following and is_assigned.is_set() and _is_at_end(consumer, last):
+    async def _begin(self) -> None:
+        start, consumer, bounds = self._request.start, self._consumer, self._bounds
+        if self._request.group_id is not None:
+            consumer.subscribe([self._request.topic], on_assigned=self._assigned)
             return
-        if now_seconds() - heard_seconds > TIMEOUT_MS / 1000:
-            await consumer.lag()  # raises if nobody answers
-            heard_seconds = now_seconds()
+        consumer.assign(bounds.last)
+        self._is_assigned = True
+        if start.offset is not None:
+            for partition, first in bounds.first.items():
+                # Before the log there is nothing to read: begin with it.
+                consumer.seek(partition, max(start.offset, first))
+        elif start.time_ms is not None:
+            await consumer.seek_to(start.time_ms)
+
+    def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self._is_assigned = True
+
+    def _is_at_end(self) -> bool:
+        if self._waits_for_time:
+            return self._is_idle and not self._request.until.is_still_coming()
+        if self._request.until.is_open or not self._is_assigned:
+            return False
+        positions = {each: self._consumer.position(each) for each in self._consumer.assignment}
+        return all(
+            position is not None and position >= self._bounds.last.get(each, 0)
+            for each, position in positions.items()
+        )
+
+    async def _print(self, records: Sequence[ConsumerRecord]) -> None:
+        chosen: list[ConsumerRecord] = []
+        behind: list[ConsumerRecord] = []
+        for record in records:
+            if self._left == 0 or not self._is_before_end(record):
+                behind.append(record)
+            elif self._request.condition(record):
+                chosen.append(record)
+                self._left = None if self._left is None else self._left - 1
+        self._put_back(behind)
+        if chosen:
+            await _print_lines(self._consumer, lines(chosen, self._request.form))
+
+    def _is_before_end(self, record: ConsumerRecord) -> bool:
+        until = self._request.until
+        if until.time_ms is not None and record.timestamp_ms >= until.time_ms:
+            return False
+        bound = self._bounds.last.get(TopicPartition(record.topic, record.partition))
+        return until.is_open or self._waits_for_time or bound is None or record.offset < bound
+
+    def _put_back(self, records: Sequence[ConsumerRecord]) -> None:
+        """These are not wanted any more, and nothing behind them: a group must find them again."""
+        for record in reversed(records):
+            partition = TopicPartition(record.topic, record.partition)
+            self._consumer.seek(partition, record.offset)
+            self._consumer.pause([partition])
+            self._bounds.last[partition] = record.offset
 
 
 async def _print_lines(consumer: Consumer, data: bytes) -> None:
@@ -233,11 +261,6 @@ async def _print_lines(consumer: Consumer, data: bytes) -> None:
         if done:
             await consumer.poll(max_records=0, timeout_ms=0)  # what is printed is done: it may be committed
         raise
-
-
-def _is_at_end(consumer: Consumer, last: Mapping[TopicPartition, int]) -> bool:
-    positions = {each: consumer.position(each) for each in consumer.assignment}
-    return all(position is not None and position >= last.get(each, 0) for each, position in positions.items())
 
 
 def _write(data: bytes) -> None:
