@@ -45,6 +45,7 @@ class ProducerBatch:
 
     __slots__ = (
         "_children_left",
+        "_count",
         "_parents",
         "attempts",
         "base_offset",
@@ -108,13 +109,14 @@ class ProducerBatch:
         self.moved: list[tuple[ProducerBatch, int]] | None = None
         self._parents: list[ProducerBatch] = []
         self._children_left = 0
+        self._count = -1  # when the records themselves are not kept any more
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.values) if self._count < 0 else self._count
 
     @property
     def last_sequence(self) -> int:
-        return (self.first_sequence + len(self.values) - 1) & _SEQUENCE_MASK
+        return (self.first_sequence + len(self) - 1) & _SEQUENCE_MASK
 
     # ---- filling
 
@@ -184,6 +186,7 @@ class ProducerBatch:
     def succeed(self, base_offset: int, log_append_time_ms: int = -1) -> list[ProducerBatch]:
         """The records are in the log from this offset on (-1: nobody said where). Answers all batches that are done with it."""
         self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
+        self._let_go()
         return self._finish()
 
     def fail(self, failure: Failure) -> list[ProducerBatch]:
@@ -200,6 +203,7 @@ class ProducerBatch:
         for child, records_count in counts.items():
             child._parents.append(self)
             child.heard += records_count  # who wants to hear of them asks this batch
+        self._let_go()
 
     def place_of(self, index: int) -> tuple[ProducerBatch, int]:
         """Where a record of this batch ended up."""
@@ -239,6 +243,11 @@ class ProducerBatch:
     def timestamp_ms(self, index: int) -> int:
         """The timestamp that its producer gave a record."""
         return next(stamp for start, stamp in reversed(self.stamps) if start <= index)
+
+    def _let_go(self) -> None:
+        """Who keeps a Delivery need not keep all records of its batch; only those that failed are still needed."""
+        self._count = len(self.values)
+        self.values, self.keys, self.headers = [], None, {}
 
     def _finish(self) -> list[ProducerBatch]:
         self.is_done = True
