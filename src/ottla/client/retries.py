@@ -48,8 +48,10 @@ async def settle(
     """Call `attempt(items, milliseconds left)`, and again for the items whose error passes by itself.
 
     A request is repeatable if it does no harm when carried out twice. If it is not, a connection that is lost while
-    the answer is awaited is an error at once: nobody can know whether the request was carried out.
+    the answer is awaited is an error at once: nobody can know whether the request was carried out. Without items nothing is asked.
     """
+    if not items:
+        return {}
     loop = asyncio.get_running_loop()
     deadline, pending = loop.time() + timeout_ms / 1000, dict(items)
     outcomes: dict[K, T | KafkaError] = {}
