@@ -121,6 +121,11 @@ def test_a_reset_broker_is_as_new(ottla_broker: EmbeddedBroker) -> None:
     assert values(ottla_broker, "orders") == [b"tea"]
 
 
+def test_an_empty_broker_can_be_reset(ottla_broker: EmbeddedBroker) -> None:
+    ottla_broker.reset()
+    assert ottla_broker.topics() == []
+
+
 def test_dropped_connections_are_made_again_by_clients(ottla_broker: EmbeddedBroker) -> None:
     async def main() -> None:
         async with ottla.Producer(ottla_broker.bootstrap) as producer:
