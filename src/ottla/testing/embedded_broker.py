@@ -87,15 +87,16 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Start it, and return when clients can come. Raises OSError and KafkaError if it cannot start."""
-        if self._broker is not None:
+        if self._thread is not None:
             return
-        thread = LoopThread("ottla.testing.broker")
+        thread = self._thread = LoopThread("ottla.testing.broker")
         try:
             self._broker = thread.run(self._started(), _DEADLINE_S)
         except BaseException:
+            self._thread = None
             thread.end()
             raise
-        self._thread, self.port = thread, self._broker.port
+        self.port = self._broker.port
 
     def stop(self) -> None:
         """Stop it as one that is asked to: what is under way is answered, a cluster hands over."""
@@ -239,13 +240,14 @@ class EmbeddedBroker:
 
     def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
         thread, broker = self._thread, self._broker
-        if thread is None or broker is None:
+        if thread is None:
             return
         self._thread = self._broker = None
         try:
-            thread.run(how(broker), _DEADLINE_S)
+            if broker is not None:
+                thread.run(how(broker), _DEADLINE_S)
         finally:
-            thread.end()
+            thread.end()  # a start that is under way elsewhere is broken off
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -78,9 +78,15 @@ class EmbeddedCluster:
 
     def start(self, *node_ids: int) -> None:
         """Start these brokers, or all that do not run, and return when clients can come to them."""
-        waiting = [self.brokers[each] for each in node_ids] or list(self.brokers.values())
-        with ThreadPoolExecutor(len(waiting)) as threads:
-            list(threads.map(EmbeddedBroker.start, waiting))
+        chosen = [self.brokers[each] for each in node_ids] or list(self.brokers.values())
+        with ThreadPoolExecutor(len(chosen)) as threads:
+            starts = [threads.submit(broker.start) for broker in chosen]
+            done, _ = wait(starts, return_when=FIRST_EXCEPTION)
+            failure = next((failed for each in done if (failed := each.exception())), None)
+            if failure is not None:
+                for broker in chosen:  # they would wait for the one that cannot come
+                    broker.kill()
+                raise failure
 
     def stop(self, node_id: int) -> None:
         """Stop a broker as one that is asked to: it hands over what it leads first."""

@@ -33,7 +33,14 @@ _IDENTITIES: Final = (
 )
 _OTHER_NAMES: Final = {"partition_index": "partition"}
 # Offsets that are not known to whom failed.
-_UNKNOWN: Final = {"base_offset", "high_watermark", "offset", "end_offset", "committed_offset", "low_watermark"}
+_UNKNOWN: Final = {
+    "base_offset",
+    "high_watermark",
+    "offset",
+    "end_offset",
+    "committed_offset",
+    "low_watermark",
+}
 
 
 def refusal(api_key: ApiKey, request: Any, code: ErrorCode, message: str) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 
 import pytest
 
@@ -41,6 +43,21 @@ def test_a_stopped_broker_hands_over_and_a_cluster_of_one_is_one() -> None:
             cluster.records("orders")
         cluster.start()
         assert cluster.leader_of("orders") == 1
+
+
+def test_a_port_that_is_taken_ends_the_start_at_once() -> None:
+    cluster = ottla.testing.cluster(3)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", cluster.brokers[2].port))
+        other.listen()
+        begun = time.monotonic()
+        with pytest.raises(OSError, match="in use"):
+            cluster.start()
+        assert time.monotonic() - begun < 15  # and not when the others give up waiting
+    assert cluster.running == []
+    cluster.start()
+    assert cluster.running == [1, 2, 3]
+    cluster.close()
 
 
 def test_a_cluster_needs_brokers() -> None:
