@@ -16,7 +16,9 @@ same numbers, as often as needed.
 
 To begin anew (reset) is to go to the next epoch and count from 0. It waits until nothing of the partition is on its way,
 because only then it is known which batches were taken. An old copy of a batch that is still somewhere in the network
-has the old epoch: the broker refuses it, so it cannot be written a second time.
+has the old epoch: once the broker has seen the new one it refuses the copy. (Between the refusal that made us begin anew
+and the first batch of the new epoch, a copy that a dead connection left behind could still slip in, as with every Kafka
+client; it would have to outlive a pause of `retry_backoff_ms`.)
 
 Each partition counts epochs for itself; brokers compare them per partition. A producer id has 2^15 epochs, then a new id
 is asked for.
