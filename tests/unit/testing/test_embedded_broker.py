@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import statistics
 import time
@@ -75,6 +76,18 @@ def test_its_data_go_with_it_unless_it_is_told_where_to_keep_them(tmp_path: Path
         broker.create_topic("orders")
     with ottla.testing.broker(tmp_path / "kept") as broker:
         assert broker.topics() == ["orders"]
+
+
+def test_nothing_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        raise AssertionError("a test's data need not survive a power loss")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(os, "fdatasync", refuse, raising=False)
+    with ottla.testing.broker(settings={"log.flush.interval.messages": 1}) as broker:
+        asyncio.run(produce(broker.bootstrap, "orders", "coffee"))
+        broker.restart()
+        assert values(broker, "orders") == [b"coffee"]
 
 
 @pytest.mark.parametrize("end", [EmbeddedBroker.stop, EmbeddedBroker.kill])
