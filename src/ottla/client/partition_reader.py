@@ -17,31 +17,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
-from ottla.client.aborted_transactions import AbortedTransactions
+from ottla.client.fetched_batches import Decoded, FetchedBatches
 from ottla.client.metadata import TopicPartition
 from ottla.client.record_batch import ConsumerRecord, OpenBatch, RecordBatch, joined, sliced
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import PartitionData
-from ottla.records.batch import BATCH_OVERHEAD_BYTES, HEADER_BYTES, BatchView, CorruptRecord
-from ottla.records.decoding import batch_columns
+from ottla.records.corruption import CorruptRecord
 
 __all__ = ["UNKNOWN", "ConsumerRecord", "PartitionReader"]
 
 UNKNOWN: Final = -1
-# Batches with fewer records than this are joined before they are handed out: producers that do not wait write tiny ones.
+# Batches with fewer records than this are decoded together: producers that do not wait write tiny ones.
 SMALL_BATCH_RECORDS: Final = 500
-_batch_length: Final = Struct(">i").unpack_from
-_LENGTH_POSITION: Final = 8
-
-
-class _Fetched(NamedTuple):
-    """A batch as it came, and whether a reader of committed records passes over it."""
-
-    batch: BatchView
-    is_hidden: bool
 
 
 class PartitionReader:
@@ -85,7 +74,7 @@ class PartitionReader:
         self._position: int | None = None  # as far as no open batch says more
         self._leader_epoch: int = UNKNOWN
         self._proven_epoch: int = UNKNOWN
-        self._batches: deque[_Fetched] = deque()
+        self._batches: deque[FetchedBatches] = deque()
         self._open: OpenBatch | None = None
 
     # ---- where it is
@@ -156,26 +145,15 @@ class PartitionReader:
         """Take in the answer to a fetch from `fetch_offset`."""
         self.high_watermark, self.log_start_offset = data.high_watermark, data.log_start_offset
         self.last_stable_offset = data.last_stable_offset
-        records = data.records
-        if not records:
+        if not data.records:
             return
-        aborted = AbortedTransactions(data.aborted_transactions) if data.aborted_transactions else None
-        position, end = 0, len(records)
-        try:
-            # A broker may cut the last batch off; it is fetched again.
-            while end - position >= HEADER_BYTES:
-                size = _batch_length(records, position + _LENGTH_POSITION)[0] + BATCH_OVERHEAD_BYTES
-                if size > end - position:
-                    break
-                batch = BatchView(records, position)
-                position += size
-                is_hidden = aborted is not None and aborted.hides(batch)
-                if batch.next_offset > self.fetch_offset:
-                    self._batches.append(_Fetched(batch, is_hidden))
-                    self.buffered_bytes += size
-                    self.fetch_offset, self.fetch_epoch = batch.next_offset, batch.partition_leader_epoch
-        except CorruptRecord as damage:
-            self.error = self._damaged(self.fetch_offset, damage)
+        batches = FetchedBatches(data.records, self.fetch_offset, data.aborted_transactions)
+        if batches.size_bytes:
+            self._batches.append(batches)
+            self.buffered_bytes += batches.size_bytes
+            self.fetch_offset, self.fetch_epoch = batches.next_offset, batches.leader_epoch
+        if batches.damage is not None:
+            self.error = self._damaged(self.fetch_offset, batches.damage)
 
     # ---- handed out
 
@@ -185,7 +163,7 @@ class PartitionReader:
         if opened is not None and opened.left:
             return opened
         self._settle()
-        if self._open_next(self._batches):
+        if self._open_next():
             return self._open
         if self.error is not None:
             error, self.error = self.error, None
@@ -200,7 +178,7 @@ class PartitionReader:
         taken = opened.take(limit)
         while len(taken) < limit and self._batches:
             self._settle()
-            if not self._open_next(self._batches) or self._open is None:
+            if not self._open_next() or self._open is None:
                 break  # whatever is wrong there comes with the next call
             taken += self._open.take(limit - len(taken))
         return taken
@@ -214,7 +192,7 @@ class PartitionReader:
             self._position, self._leader_epoch = batch.next_offset, batch.leader_epoch
             parts.append(batch)
             count += len(batch)
-            if count >= min(limit, SMALL_BATCH_RECORDS) or not self._open_next(self._batches):
+            if count >= min(limit, SMALL_BATCH_RECORDS) or not self._open_next():
                 break
             opened = self._open
         return joined(parts) if parts else None
@@ -225,43 +203,37 @@ class PartitionReader:
             self._position, self._leader_epoch = self._open.next_offset, self._open.leader_epoch
             self._open = None
 
-    def _open_next(self, batches: deque[_Fetched]) -> bool:
-        """Decode the next batch that has something for the application; False if there is none now."""
-        while batches:
-            batch, is_hidden = batches[0]
+    def _open_next(self) -> bool:
+        """Decode the next batches that have something for the application; False if there are none now."""
+        while self._batches:
+            batches = self._batches[0]
             try:
-                opened = None if is_hidden or batch.is_control else self._decoded(batch)
+                decoded = batches.decode(SMALL_BATCH_RECORDS, check_crcs=self._checks_crcs)
             except CorruptRecord as damage:
-                self.error = self._damaged(batch.base_offset, damage)
+                self.error = self._damaged(batches.base_offset, damage)
                 self._drop_batches()
                 # Who does not seek past it meets it again.
                 self.fetch_offset, self.fetch_epoch = self._position or 0, self._leader_epoch
                 return False
-            batches.popleft()
-            self.buffered_bytes -= batch.size_bytes
-            if opened is not None:
-                self._open = opened
+            self.buffered_bytes -= decoded.size_bytes
+            if not batches.size_bytes:
+                self._batches.popleft()
+            if self._open_decoded(decoded):
                 return True
-            self._position, self._leader_epoch = batch.next_offset, batch.partition_leader_epoch
+            self._position, self._leader_epoch = decoded.next_offset, decoded.leader_epoch
         return False
 
-    def _decoded(self, batch: BatchView) -> OpenBatch | None:
-        """The records of a batch from the position on; None if there are none: a fetch answers whole batches."""
-        if self._checks_crcs and not batch.crc_is_valid():
-            raise CorruptRecord(
-                f"the checksum says {batch.crc:08x}, the bytes say {batch.computed_crc():08x}"
-            )
-        columns, position = batch_columns(batch), self._position or 0
-        if batch.base_offset < position:
+    def _open_decoded(self, decoded: Decoded) -> bool:
+        """Hand these out from the position on: a fetch answers whole batches, and may begin before it."""
+        columns, position = decoded.columns, self._position or 0
+        if columns.values and columns.offsets[0] < position:
             columns = sliced(columns, bisect_left(columns.offsets, position), len(columns.values))
         if not columns.values:
-            return None
-        return OpenBatch(
-            self.partition,
-            columns,
-            next_offset=batch.next_offset,
-            leader_epoch=batch.partition_leader_epoch,
+            return False
+        self._open = OpenBatch(
+            self.partition, columns, next_offset=decoded.next_offset, leader_epoch=decoded.leader_epoch
         )
+        return True
 
     def _damaged(self, offset: int, damage: CorruptRecord) -> KafkaError:
         return KafkaError(

@@ -1,4 +1,4 @@
-"""A whole batch decoded into columns: the fast way for readers that want all of it.
+"""Whole batches decoded into columns: the fast way for readers that want all of it.
 
 `read_records` gives record by record; here offsets, timestamps, keys, values and headers come as one sequence each, and an
 application that wants only the values pays only for them. What is damage is the same for both: a record that is not of
@@ -19,10 +19,9 @@ from struct import Struct, iter_unpack
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from ottla.records.batch import BatchView
-from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Readable, decompress
+from ottla.records.compression import Readable
 from ottla.records.corruption import CorruptRecord
-from ottla.records.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
+from ottla.records.header import LOG_APPEND_TIME, BatchHeader
 from ottla.records.record import Header, read_headers, read_record
 from ottla.records.varint import read_zigzag, varint
 
@@ -48,104 +47,126 @@ class RecordColumns(NamedTuple):
     headers: Sequence[tuple[Header, ...]] | None
 
 
-def batch_columns(batch: BatchView, *, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> RecordColumns:
-    """Decompress and decode a batch; the checksum is not looked at. A block may not grow beyond `limit_bytes`."""
-    block: Readable = batch.view()[HEADER_BYTES:]
-    codec = batch.compression
-    if codec and block:  # compaction leaves batches with nothing in them
-        block = decompress(codec, block, limit_bytes)
-    return decode_columns(batch.header, block)
-
-
 def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
     """Decode the records of a batch, which must fill the block exactly; CorruptRecord if they do not make sense."""
-    count, last_offset_delta = header.records_count, header.last_offset_delta
-    if not 0 <= count <= last_offset_delta + 1:
-        raise CorruptRecord(f"{count} records in a batch whose last offset delta is {last_offset_delta}")
-    records = _Block(header, block)
-    while records.left:
-        if records.left < _SHORTEST_RUN or not records.take_run():
-            records.take_one_by_one()
-    return records.columns()
+    decoder = ColumnsDecoder()
+    decoder.add(header, decodable(block, header.records_count), 0, len(block))
+    return decoder.columns()
 
 
-class _Block:
-    """A records block, how far it is decoded, and what came out."""
+def decodable(data: Readable, records_count: int) -> bytes | memoryview:
+    """What records are decoded from: bytes with something behind them, or, if records are large, the data as they are."""
+    # Small records are taken apart faster in bytes; large ones cost more to copy than to look at from afar.
+    return memoryview(data) if len(data) > _LARGE * records_count else b"".join((data, _LOOK_AHEAD))
+
+
+class ColumnsDecoder:
+    """Decodes batches, one behind the other, into the same columns."""
 
     __slots__ = (
         "_base_offset",
         "_base_timestamp",
         "_data",
         "_delta",
+        "_end",
+        "_first_offset",
         "_gaps",
         "_headers",
         "_keys",
         "_known_headers",
+        "_left",
         "_most_missing",
+        "_next_offset",
         "_position",
-        "_size",
         "_source",
         "_timestamps",
         "_use_delta",
         "_values",
-        "left",
     )
 
-    def __init__(self, header: BatchHeader, block: Readable) -> None:
-        self._size = len(block)
-        # Small records are taken apart faster in bytes, large ones cost more to copy than to look at from afar.
-        self._data = b"" if len(block) > _LARGE * header.records_count else b"".join((block, _LOOK_AHEAD))
-        self._source: bytes | memoryview = self._data or memoryview(block)
-        self._position = 0
-        self.left = header.records_count
-        self._use_delta = not header.attributes & LOG_APPEND_TIME
-        self._base_offset = header.base_offset
-        self._base_timestamp = header.base_timestamp if self._use_delta else header.max_timestamp
-        self._most_missing = header.last_offset_delta + 1 - header.records_count
-        self._delta = 0  # in zig-zag: of the next offset, if none is missing
-        self._gaps: list[tuple[int, int]] = []  # the place of a record behind a gap, and its delta in zig-zag
+    def __init__(self) -> None:
+        self._first_offset = self._next_offset = -1
+        self._gaps: list[tuple[int, int]] = []  # the place of a record behind a gap, and its offset
         self._timestamps: list[int] = []
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
         self._headers: dict[int, tuple[Header, ...]] = {}  # by the record's place
         self._known_headers: dict[bytes, tuple[Header, ...]] = {}  # by their bytes
 
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, header: BatchHeader, source: bytes | memoryview, start: int, end: int) -> None:
+        """Decode the batch whose records lie there in the source, which is `decodable`; CorruptRecord leaves no trace."""
+        # By index and in one go: with batches of one record, this is most of the work.
+        base_offset, _, _, _, _, attributes, last_delta, base, latest, _, _, _, count = header
+        if not 0 <= count <= last_delta + 1:
+            raise CorruptRecord(f"{count} records in a batch whose last offset delta is {last_delta}")
+        before = len(self._values)
+        if not before:
+            self._first_offset = base_offset
+        elif base_offset != self._next_offset and count:
+            self._gaps.append((before, base_offset))
+        self._source, self._data = source, source if isinstance(source, bytes) else b""
+        self._position, self._end, self._left = start, end, count
+        self._use_delta = not attributes & LOG_APPEND_TIME
+        self._base_offset, self._base_timestamp = base_offset, base if self._use_delta else latest
+        self._most_missing = last_delta + 1 - count - before
+        self._delta = 0  # in zig-zag: of the next offset, if none is missing
+        try:
+            while self._left:
+                if self._left < _SHORTEST_RUN or not self._take_run():
+                    self._take_one_by_one()
+            if self._position != self._end:
+                raise CorruptRecord(
+                    f"{self._end - self._position} bytes are left over behind {count} records"
+                )
+        except CorruptRecord:
+            self._cut(before)
+            raise
+        self._next_offset = base_offset + (self._delta >> 1)
+
+    def _cut(self, count: int) -> None:
+        """Forget what came behind so many records."""
+        for column in (self._keys, self._values, self._timestamps):
+            del column[count:]
+        self._gaps = [gap for gap in self._gaps if gap[0] < count]
+        self._headers = {place: headers for place, headers in self._headers.items() if place < count}
+
     def columns(self) -> RecordColumns:
-        values, headers = self._values, self._headers
-        if self._position != self._size:
-            raise CorruptRecord(
-                f"{self._size - self._position} bytes are left over behind {len(values)} records"
-            )
+        """What came out."""
+        headers = self._headers
         return RecordColumns(
             self._offsets(),
             self._timestamps,
             self._keys,
-            values,
-            [headers.get(at, ()) for at in range(len(values))] if headers else None,
+            self._values,
+            [headers.get(at, ()) for at in range(len(self._values))] if headers else None,
         )
 
     def _offsets(self) -> Sequence[int]:
-        base, count = self._base_offset, len(self._values)
+        count, first = len(self._values), self._first_offset
         if not self._gaps:
-            return range(base, base + count)
-        offsets, at, first = list[int](), 0, base
-        for place, delta in [*self._gaps, (count, 0)]:
+            return range(first, first + count)
+        offsets, at = list[int](), 0
+        for place, behind in [*self._gaps, (count, 0)]:
             offsets += range(first, first + place - at)
-            at, first = place, base + (delta >> 1)
+            at, first = place, behind
         return offsets
 
-    def take_one_by_one(self) -> None:
+    def _take_one_by_one(self) -> None:
         """A chunk of records, whatever their sizes; it ends with one that is unusual."""
         if not self._data:
-            self._source = self._data = b"".join((self._source, _LOOK_AHEAD))
-        wanted = min(self.left, _CHUNK)
+            self._source = self._data = b"".join((self._source[self._position : self._end], _LOOK_AHEAD))
+            self._position, self._end = 0, self._end - self._position
+        wanted = min(self._left, _CHUNK)
         try:
             taken = self._take_usual(wanted)
         except (IndexError, struct_error):
-            self._position = self._size + 1
-        if self._position > self._size:
-            raise CorruptRecord(f"the records block ends inside a record, at byte {self._size}")
-        self.left -= taken
+            self._position = self._end + 1
+        if self._position > self._end:
+            raise CorruptRecord(f"the records block ends inside a record, at byte {self._end}")
+        self._left -= taken
         if taken < wanted:
             self._take_unusual()
 
@@ -196,7 +217,7 @@ class _Block:
             if e != delta:
                 if e < delta or e & 1 or (e >> 1) - len(values) > most_missing:
                     break
-                self._gaps.append((len(values), e))
+                self._gaps.append((len(values), self._base_offset + (e >> 1)))
             if d != stamp:
                 timestamps += [timestamp] * (len(values) - len(timestamps))
                 stamp, timestamp = d, base + (d >> 1 ^ -(d & 1)) * self._use_delta
@@ -214,7 +235,7 @@ class _Block:
         written = self._data[stop:end]  # many records have the same headers
         headers = self._known_headers.get(written)
         if headers is None:
-            headers, behind = read_headers(self._data, stop, self._size)
+            headers, behind = read_headers(self._data, stop, self._end)
             if behind != end:
                 return False
             self._known_headers[written] = headers
@@ -225,30 +246,30 @@ class _Block:
     def _take_unusual(self) -> None:
         """One record of any shape, or the damage that it is."""
         place = len(self._values)
-        stamp, offset, key, value, headers, behind = read_record(self._data, self._position, self._size)
+        stamp, offset, key, value, headers, behind = read_record(self._data, self._position, self._end)
         if offset != self._delta:
             if offset < self._delta or offset & 1 or (offset >> 1) - place > self._most_missing:
                 raise CorruptRecord(
                     f"offset delta {offset >> 1 ^ -(offset & 1)} where {self._delta >> 1} is next"
                 )
-            self._gaps.append((place, offset))
+            self._gaps.append((place, self._base_offset + (offset >> 1)))
         if headers:
             self._headers[place] = headers
         self._timestamps.append(self._base_timestamp + (stamp >> 1 ^ -(stamp & 1)) * self._use_delta)
         self._keys.append(key)
         self._values.append(value)
         self._delta, self._position = offset + 2, behind
-        self.left -= 1
+        self._left -= 1
 
     # ---- runs
 
-    def take_run(self) -> bool:
+    def _take_run(self) -> bool:
         """Records of exactly the same size and layout, as many as there are; False if they are too few."""
         source, position = self._source, self._position
         try:
             length, body = read_zigzag(source, position)
             stride = body - position + (length >> 1)
-            most = min(self.left, (self._size - position) // stride, _room(self._delta >> 1))
+            most = min(self._left, (self._end - position) // stride, _room(self._delta >> 1))
             # The first look is cheap: it fails for records of different sizes.
             first = bytes(source[position : position + _SHORTEST_RUN * stride : stride])
             if most < _SHORTEST_RUN or first.count(source[position]) < _SHORTEST_RUN or length & 1:
@@ -269,7 +290,7 @@ class _Block:
         self._values += _cut(run, layout.value_at - position, layout.value_bytes, stride, count)
         self._delta += 2 * count
         self._position = end
-        self.left -= count
+        self._left -= count
         return True
 
     def _column(self, at: int, stride: int, count: int) -> bytes:

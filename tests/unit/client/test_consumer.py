@@ -98,12 +98,12 @@ def test_what_comes_later_is_read_later_and_partitions_take_turns() -> None:
 
 def test_fetching_stops_when_enough_is_buffered() -> None:
     cluster = FakeCluster()
-    for _ in range(50):
+    for _ in range(200):
         cluster.append(bytes(1_000))
 
     async def body(consumer: Consumer) -> None:
         consumer.assign([T0])
-        for _ in range(40):  # the first answer brought all of them
+        for _ in range(100):  # the first answer brought all of them
             await values(consumer, 1)
             await asyncio.sleep(0)
         (first,) = cluster.asked_for(fetch.FetchRequest)

@@ -12,7 +12,7 @@ from tests.unit.records.strategies import MalformedError, plain_decode, record_l
 from ottla.records.batch import HEADER_BYTES, BatchView
 from ottla.records.builder import build_batch
 from ottla.records.corruption import CorruptRecord
-from ottla.records.decoding import RecordColumns, decode_columns
+from ottla.records.decoding import ColumnsDecoder, RecordColumns, decodable, decode_columns
 from ottla.records.header import HEADER, BatchHeader, read_header
 from ottla.records.record import Record
 from ottla.records.varint import varint
@@ -121,6 +121,41 @@ def test_random_bytes_are_seen_as_the_plain_decoder_sees_them(block: bytes, coun
             decode(block, count, last)
     else:
         agree(block, count, last)
+
+
+@settings(deadline=None)
+@given(st.lists(record_runs() | record_lists(min_size=1), min_size=1, max_size=4), st.booleans())
+def test_batches_one_behind_the_other_become_the_same_columns(
+    batches: list[list[Record]], in_one_place: bool
+) -> None:
+    base, decoder, expected, log = 5, ColumnsDecoder(), list[Record](), bytearray()
+    for records in batches:
+        shifted = [record._replace(offset=record.offset + base) for record in records]
+        log += build_batch(shifted, base_offset=base)
+        expected += shifted
+        base = shifted[-1].offset + 1 + len(records) % 2
+    source, position = decodable(log, 1 << 30 if in_one_place else 1), 0
+    while position < len(log):
+        header = read_header(log, position)
+        position += header.size_bytes
+        decoder.add(header, source, position - header.size_bytes + HEADER_BYTES, position)
+    assert len(decoder) == len(expected)
+    assert rows(decoder.columns()) == expected
+
+
+def test_a_damaged_batch_leaves_no_trace() -> None:
+    whole = build_batch([Record(0, 0, b"k", b"v", (("h", b"1"),))])
+    damaged = build_batch([Record(3, 0, b"k", b"v", (("h", b"1"),)), Record(7, 0, None, b"w")], base_offset=1)
+    damaged[-1] = 9
+    decoder = ColumnsDecoder()
+    for batch in (whole, damaged, whole):
+        header, block = read_header(batch), memoryview(batch)[HEADER_BYTES:]
+        if batch is damaged:
+            with pytest.raises(CorruptRecord):
+                decoder.add(header, decodable(block, 2), 0, len(block))
+        else:
+            decoder.add(header._replace(base_offset=len(decoder) * 10), decodable(block, 1), 0, len(block))
+    assert [record.offset for record in rows(decoder.columns())] == [0, 10]
 
 
 def test_offset_deltas_of_every_width_are_one_range() -> None:
