@@ -233,7 +233,7 @@ class Producer:
 
     Settings have Kafka's names. `acks` says who must have a record before it counts as delivered: "all" in-sync replicas, the
     leader (1), or nobody (0: no errors, no offsets). `enable_idempotence` is on with acks="all". A batch goes out when it
-    has `batch_size` bytes or is `linger_ms` old. `buffer_memory` bounds all records that are not delivered, `max_request_size`
+    has `batch_size` bytes or is `linger_ms` old (what `send` waits for lingers only while others are on their way). `buffer_memory` bounds all records that are not delivered, `max_request_size`
     one request, and so one record. A record that is not delivered within `delivery_timeout_ms`, retries included, has
     failed. `compression` is applied to batches of `compression_threshold` bytes and more. `partitioner` is a name or a
     function (see `ottla.partitioners`). `max_block_ms` bounds how long `send` waits for room in the buffer, and any record for

@@ -2,7 +2,8 @@
 
 Rules
 - A record joins the open batch of its partition. The batch is closed when the next record does not fit, and is sent when it
-  is closed, when it has waited for `linger_ms`, or when somebody flushes.
+  is closed, when it has waited for `linger_ms`, or when somebody flushes; a batch that somebody waits for lingers only while
+  others of its partition are on their way (Nagle's rule), so that who sends one by one does not wait for nobody.
 - All batches together take `buffer_memory` at most; a record for which there is no room is refused.
 - Records of a topic whose partitions are not known yet wait until they are (`hold`, then `assign`).
 - A batch is sent again until it is written, until it is refused for good, or until its time (`delivery_timeout_ms`) is
@@ -24,7 +25,7 @@ from ottla.client.accumulator_queue import NEVER, PartitionQueue
 from ottla.client.delivery_report import BufferFullError, DeliveryError, Failure, ProducerRecord
 from ottla.client.idempotence import ProducerIdentity
 from ottla.client.metadata import TopicPartition
-from ottla.client.partitioners import Partitioner, TopicPartitions
+from ottla.client.partitioners import STEADY, Partitioner, TopicPartitions
 from ottla.client.producer_batch import ProducerBatch, record_bytes
 from ottla.client.producer_settings import ProducerSettings
 from ottla.errors import ErrorCode
@@ -34,20 +35,24 @@ from ottla.records.record import Header
 # A batch takes room from the buffer in steps that double, so that not every record has to. This is the first.
 ROOM_STEP_BYTES: Final = 4096
 _UNASSIGNED: Final = -1
+# Keys come again and again, and looking one up costs a tenth of its hash.
+KEYS_REMEMBERED: Final = 1 << 16
 
 
 class TopicQueues:
     """A topic's partitions, for the partitioner and for the sender.
 
-    `sticky` is the batch that records without a key went to last; when it is closed there is no room in it.
+    `sticky` is the batch that records without a key went to last; when it is closed there is no room in it. `places` are the
+    queues of keys that came before, if the partitioner is one that would say the same again.
     """
 
-    __slots__ = ("partitions", "queues", "sticky")
+    __slots__ = ("partitions", "places", "queues", "sticky")
 
     def __init__(self, partitions: TopicPartitions) -> None:
         self.partitions = partitions
         self.queues: list[PartitionQueue] = []
         self.sticky: ProducerBatch | None = None
+        self.places: dict[bytes, PartitionQueue] = {}
 
 
 class UnassignedRecords(NamedTuple):
@@ -75,6 +80,7 @@ class Accumulator:
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._buffer_memory: float = settings.buffer_memory
         self._partitioner = partitioner
+        self._is_steady = partitioner in STEADY
         self._clock = clock
         self._draw = draw
         self._on_due = on_due
@@ -113,9 +119,16 @@ class Accumulator:
         if batch is None or batch.size_bytes + size > batch.limit_bytes:
             record = ProducerRecord(partitions.topic, value, key, partition, tuple(headers), timestamp_ms)
             batch = self._make_room(topic, chosen, record, size)
-        if partition is None and batch.partition.partition == partitions.current:
-            topic.sticky = batch
+        if partition is None:
+            self._remember(topic, key, batch)
         return batch, batch.append(value, key, headers, timestamp_ms, size)
+
+    def hasten(self, batch: ProducerBatch) -> None:
+        """Somebody waits for this batch before going on: it lingers only while others of its partition are on their way."""
+        if not batch.is_urgent and batch.partition.partition != _UNASSIGNED:
+            batch.is_urgent = True
+            if not self._queue(batch.partition).in_flight:
+                self._due(self._clock())
 
     def hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
         """Take a record whose topic is not known yet. Its key and value must be bytes, its timestamp given."""
@@ -146,6 +159,7 @@ class Accumulator:
         if partitions.count != partitions_count or not queues:
             partitions.count, partitions.current = partitions_count, -1
             partitions.available = range(partitions_count)
+            known.places.clear()
             added = range(len(queues), partitions_count)
             queues += [PartitionQueue(TopicPartition(name, index), self._batch_size) for index in added]
         if held := self.unassigned.pop(name, None):
@@ -208,6 +222,17 @@ class Accumulator:
                 self.ledger.fail(batch, failure._replace(is_uncertain=True))
 
     # ---- inside
+
+    def _remember(self, topic: TopicQueues, key: bytes | None, batch: ProducerBatch) -> None:
+        """Where the next record of this kind can go without asking again."""
+        index = batch.partition.partition
+        if key is None:
+            if index == topic.partitions.current:
+                topic.sticky = batch
+        elif self._is_steady:
+            if len(topic.places) >= KEYS_REMEMBERED:
+                topic.places.clear()
+            topic.places[key] = topic.queues[index]
 
     def _make_room(
         self, topic: TopicQueues, chosen: int, record: ProducerRecord, size_bytes: int

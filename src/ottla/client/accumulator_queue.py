@@ -76,7 +76,7 @@ class PartitionQueue:
         if not self.waiting:
             return NEVER
         batch = self.waiting[0]
-        if batch.is_closed or batch.attempts:
+        if batch.is_closed or batch.attempts or (batch.is_urgent and not self.in_flight):
             return batch.not_before_ms
         return max(batch.not_before_ms, batch.created_ms + linger_ms)
 

@@ -29,8 +29,6 @@ _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 # A partition whose leader reports full load still gets this share: load passes, and reports are old.
 _LEAST_SHARE: Final = 0.05
-# Keys come again and again; a hash of a short key costs ten times what looking it up does.
-_KEYS_REMEMBERED: Final = 1 << 16
 
 
 class TopicPartitions:
@@ -129,6 +127,10 @@ PARTITIONERS: Final[Mapping[str, Partitioner]] = {
 }
 
 
+# Those that send a key to the same partition for as long as the topic has as many: the answer may be remembered.
+STEADY: Final[tuple[Partitioner, ...]] = (by_key, load_aware, consistent)
+
+
 def partitioner_named(name: str) -> Partitioner:
     """The partitioner of that name. Raises ValueError with a sentence."""
     if name not in PARTITIONERS:
@@ -138,7 +140,6 @@ def partitioner_named(name: str) -> Partitioner:
     return PARTITIONERS[name]
 
 
-@lru_cache(maxsize=_KEYS_REMEMBERED)
 def murmur2(key: bytes) -> int:
     """The 32-bit hash of a key, as all Kafka clients compute it (unsigned here, signed in Java)."""
     whole = len(key) & ~3

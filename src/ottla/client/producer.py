@@ -83,7 +83,7 @@ class Producer:
 
     Settings have Kafka's names. `acks` says who must have a record before it counts as delivered: "all" in-sync replicas, the
     leader (1), or nobody (0: no errors, no offsets). `enable_idempotence` is on with acks="all". A batch goes out when it
-    has `batch_size` bytes or is `linger_ms` old. `buffer_memory` bounds all records that are not delivered, `max_request_size`
+    has `batch_size` bytes or is `linger_ms` old (what `send` waits for lingers only while others are on their way). `buffer_memory` bounds all records that are not delivered, `max_request_size`
     one request, and so one record. A record that is not delivered within `delivery_timeout_ms`, retries included, has
     failed. `compression` is applied to batches of `compression_threshold` bytes and more. `partitioner` is a name or a
     function (see `ottla.partitioners`). `max_block_ms` bounds how long `send` waits for room in the buffer, and any record for
@@ -145,6 +145,7 @@ class Producer:
         )
         self._assemble(partitioner, metadata_max_age_ms, allow_auto_create_topics)
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
+        self._has_serializers = key_serializer is not None or value_serializer is not None
 
     def _assemble(
         self, partitioner: str | Partitioner, metadata_max_age_ms: int, may_create_topics: bool
@@ -232,14 +233,13 @@ class Producer:
         give_up_ms = now_ms() + self._settings.max_block_ms
         while True:
             try:
-                delivery = self.send_soon(
-                    topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-                )
+                batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
             except BufferFullError:
                 if not await self._wait_for_room(give_up_ms - now_ms()):
                     raise
             else:
-                return await delivery
+                self._accumulator.hasten(batch)
+                return await Delivery(batch, index)
 
     def send_soon(
         self,
@@ -257,25 +257,38 @@ class Producer:
         `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the record cannot be
         taken, above all BufferFullError: call `await producer.drain()` between records, and it never comes.
         """
-        # Dense: this is the way of most records (bytes without a key, to a batch that is open). `_send` is that of all others.
+        # Dense: this is the way of most records (bytes, to a batch that is open). `_take` is that of all others.
         known = self._topics.get(topic)
-        if known is not None and type(value) is bytes and key is None and partition is None and not headers:
-            batch, now = known.sticky, time()
+        if known is not None and type(value) is bytes and partition is None and not headers:
+            size = len(value) + RECORD_OVERHEAD_BYTES
+            if key is None:
+                batch = known.sticky
+            elif type(key) is bytes and (queue := known.places.get(key)) is not None:
+                batch = queue.open
+                size += len(key)
+            else:
+                batch = None
             if (
                 batch is not None
                 and batch.last_stamp == self._stamp_ms
-                and self._stamp_from <= now < self._stamp_until
-                and (size := batch.size_bytes + len(value) + RECORD_OVERHEAD_BYTES) <= batch.limit_bytes
-                and batch.keys is None
+                and self._stamp_from <= time() < self._stamp_until
+                and (size := size + batch.size_bytes) <= batch.limit_bytes
+                and (batch.keys is None) is (key is None)
                 and timestamp_ms is None
                 and on_delivery is None
-                and self._value_serializer is None
+                and not self._has_serializers
             ):
                 batch.size_bytes = size
+                if batch.keys is not None:
+                    batch.keys.append(key)  # type: ignore[arg-type]  # it is bytes, as was seen above
                 values = batch.values
                 values.append(value)
                 return Delivery(batch, len(values) - 1)
-        return self._send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+        batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
+        if on_delivery is not None:
+            batch.callbacks.append((index, on_delivery))
+            batch.heard += 1
+        return Delivery(batch, index)
 
     def drain(self) -> Awaitable[None]:
         """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""
@@ -318,7 +331,7 @@ class Producer:
 
     # ---- inside
 
-    def _send(
+    def _take(
         self,
         topic: str,
         value: object,
@@ -326,9 +339,8 @@ class Producer:
         partition: int | None,
         headers: Headers,
         timestamp_ms: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> Delivery:
-        """Any record."""
+    ) -> tuple[ProducerBatch, int]:
+        """Any record: its batch, and its index there."""
         record = (topic, value, key)
         value_bytes = _bytes_of(self._value_serializer, value, record)
         key_bytes = _bytes_of(self._key_serializer, key, record)
@@ -340,17 +352,8 @@ class Producer:
             raise ValueError(f"a timestamp is milliseconds since 1970, not {timestamp_ms}")
         known = self._topics.get(topic)
         if known is not None:
-            batch, index = self._accumulator.append(
-                known, value_bytes, key_bytes, pairs, timestamp_ms, partition
-            )
-        else:
-            batch, index = self._hold(
-                ProducerRecord(topic, value_bytes, key_bytes, partition, pairs, timestamp_ms)
-            )
-        if on_delivery is not None:
-            batch.callbacks.append((index, on_delivery))
-            batch.heard += 1
-        return Delivery(batch, index)
+            return self._accumulator.append(known, value_bytes, key_bytes, pairs, timestamp_ms, partition)
+        return self._hold(ProducerRecord(topic, value_bytes, key_bytes, partition, pairs, timestamp_ms))
 
     def _hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
         """A record of a topic that is not known: to be waited for, if there is anything to wait for."""

@@ -61,6 +61,7 @@ class ProducerBatch:
         "held_bytes",
         "is_closed",
         "is_done",
+        "is_urgent",
         "keys",
         "last_stamp",
         "limit_bytes",
@@ -90,6 +91,7 @@ class ProducerBatch:
         self.held_bytes = 0  # what it takes of the buffer
         self.order: tuple[int, ...] = ()  # among the batches of its partition
         self.is_closed = False
+        self.is_urgent = False  # somebody waits for a record of it before going on
         # on the way
         self.encoded: bytearray | None = None
         self.first_sequence = NO_SEQUENCE

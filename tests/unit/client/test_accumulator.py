@@ -15,7 +15,7 @@ from ottla.client.delivery_report import (
 )
 from ottla.client.idempotence import ProducerIdentity
 from ottla.client.metadata import TopicPartition
-from ottla.client.partitioners import TopicPartitions, round_robin
+from ottla.client.partitioners import TopicPartitions, by_key, round_robin
 from ottla.errors import ErrorCode
 from ottla.records.compression import Compression
 
@@ -426,3 +426,41 @@ def test_batches_of_a_topic_that_refused_a_large_one_stay_smaller() -> None:
         batch = driven.append(b"x" * 100)
     assert batch.size_bytes <= large.size_bytes // 2
     assert driven.topic.queues[0].most_bytes == large.size_bytes // 2
+
+
+def test_what_somebody_waits_for_lingers_only_while_others_are_on_their_way() -> None:
+    driven = Driven(linger_ms=50)
+    driven.accumulator.hasten(driven.append(b"a"))
+    assert driven.dues[-1] == driven.now_ms
+    (first,) = driven.take()
+    urgent = driven.append(b"b")
+    driven.accumulator.hasten(urgent)
+    assert driven.take() == []
+    driven.append(b"c")
+    driven.accumulator.answered(first, Answer(base_offset=0))
+    assert [values(batch) for batch in driven.take()] == [[b"b", b"c"]]
+    driven.append(b"d")
+    driven.now_ms += 50
+    assert [values(batch) for batch in driven.take()] == [[b"d"]]
+
+
+def test_a_key_is_remembered_until_the_topic_grows() -> None:
+    driven = Driven(partitions=2)
+    driven.append(b"v", b"foobar", partition=None)
+    assert driven.topic.places[b"foobar"] is driven.topic.queues[by_key(b"foobar", driven.topic.partitions)]
+    driven.accumulator.open_topic("t", 3)
+    assert driven.topic.places == {}
+    driven.append(b"v", b"elsewhere", partition=1)  # said by the sender, not by the key
+    assert driven.topic.places == {}
+    for partitioner in (round_robin, lambda key, partitions: 0):
+        driven = Driven(partitions=2, partitioner=partitioner)
+        driven.append(b"v", b"foobar", partition=None)
+        assert driven.topic.places == {}
+
+
+def test_so_many_keys_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.client.accumulator.KEYS_REMEMBERED", 10)
+    driven = Driven()
+    for number in range(25):
+        driven.append(b"v", b"%d" % number, partition=None)
+        assert len(driven.topic.places) <= 10
