@@ -6,7 +6,7 @@ writing, rolling, flush            to the end of the file, to the next file, to 
 reading, times                     from offsets and times to ranges of files
 segment, segments, index           one file of batches with its indexes, and all of them in order
 producer_state, producer_snapshot  idempotence and transactions, and how they are kept
-recall                             what a producer snapshot forgot, found again in the log
+recall, interrupted                what a producer snapshot forgot, found again in the log; what a bad disk interrupted
 leader_epochs, checkpoint          which leader wrote what, and Kafka's small text files
 loading, leftovers, replay         from a directory to a log
 scanning, recovery                 the same after a crash, or with damaged files

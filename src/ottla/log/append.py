@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.interrupted import InterruptedProducers
 from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch
 from ottla.log.recall import recall_batches, sent_before
 from ottla.log.state import LogState
@@ -44,6 +45,7 @@ class Appender:
 
     __slots__ = (
         "_append_time_ms",
+        "_interrupted",
         "_largest_bytes",
         "_leader_epoch",
         "_newest_ms",
@@ -56,6 +58,7 @@ class Appender:
     def __init__(self, state: LogState, writer: Writer) -> None:
         self._state = state
         self._writer = writer
+        self._interrupted = InterruptedProducers()
 
     def append(self, record_sets: Sequence[memoryview], leader_epoch: int, now_ms: int) -> list[Answer]:
         """One answer per item, in order. Never raises for bad data or a bad disk."""
@@ -74,7 +77,10 @@ class Appender:
             writer.write()
         except OSError as problem:
             writer.abandon()
-            return _with_failure(state, answers, len(record_sets), problem)
+            settled = _with_failure(state, answers, len(record_sets), problem)
+            pairs = zip(record_sets, settled, strict=True)
+            self._interrupted.note(records for records, answer in pairs if _is_storage_error(answer))
+            return settled
         return answers
 
     def _set_limits(self, now_ms: int) -> None:
@@ -149,6 +155,8 @@ class Appender:
     def _stage(self, incoming: Incoming) -> Answer | None:
         """The producer's sequence: None if the batch is new and comes next."""
         staged = self._writer.staged
+        if interrupted := self._interrupted.refusal_of(incoming, staged.entry(incoming.producer_id)):
+            return interrupted
         try:
             earlier = staged.check(incoming)
         except KafkaError as refused:
@@ -170,6 +178,10 @@ class Appender:
             self._state.log_start_offset,
             True,
         )
+
+
+def _is_storage_error(answer: Answer) -> bool:
+    return isinstance(answer, KafkaError) and answer.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _changed_fields(records: memoryview) -> tuple[int, int, int]:

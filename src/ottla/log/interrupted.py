@@ -1,0 +1,63 @@
+"""Producers that met a bad disk, and what they sent behind the batch that could not be written.
+
+A producer has several batches under way. If one of them cannot be written, those behind it are out of order for that reason
+only. Were they answered OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka would begin a new epoch for all its partitions and send again,
+as new, what other leaders hold already: duplicates (PRO-4). So they are answered with what is true, KAFKA_STORAGE_ERROR, until the
+batch that is missing has come again. Apache Kafka closes the log instead, with the same answer.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducerEntry
+
+_PRODUCER: Final = Struct(">qhi")  # id, epoch, first sequence, from byte 43 of a batch on
+_PRODUCER_POSITION: Final = 43
+_SMALLEST_BYTES: Final = _PRODUCER_POSITION + _PRODUCER.size
+_MOST: Final = (
+    1_000  # beyond that all are forgotten: the worst is then the answer that Kafka's sequences have anyway
+)
+
+
+class _Missing(NamedTuple):
+    epoch: int
+    sequence: int
+
+
+class InterruptedProducers:
+    """What is missing of each, by producer id."""
+
+    __slots__ = ("_missing",)
+
+    def __init__(self) -> None:
+        self._missing: dict[int, _Missing] = {}
+
+    def note(self, record_sets: Iterable[memoryview]) -> None:
+        """These could not be written; of each producer the first one counts."""
+        for records in record_sets:
+            if len(records) >= _SMALLEST_BYTES:
+                producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+                if producer_id >= 0:
+                    self._missing.setdefault(producer_id, _Missing(epoch, sequence))
+        if len(self._missing) > _MOST:
+            self._missing.clear()
+
+    def refusal_of(self, incoming: Incoming, entry: ProducerEntry | None) -> KafkaError | None:
+        """Why a batch may not come yet; None if nothing is missing before it."""
+        missing = self._missing.get(incoming.producer_id)
+        if missing is None:
+            return None
+        is_due = entry is None or (entry.epoch, entry.next_sequence) == missing
+        is_behind = (
+            0 < (incoming.batch.first_sequence - missing.sequence) & SEQUENCE_MASK < SEQUENCE_MASK // 2
+        )
+        if not is_due or incoming.epoch != missing.epoch:
+            del self._missing[incoming.producer_id]
+        elif is_behind:
+            return KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"sequence {missing.sequence} of producer {incoming.producer_id} could not be written and has not come again",
+            )
+        return None
