@@ -106,6 +106,7 @@ class _Processing:
         self._tasks: dict[Work, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()  # a record was finished, or failed
         self._failure: BaseException | None = None
+        self._is_stopping = False
         self._polled_seconds = self._committed_seconds = 0.0
 
     async def run(self) -> None:
@@ -205,8 +206,8 @@ class _Processing:
         return True
 
     def _begin(self) -> None:
-        if self._failure is not None:
-            return
+        if self._failure is not None or self._is_stopping:
+            return  # nothing may overtake what was not finished
         for work in self._plan.begin():
             task = asyncio.get_running_loop().create_task(self._process(work.record))
             self._tasks[work] = task
@@ -230,6 +231,7 @@ class _Processing:
 
     async def _stop(self) -> None:
         """End what runs, commit what is done; the consumer then goes on with the first record that is not."""
+        self._is_stopping = True
         for task in self._tasks.values():
             task.cancel()
         try:

@@ -98,6 +98,24 @@ def test_a_slow_record_holds_up_its_key_and_its_commit_but_nobody_else() -> None
     processing(cluster, body)
 
 
+def test_nothing_is_begun_behind_a_record_that_was_cut_short() -> None:
+    cluster = FakeCluster()
+    cluster.append(b"a", b"b", b"c")
+    begun = list[bytes | None]()
+
+    async def handle(record: ConsumerRecord) -> None:
+        begun.append(record.value)
+        await asyncio.Event().wait()
+
+    async def body(consumer: Consumer) -> None:
+        consumer.subscribe(["t"])
+        await until(lambda: bool(begun), at_least_once(consumer, handle))
+        assert begun == [b"a"]
+        assert cluster.committed.get(T0, 0) == 0
+
+    processing(cluster, body)
+
+
 def test_never_more_at_once_than_workers() -> None:
     cluster = FakeCluster()
     cluster.append(*[b"%d" % n for n in range(30)])
