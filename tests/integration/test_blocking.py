@@ -16,7 +16,7 @@ from ottla.testing import EmbeddedBroker
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "dev", "-c", program, *arguments]
+    command = [sys.executable, "-W", "error", "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -34,7 +34,7 @@ def test_every_program_of_the_page_on_blocking_clients_runs(ottla_broker: Embedd
     assert programs
     for program in programs:
         text = program.replace("localhost:9092", ottla_broker.bootstrap)
-        command = [sys.executable, "-X", "dev", "-W", "error", "-c", text]
+        command = [sys.executable, "-W", "error", "-c", text]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         assert done.stdout
