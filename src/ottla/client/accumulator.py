@@ -354,10 +354,10 @@ class Accumulator:
         # To the end of the line: whoever comes first in a request gets the room in it.
         self._active[queue.partition] = self._active.pop(queue.partition)
         self._note(queue)
-        if batch.encoded is None:
-            batch.encode(settings.compression, settings.compression_level, settings.compression_threshold)
         if settings.enable_idempotence:
             queue.sequence.assign(batch)
+        if batch.encoded is None:
+            batch.encode(settings.compression, settings.compression_level, settings.compression_threshold)
         batch.attempts += 1
         return batch
 

@@ -72,6 +72,8 @@ class ProducerBatch:
         "order",
         "partition",
         "place",
+        "producer_epoch",
+        "producer_id",
         "size_bytes",
         "stamps",
         "values",
@@ -94,6 +96,7 @@ class ProducerBatch:
         self.is_urgent = False  # somebody waits for a record of it before going on
         # on the way
         self.encoded: bytearray | None = None
+        self.producer_id = self.producer_epoch = -1
         self.first_sequence = NO_SEQUENCE
         self.place = 0  # among the batches that got a sequence
         self.attempts = 0  # how often it was sent
@@ -161,19 +164,20 @@ class ProducerBatch:
             compression=compression if self.size_bytes >= threshold_bytes else Compression.NONE,
             compression_level=level,
             only_if_smaller=True,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.first_sequence,
         )
 
     def number(self, producer_id: int, producer_epoch: int, first_sequence: int) -> None:
-        """Write the producer's numbers over the header."""
-        assert self.encoded is not None
+        """The producer's numbers, for the bytes that will be made, or over those that are."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.first_sequence = first_sequence
-        header = read_header(self.encoded)
-        write_header(
-            header._replace(
+        if self.encoded is not None:
+            header = read_header(self.encoded)._replace(
                 producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=first_sequence
-            ),
-            self.encoded,
-        )
+            )
+            write_header(header, self.encoded)
 
     def part(self, number: int) -> ProducerBatch:
         """An empty, closed batch with the same past, for some of its records; parts are ordered by their numbers."""
