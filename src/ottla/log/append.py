@@ -79,7 +79,8 @@ class Appender:
             writer.abandon()
             settled = _with_failure(state, answers, len(record_sets), problem)
             pairs = zip(record_sets, settled, strict=True)
-            self._interrupted.note(records for records, answer in pairs if _is_storage_error(answer))
+            failed = (records for records, answer in pairs if _is_storage_error(answer))
+            self._interrupted.note(failed, state.producers)
             return settled
         return answers
 

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducerEntry
+from ottla.log.producer_state import SEQUENCE_MASK, Incoming, ProducerEntry, Producers
 
 _PRODUCER: Final = Struct(">qhi")  # id, epoch, first sequence, from byte 43 of a batch on
 _PRODUCER_POSITION: Final = 43
@@ -34,13 +34,18 @@ class InterruptedProducers:
     def __init__(self) -> None:
         self._missing: dict[int, _Missing] = {}
 
-    def note(self, record_sets: Iterable[memoryview]) -> None:
-        """These could not be written; of each producer the first one counts."""
+    def note(self, record_sets: Iterable[memoryview], producers: Producers) -> None:
+        """These could not be written; `producers` is what is in the log. Of each producer the batch that comes next is missing."""
         for records in record_sets:
             if len(records) >= _SMALLEST_BYTES:
                 producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
-                if producer_id >= 0:
-                    self._missing.setdefault(producer_id, _Missing(epoch, sequence))
+                missing, entry = _Missing(epoch, sequence), producers.get(producer_id)
+                if producer_id < 0:
+                    continue
+                if entry is None:
+                    self._missing.setdefault(producer_id, missing)
+                elif _is_due(missing, entry):
+                    self._missing[producer_id] = missing
         if len(self._missing) > _MOST:
             self._missing.clear()
 
@@ -49,15 +54,19 @@ class InterruptedProducers:
         missing = self._missing.get(incoming.producer_id)
         if missing is None:
             return None
-        is_due = entry is None or (entry.epoch, entry.next_sequence) == missing
-        is_behind = (
-            0 < (incoming.batch.first_sequence - missing.sequence) & SEQUENCE_MASK < SEQUENCE_MASK // 2
-        )
-        if not is_due or incoming.epoch != missing.epoch:
+        if incoming.epoch != missing.epoch or not (entry is None or _is_due(missing, entry)):
             del self._missing[incoming.producer_id]
-        elif is_behind:
+            return None
+        if 0 < (incoming.batch.first_sequence - missing.sequence) & SEQUENCE_MASK < SEQUENCE_MASK // 2:
             return KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"sequence {missing.sequence} of producer {incoming.producer_id} could not be written and has not come again",
             )
         return None
+
+
+def _is_due(missing: _Missing, entry: ProducerEntry) -> bool:
+    """Whether it is what comes next of this producer: the next sequence, or the first of a newer epoch."""
+    if missing.epoch == entry.epoch:
+        return missing.sequence == entry.next_sequence
+    return missing.epoch > entry.epoch and missing.sequence == 0

@@ -3,10 +3,10 @@
 import errno
 
 from tests.simulation.disk import SimulatedDisk
-from tests.unit.log.batches import batch
+from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, open_log, refusal
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
 
 FULL = {"append": errno.ENOSPC}
@@ -45,10 +45,32 @@ def test_a_batch_behind_the_missing_one_hears_of_the_disk_until_that_has_come_ag
 def test_of_several_that_were_refused_the_first_is_missing() -> None:
     disk = SimulatedDisk()
     log = log_of(disk, 0)
-    interrupted(disk, log, produced(1), produced(1))
+    interrupted(disk, log, produced(1), produced(2), produced(1), produced(3))
     assert refusal(log, produced(2)).code == STORAGE
     append(log, produced(1))
     assert refusal(log, produced(3)).code == OUT_OF_ORDER
+
+
+def test_it_can_happen_to_a_producer_again_and_again() -> None:
+    disk = SimulatedDisk()
+    log = log_of(disk, 0)
+    for sequence in range(1, 9, 2):
+        interrupted(disk, log, produced(sequence), produced(sequence + 1))
+        assert refusal(log, produced(sequence + 1)).code == STORAGE
+        append(log, produced(sequence), produced(sequence + 1))
+
+
+def test_a_call_that_fails_as_a_whole_keeps_the_order() -> None:
+    disk = SimulatedDisk()
+    log = log_of(disk, 0)
+    disk.failing = dict(FULL)
+    sets = [memoryview(each) for each in (produced(1), produced(0, producer=8), produced(2), batch(1))]
+    answers = log.append(sets, leader_epoch=0, now_ms=NOW_MS)
+    assert {isinstance(each, KafkaError) and each.code for each in answers} == {STORAGE}
+    disk.failing = {}
+    assert refusal(log, produced(2)).code == STORAGE
+    assert refusal(log, produced(1, producer=8)).code == STORAGE
+    append(log, produced(1), produced(2), produced(0, producer=8))
 
 
 def test_a_producer_that_nobody_knows_yet_must_begin_where_it_was_refused() -> None:
@@ -82,6 +104,14 @@ def test_a_new_epoch_begins_anew() -> None:
     interrupted(disk, log, produced(1))
     append(log, produced(0, epoch=1))
     assert refusal(log, produced(2, epoch=1)).code == OUT_OF_ORDER
+
+
+def test_a_new_epoch_can_be_interrupted_too() -> None:
+    disk = SimulatedDisk()
+    log = log_of(disk, 0)
+    interrupted(disk, log, produced(0, epoch=1))
+    assert refusal(log, produced(1, epoch=1)).code == STORAGE
+    append(log, produced(0, epoch=1), produced(1, epoch=1))
 
 
 def test_what_is_remembered_has_a_bound() -> None:
