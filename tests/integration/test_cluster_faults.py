@@ -366,8 +366,9 @@ def test_isr_shrinks_to_empty_where_availability_was_chosen(cluster: LocalCluste
     """With unclean elections the replica that is left leads at once; what only the dead leader had is gone for good."""
     name, leader, follower = shrunk_to_its_leader(cluster, unclean_leader_election_enable="true")
     cluster.kill(leader)
-    cluster.heal()
     eventually(lambda: cluster.partitions(name)[0].leader == follower, "the other leads")
+    # Not before: what the dead leader had sent over the cut would arrive, and be followed.
+    cluster.heal()
     assert write(cluster, name, b"on the other") == 1
     cluster.start_broker(leader)
     cluster.await_in_sync(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,11 @@ from ottla.client.admin import Admin
 from ottla.client.metadata import TopicPartition
 from ottla.controller.image import ClusterImage
 from ottla.controller.rebalancing import plan_drain, plan_rebalance
+from ottla.errors import ErrorCode, KafkaError
+
+# A broker that stopped is fenced when its connection has been gone for a moment; a machine may be busy.
+_NOTICED_WITHIN_S = 5.0
+_RETRY_S = 0.1
 
 _NODE = click.IntRange(0, 2**31 - 1)
 Plan: TypeAlias = dict[TopicPartition, tuple[int, ...]]
@@ -177,8 +183,21 @@ def _remove(broker: int, data: Path, bootstrap: str | None) -> None:
             ask_supervisor(data, "stop", broker=broker)
         ask_supervisor(data, "remove", broker=broker)
     address = _address(data, bootstrap)
-    ask(address, lambda admin: admin.unregister_broker(broker))
+    ask(address, lambda admin: _unregister(admin, broker))
     click.echo(f"Removed broker {broker}.")
+
+
+async def _unregister(admin: Admin, broker: int) -> None:
+    """Have it forgotten, once the controller has noticed that it is gone: that takes a moment."""
+    deadline = asyncio.get_running_loop().time() + _NOTICED_WITHIN_S
+    while True:
+        try:
+            return await admin.unregister_broker(broker)
+        except KafkaError as error:
+            is_running = error.code is ErrorCode.INVALID_REQUEST
+            if not is_running or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)
 
 
 def _address(data: Path, bootstrap: str | None) -> str:

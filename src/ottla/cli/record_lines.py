@@ -67,7 +67,7 @@ def line_format(form: str) -> Callable[[ConsumerRecord], bytes]:
         return FORMATS[form]
     if "{" not in form:
         raise ValueError(
-            f'"{form}" is neither {", ".join(FORMATS)} nor a template like "{{offset}} {{value}}"'
+            f'--format: "{form}" is neither {", ".join(FORMATS)} nor a template like "{{offset}} {{value}}"'
         )
     form = re.sub(r"\\[nt\\]", lambda found: _ESCAPES[found[0]], form)
     parts: list[Callable[[ConsumerRecord], bytes]] = []

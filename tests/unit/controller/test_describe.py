@@ -178,6 +178,7 @@ def test_a_leader_that_is_about_to_return_is_not_shown_yet() -> None:
 def test_replicas_on_a_broker_that_was_unregistered_are_offline() -> None:
     cluster = Cluster(brokers=2)
     cluster.create(topic_on("a", [1, 2]))
+    cluster.fence(2)
     cluster.commit(UnregisterBrokerRequest(2))
     assert standings(cluster, "a") == [(0, 1, [1], [2])]
 
