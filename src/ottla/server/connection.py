@@ -17,11 +17,13 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from struct import Struct
 
 from ottla.errors import KafkaError
 from ottla.protocol.codec import DecodeError
 from ottla.server.apis.produce import ProduceLane, UnanswerableError
+from ottla.server.deferred import Deferred, Outcome
 from ottla.server.dispatch import Answer, Dispatcher
 from ottla.server.receive_buffer import BUSY_BYTES, ReceiveBuffer
 from ottla.server.send_queue import Part, SendQueue, part_bytes
@@ -44,11 +46,12 @@ _TOGETHER_BYTES = 64 * 1024
 class _Pending:
     """A place in the order of answers; `parts` is None until the answer is known."""
 
-    __slots__ = ("mutes", "parts")
+    __slots__ = ("deferred", "mutes", "parts")
 
-    def __init__(self, parts: Sequence[Part] | None, mutes: bool) -> None:
+    def __init__(self, parts: Sequence[Part] | None, mutes: bool, deferred: Deferred | None = None) -> None:
         self.parts = parts
         self.mutes = mutes
+        self.deferred = deferred
 
 
 class Connection:
@@ -76,6 +79,7 @@ class Connection:
         self._queue = SendQueue(sock)
         self._pending: deque[_Pending] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_release_due = False
         self._muted = False
         self._unsent_bytes = 0
         self._close_reason: str | None = None
@@ -130,6 +134,9 @@ class Connection:
         for task in self._tasks:
             # Not at once: a task that never began would leave coroutines behind that nobody awaited.
             self._loop.call_soon(task.cancel)
+        for pending in self._pending:
+            if pending.deferred is not None:
+                self._loop.call_soon(pending.deferred.abandon)
         self._pending.clear()
         self._socket.close()
         self._tell_settled()
@@ -270,6 +277,11 @@ class Connection:
             answers.extend(parts)
 
     def _answer_later(self, answer: Awaitable[list[Part]], mutes: bool) -> None:
+        if isinstance(answer, Deferred):
+            pending = _Pending(None, mutes, answer)
+            self._pending.append(pending)
+            answer.then(partial(self._settled, pending))
+            return
         pending = _Pending(None, mutes)
         self._pending.append(pending)
         task = self._loop.create_task(self._complete(pending, answer))
@@ -277,22 +289,37 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
 
     async def _complete(self, pending: _Pending, answer: Awaitable[list[Part]]) -> None:
+        outcome: Outcome
         try:
-            pending.parts = await answer
-        except UnanswerableError as failed:
-            pending.parts = failed.answers
-            self._close_reason = f"unusable request: {failed}"
-        except (DecodeError, KafkaError) as error:
-            self.close(f"unusable request: {error}")
-            return
-        except Exception:
-            logger.exception("a request from %s failed", self.peer)
+            outcome = await answer
+        except Exception as error:
+            outcome = error
+        self._settled(pending, outcome, at_once=True)
+
+    def _settled(self, pending: _Pending, outcome: Outcome, at_once: bool) -> None:
+        """An answer is known, or that there will be none."""
+        pending.deferred = None
+        if isinstance(outcome, list):
+            pending.parts = outcome
+        elif isinstance(outcome, UnanswerableError):
+            pending.parts = outcome.answers
+            self._close_reason = f"unusable request: {outcome}"
+        elif isinstance(outcome, DecodeError | KafkaError):
+            self.close(f"unusable request: {outcome}")
+        else:
+            logger.error("a request from %s failed", self.peer, exc_info=outcome)
             self.close("internal error, see above")
-            return
-        self._release_answers()
+        if at_once:
+            self._release_answers()
+        elif not self._is_release_due:
+            self._is_release_due = True
+            self._loop.call_soon(self._release_answers)
 
     def _release_answers(self) -> None:
         """Send the answers at the head of the order that are known, and take up what waited behind them."""
+        self._is_release_due = False
+        if self.is_closed:
+            return
         answers: list[Part] = []
         while self._pending and self._pending[0].parts is not None:
             pending = self._pending.popleft()

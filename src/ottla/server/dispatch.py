@@ -1,7 +1,7 @@
 """From a frame to its handler, and from the handler's answer to the parts that leave.
 
 A handler is a plain function `handler(context, request)` when it can answer at once and a coroutine function when it
-has to wait. It answers a response message, or, where file ranges go out, the finished parts.
+has to wait. It answers a response message, or, where file ranges go out, the finished parts; or a `Deferred` that will have them.
 Produce does not come through here: the connection gathers produce requests itself (apis/produce.py), unless the table
 has a handler for it, as that of a broker under test.
 
@@ -18,6 +18,7 @@ from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey, api_of
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.server.deferred import Deferred
 from ottla.server.send_queue import Part
 from ottla.server.services import Services
 
@@ -84,6 +85,8 @@ class Dispatcher:
         if handler is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {header.api_key}")
         answer = handler(context, self._read_request(header, view, position))
+        if type(answer) is Deferred:
+            return answer
         if isawaitable(answer):
             return self._answer_later(header, answer)
         return self._parts(header, answer)

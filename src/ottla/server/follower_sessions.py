@@ -12,6 +12,7 @@ Rules:
   therefore lets the sessions of its followers wait shortly only, until they have had the time to come with that partition.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable
 from random import randrange
 from typing import Final, Protocol
@@ -29,6 +30,7 @@ from ottla.replication.partition import FollowerFetched, FollowerLost
 from ottla.server.partitions import HostedPartition
 from ottla.server.steady import steady_ms
 from ottla.server.throttle import UNLIMITED, Throttle
+from ottla.wire.deadlines import Deadlines
 
 # A follower asks at least twice a second. What is older than this was left behind.
 IDLE_MS: Final = 120_000
@@ -51,6 +53,8 @@ class Waiting(Protocol):
 
     def wake(self) -> None:
         """Do not wait any longer."""
+
+    def __hash__(self) -> int: ...
 
 
 class Cursor:
@@ -251,6 +255,7 @@ class FollowerSessions:
     def __init__(self, now_ms: Callable[[], int] = steady_ms) -> None:
         self._now_ms = now_ms
         self._sessions: dict[int, FollowerSession] = {}
+        self._deadlines: Deadlines[Waiting] | None = None
         # Of what goes to replicas that partitions are being moved to (leader.replication.throttled.rate).
         self.throttle = Throttle(UNLIMITED, now_ms)
 
@@ -283,6 +288,18 @@ class FollowerSessions:
             if session.replica_id in replica_ids:
                 session.expect()
 
+    def wake_later(self, waiting: Waiting, wait_ms: int) -> None:
+        """Wake a fetch after so long, unless it is forgotten before."""
+        loop = asyncio.get_running_loop()
+        if self._deadlines is None:
+            self._deadlines = Deadlines(loop, _wake)
+        self._deadlines.add(waiting, loop.time() + wait_ms / 1000)
+
+    def forget(self, waiting: Waiting) -> None:
+        """The fetch does not wait any more."""
+        if self._deadlines is not None:
+            self._deadlines.discard(waiting)
+
     def expire(self) -> None:
         """Forget sessions that nobody uses any more."""
         oldest_ms = self._now_ms() - IDLE_MS
@@ -311,3 +328,7 @@ class FollowerSessions:
         for session in list(sessions):
             del self._sessions[session.session_id]
             session.close()
+
+
+def _wake(waiting: Waiting) -> None:
+    waiting.wake()

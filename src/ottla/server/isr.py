@@ -61,7 +61,8 @@ class Isr:
         self._proposals: dict[HostedPartition, ProposeIsr] = {}
         self._failing: dict[HostedPartition, int] = {}
         self._given_up: set[_Change] = set()
-        self._patience_ms = config.broker_session_timeout_ms // 2
+        # A follower for which there is nothing is silent for the wait of its fetch: that says nothing.
+        self._patience_ms = max(config.broker_session_timeout_ms // 2, 2 * config.replica_fetch_wait_max_ms)
         self._controller_seen_ms = 0
         self._sending: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None

@@ -1,12 +1,16 @@
-"""A number that only rises, and that coroutines can wait for.
+"""A number that only rises, and that can be waited for.
 
 The high watermark and the flushed offset of a partition are watermarks: a producer that asked for more than a
-write to the page cache awaits one, with its own deadline.
+write to the page cache waits for one, with its own deadline.
 """
 
 import asyncio
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+
+# Called with None when the value is reached, or with what `fail` or `refuse` was given; in the middle of whatever moved it.
+Waiter = Callable[[Exception | None], None]
 
 
 class Watermark:
@@ -16,7 +20,7 @@ class Watermark:
 
     def __init__(self, value: int) -> None:
         self.value = value
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, int, Waiter]] = []
         self._order = count()
         self._failure: Exception | None = None
 
@@ -32,9 +36,7 @@ class Watermark:
         self.value = value
         waiting = self._waiting
         while waiting and waiting[0][0] <= value:
-            future = heappop(waiting)[2]
-            if not future.done():
-                future.set_result(None)
+            heappop(waiting)[2](None)
 
     def fail(self, failure: Exception) -> None:
         """Tell everybody, now and later, that the value will not rise any more."""
@@ -44,16 +46,31 @@ class Watermark:
     def refuse(self, failure: Exception) -> None:
         """Tell everybody who waits now that it is in vain; whoever comes later may be luckier."""
         waiting, self._waiting = self._waiting, []
-        for _, _, future in waiting:
-            if not future.done():
-                future.set_exception(failure)
+        for _, _, waiter in waiting:
+            waiter(failure)
+
+    def when_reached(self, value: int, waiter: Waiter) -> None:
+        """Call `waiter` once the watermark is at `value` or above: now, or when that is so; or when it cannot be any more."""
+        if self.value >= value:
+            waiter(None)
+        elif self._failure is not None:
+            waiter(self._failure)
+        else:
+            heappush(self._waiting, (value, next(self._order), waiter))
 
     async def reached(self, value: int) -> None:
         """Return when the watermark is at `value` or above; raise what `fail` was given."""
         if self.value >= value:
             return
-        if self._failure is not None:
-            raise self._failure
-        future = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (value, next(self._order), future))
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake(failure: Exception | None) -> None:
+            if future.done():
+                return
+            if failure is None:
+                future.set_result(None)
+            else:
+                future.set_exception(failure)
+
+        self.when_reached(value, wake)
         await future

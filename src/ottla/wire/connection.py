@@ -145,8 +145,7 @@ class Connection:
 
     async def _exchange(self, request: Any, api_key: int, version: int, timeout_ms: int) -> memoryview:
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await self._stream.exchange(self._writer(request, api_key, version))
+            return await self._stream.exchange(self._writer(request, api_key, version), timeout_ms / 1000)
         except TimeoutError:
             message = f"{self.address} did not answer {ApiKey(api_key).name} within {timeout_ms} ms"
             raise TimeoutError(message) from None

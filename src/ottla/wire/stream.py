@@ -1,7 +1,8 @@
 """Frames out, frames back: the asyncio half of a connection, which knows nothing of what is inside a frame.
 
 A request frame gets a correlation id; the response frame with the same id resolves its asker's future. Writing waits
-while the kernel takes no more, so that a peer that does not read cannot make us buffer without end.
+while the kernel takes no more, so that a peer that does not read cannot make us buffer without end. Who waits neither to
+write nor for others pays for no lock, and nobody for a timer of its own: brokers ask each other thousands of times a second.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from ottla.wire.address import reason
+from ottla.wire.deadlines import Deadlines
 from ottla.wire.frame_reader import FrameReader, FrameSizeError
 
 _CORRELATION_ID = Struct(">i")
@@ -37,6 +39,8 @@ class Stream(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._writable: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()  # whose turn it is to write; it is fair
+        self._queued = 0  # those who wait for their turn, or have it
+        self._deadlines = Deadlines[int](self._loop, self._expired)
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._why: ConnectionLostError | None = None
 
@@ -48,27 +52,43 @@ class Stream(asyncio.BufferedProtocol):
         """Receive large frames into the same memory again and again: each is looked at before the next is asked for."""
         self._reader.reuses_memory = True
 
-    async def exchange(self, write: Callable[[int, bytearray], None]) -> memoryview:
-        """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it."""
-        correlation_id = await self.send(write)
+    async def exchange(self, write: Callable[[int, bytearray], None], timeout_s: float) -> memoryview:
+        """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it.
+
+        Raises TimeoutError; an answer that comes later is dropped.
+        """
+        deadline = self._loop.time() + timeout_s
+        if self._queued or self._writable is not None:
+            async with asyncio.timeout_at(deadline):
+                correlation_id = await self.send(write)
+        else:
+            correlation_id = self._write(write)
         # Nothing was awaited since the frame went out: its answer cannot be here yet.
         waiter: asyncio.Future[memoryview] = self._loop.create_future()
         self._waiters[correlation_id] = waiter
+        self._deadlines.add(correlation_id, deadline)
         return await waiter
 
     async def send(self, write: Callable[[int, bytearray], None]) -> int:
         """Send a frame and wait for no answer; its correlation id. Frames go out in the order in which they were asked for."""
-        async with self._turn:
-            while self._writable is not None:
-                await asyncio.shield(self._writable)
-            if self._transport is None or not self.is_open:
-                raise ConnectionLostError(str(self._why or f"the connection to {self._peer} is closed"))
-            correlation_id = self._next_correlation_id
-            out = bytearray()
-            write(correlation_id, out)
-            self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
-            self._transport.write(out)
-            return correlation_id
+        self._queued += 1
+        try:
+            async with self._turn:
+                while self._writable is not None:
+                    await asyncio.shield(self._writable)
+                return self._write(write)
+        finally:
+            self._queued -= 1
+
+    def _write(self, write: Callable[[int, bytearray], None]) -> int:
+        if self._transport is None or not self.is_open:
+            raise ConnectionLostError(str(self._why or f"the connection to {self._peer} is closed"))
+        correlation_id = self._next_correlation_id
+        out = bytearray()
+        write(correlation_id, out)
+        self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
+        self._transport.write(out)
+        return correlation_id
 
     def abort(self, why: ConnectionLostError) -> None:
         """End the connection now, for a reason that everyone who waits will hear."""
@@ -120,6 +140,7 @@ class Stream(asyncio.BufferedProtocol):
     def _deliver(self, frame: memoryview) -> None:
         correlation_id = _CORRELATION_ID.unpack_from(frame)[0]
         waiter = self._waiters.pop(correlation_id, None)
+        self._deadlines.discard(correlation_id)
         if waiter is None:
             self.abort(
                 ConnectionLostError(f"{self._peer} answered request {correlation_id}, which was never asked")
@@ -127,10 +148,16 @@ class Stream(asyncio.BufferedProtocol):
         elif not waiter.done():
             waiter.set_result(frame)
 
+    def _expired(self, correlation_id: int) -> None:
+        waiter = self._waiters.get(correlation_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(TimeoutError())
+
     def _end(self, why: ConnectionLostError) -> None:
         """The first reason counts. Wakes everyone: those who wait for an answer, and those who wait to write."""
         if self._why is None:
             self._why = why
+        self._deadlines.close()
         self.resume_writing()
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():

@@ -9,7 +9,6 @@ gets its share of it, and at least replica.fetch.max.bytes.
 """
 
 import asyncio
-from collections.abc import Awaitable
 from uuid import UUID
 
 from ottla.errors import ErrorCode, KafkaError
@@ -17,9 +16,9 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.replication.divergence import judge_fetch
+from ottla.server.deferred import Deferred
 from ottla.server.dispatch import RequestContext
 from ottla.server.fetch_response import PartitionResult, fetch_response_parts
-from ottla.server.fetch_wait import FetchWait
 from ottla.server.follower_sessions import Cursor, FollowerSession, PartitionKey
 from ottla.server.partitions import HostedPartition
 from ottla.server.send_queue import Part
@@ -46,7 +45,17 @@ class _Reading:
 class FollowerFetch:
     """One fetch of a follower, from its session to its answer."""
 
-    __slots__ = ("_context", "_now_ms", "_request", "_services", "_session")
+    __slots__ = (
+        "_context",
+        "_deferred",
+        "_is_over",
+        "_is_resuming",
+        "_missing_bytes",
+        "_now_ms",
+        "_request",
+        "_services",
+        "_session",
+    )
 
     def __init__(self, context: RequestContext, request: FetchRequest, session: FollowerSession) -> None:
         self._context = context
@@ -54,8 +63,12 @@ class FollowerFetch:
         self._request = request
         self._session = session
         self._now_ms = session.last_fetch_ms
+        # Woken for another reason than records: the deadline, another leader, a broker that stops.
+        self._is_over = False
+        self._is_resuming = False
+        self._missing_bytes = 0
 
-    def answer(self) -> list[Part] | Awaitable[list[Part]]:
+    def answer(self) -> list[Part] | Deferred:
         """Answer at once where there is something, else wait."""
         reading = self._read()
         if self._is_enough(reading) or self._request.max_wait_ms <= 0:
@@ -71,29 +84,60 @@ class FollowerFetch:
             or self._request.min_bytes <= 0
         )
 
-    async def _wait(self, reading: _Reading) -> list[Part]:
-        session, loop = self._session, asyncio.get_running_loop()
+    # Waiting
+
+    def on_append(self, size_bytes: int) -> None:
+        """There is more to fetch. All that comes in one turn of the loop goes out together."""
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0:
+            self._resume_soon()
+
+    def wake(self) -> None:
+        """Do not wait any longer."""
+        self._is_over = True
+        self._resume_soon()
+
+    def _wait(self, reading: _Reading) -> Deferred:
+        session = self._session
         wait_ms = session.wait_ms(self._request.max_wait_ms)
         if reading.is_throttled:
             wait_ms = min(wait_ms, _THROTTLED_WAIT_MS)
-        deadline = loop.time() + wait_ms / 1000
-        woken = False
-        while not woken and not self._is_enough(reading):
-            wait = FetchWait(self._request.min_bytes - reading.size_bytes)
-            timer = loop.call_at(deadline, wait.wake)
-            session.waiting = wait
-            try:
-                await wait.future
-            except asyncio.CancelledError:
-                session.lost()
-                raise
-            finally:
-                timer.cancel()
-                if session.waiting is wait:
-                    session.waiting = None
+        self._missing_bytes = self._request.min_bytes - reading.size_bytes
+        session.waiting = self
+        self._services.follower_sessions.wake_later(self, wait_ms)
+        self._deferred = Deferred(self._abandoned)
+        return self._deferred
+
+    def _resume_soon(self) -> None:
+        if not self._is_resuming:
+            self._is_resuming = True
+            asyncio.get_running_loop().call_soon(self._resume)
+
+    def _resume(self) -> None:
+        try:
             reading = self._read()
-            woken = wait.is_over
-        return self._parts(reading)
+            if self._is_enough(reading) or self._is_over:
+                self._end_waiting()
+                self._deferred.settle(self._parts(reading))
+            else:
+                self._missing_bytes = self._request.min_bytes - reading.size_bytes
+                self._is_resuming = False
+        except Exception as problem:
+            self._end_waiting()
+            self._deferred.settle(problem)
+
+    def _abandoned(self) -> None:
+        self._end_waiting()
+        self._session.lost()
+
+    def _end_waiting(self) -> None:
+        self._services.follower_sessions.forget(self)
+        # Nothing wakes it any more.
+        self._is_resuming = True
+        if self._session.waiting is self:
+            self._session.waiting = None
+
+    # Reading
 
     def _read(self) -> _Reading:
         reading, session = _Reading(), self._session
@@ -189,7 +233,7 @@ class FollowerFetch:
 
 def follower_fetch(
     context: RequestContext, request: FetchRequest, replica_id: int, broker_epoch: int
-) -> list[Part] | Awaitable[list[Part]]:
+) -> list[Part] | Deferred:
     """Answer a follower's fetch."""
     services = context.services
     known = services.quorum.image.brokers.get(replica_id)

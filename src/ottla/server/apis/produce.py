@@ -12,6 +12,7 @@ NOT_LEADER_OR_FOLLOWER when that ends first, and with NOT_ENOUGH_REPLICAS_AFTER_
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from functools import partial
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
@@ -32,12 +33,15 @@ from ottla.protocol.messages.produce import (
 from ottla.records.compression import Compression
 from ottla.records.header import CODEC_MASK, TRANSACTIONAL
 from ottla.replication.partition import ACKS_ALL
+from ottla.server.commit_wait import CommitWait, Failures, Wait
+from ottla.server.deferred import Deferred
 from ottla.server.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.partitions import HostedPartition
 from ottla.server.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
 from ottla.server.send_queue import Part
 from ottla.server.services import Services
 from ottla.server.watermark import Watermark
+from ottla.wire.deadlines import Deadlines
 
 _MIN_VERSION = 3
 _MAX_VERSION = 13
@@ -80,11 +84,6 @@ class _Decoded:
 _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
-# A partition whose requests may be answered only when it is durable, or replicated, up to an offset; and the watermark of
-# the leadership under which they were appended.
-_Wait = tuple[HostedPartition, int, Watermark]
-
-
 class UnanswerableError(Exception):
     """An acks=0 request failed. It has no answer that could say so: a closed connection tells it, as in Kafka."""
 
@@ -102,6 +101,7 @@ class ProduceLane:
         # The last one, which nearly always comes again, and the others.
         self._shape: ProduceShape | None = None
         self._shapes = ProduceShapes()
+        self._deadlines: Deadlines[CommitWait] | None = None
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
         self._acks_all = False
@@ -135,7 +135,7 @@ class ProduceLane:
         self._add_decoded(view[start + 4 : frame_end], version, correlation_id)
 
     def finish(self) -> list[Part] | Awaitable[list[Part]]:
-        """Append what was added; answer the responses, or what to await for them. Both may raise UnanswerableError."""
+        """Append what was added; answer the responses, or what to wait for. All may raise UnanswerableError, now or then."""
         entries, self._entries = self._entries, []
         staged, self._staged = self._staged, {}
         now_ms = self._services.now_ms()
@@ -144,9 +144,12 @@ class ProduceLane:
             outcomes[partition] = partition.append(record_sets, now_ms)
         acks_all, self._acks_all = self._acks_all, False
         waits = self._waits(outcomes, acks_all)
-        if waits:
-            return self._answer_later(entries, outcomes, waits, acks_all)
-        return self._answers(entries, outcomes)
+        if not waits:
+            return self._answers(entries, outcomes)
+        timeout_s = max(known.timeout_ms for _, known, _ in entries) / 1000
+        if any(partition.must_flush(acks_all) for partition, _, _ in waits):
+            return self._answer_later(entries, outcomes, waits, acks_all, timeout_s)
+        return self._answer_when_committed(entries, outcomes, waits, timeout_s)
 
     def _add_decoded(self, frame: memoryview, version: int, correlation_id: int) -> None:
         if not _MIN_VERSION <= version <= _MAX_VERSION:
@@ -207,9 +210,9 @@ class ProduceLane:
             )
         return partition
 
-    def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[_Wait]:
+    def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[Wait]:
         """Who must be waited for before these requests may be answered: an fsync, or followers."""
-        waits: list[_Wait] = []
+        waits: list[Wait] = []
         for partition in partitions:
             end = partition.log.log_end_offset
             if (partition.must_flush(acks_all) and partition.flushed.value < end) or (
@@ -220,18 +223,31 @@ class ProduceLane:
                 self._services.flusher.flush(partition)
         return waits
 
+    def _answer_when_committed(
+        self, entries: list[_Entry], outcomes: Outcomes, waits: list[Wait], timeout_s: float
+    ) -> Deferred:
+        loop = asyncio.get_running_loop()
+        if self._deadlines is None:
+            self._deadlines = Deadlines(loop, CommitWait.expire)
+        answers = partial(self._answers_after, entries, outcomes)
+        return CommitWait(waits, answers, self._deadlines, loop.time() + timeout_s).deferred
+
     async def _answer_later(
-        self, entries: list[_Entry], outcomes: Outcomes, waits: list[_Wait], acks_all: bool
+        self, entries: list[_Entry], outcomes: Outcomes, waits: list[Wait], acks_all: bool, timeout_s: float
     ) -> list[Part]:
-        timeout_s = max(known.timeout_ms for _, known, _ in entries) / 1000
-        if len(waits) == 1:
-            failures = [await self._settled(*waits[0], acks_all, timeout_s)]
-        else:
-            failures = await asyncio.gather(*(self._settled(*wait, acks_all, timeout_s) for wait in waits))
-        for (partition, _, _), failure in zip(waits, failures, strict=True):
-            if failure is not None:
-                results = outcomes[partition]
-                results[:] = [failure if isinstance(result, Appended) else result for result in results]
+        """For who waits for the disk, and perhaps for followers, too."""
+        settled = await asyncio.gather(*(self._settled(*wait, acks_all, timeout_s) for wait in waits))
+        failures = {
+            partition: failure
+            for (partition, _, _), failure in zip(waits, settled, strict=True)
+            if failure is not None
+        }
+        return self._answers_after(entries, outcomes, failures)
+
+    def _answers_after(self, entries: list[_Entry], outcomes: Outcomes, failures: Failures) -> list[Part]:
+        for partition, failure in failures.items():
+            results = outcomes[partition]
+            results[:] = [failure if isinstance(result, Appended) else result for result in results]
         return self._answers(entries, outcomes)
 
     async def _settled(

@@ -1,0 +1,64 @@
+"""Many deadlines, nearly all of them met in time, and one timer for all of them.
+
+A timer of its own for each question costs more than the rest of the waiting. Here a question notes its deadline and strikes it
+out; the one timer is set to the earliest deadline there was when it was set, and looks who is overdue when it fires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Who = TypeVar("Who", bound=Hashable)
+
+
+class Deadlines(Generic[Who]):
+    """`on_expired` is called once for each who was not struck out in time, after it was. Times are the loop's."""
+
+    __slots__ = ("_due", "_loop", "_on_expired", "_timer", "_timer_at")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_expired: Callable[[Who], None]) -> None:
+        self._loop = loop
+        self._on_expired = on_expired
+        self._due: dict[Who, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, who: Who, at: float) -> None:
+        """Expire `who` at that time, unless it is struck out before."""
+        self._due[who] = at
+        if self._timer is None or at < self._timer_at:
+            self._set_timer(at)
+
+    def discard(self, who: Who) -> None:
+        """It was in time. (The timer stays: it finds nothing, or the next.)"""
+        self._due.pop(who, None)
+
+    def close(self) -> None:
+        """Expire nobody any more."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._fire)
+
+    def _fire(self) -> None:
+        # What was due when the timer was set is due now, whatever the clock's steps.
+        now = max(self._loop.time(), self._timer_at)
+        self._timer = None
+        overdue = [who for who, at in self._due.items() if at <= now]
+        for who in overdue:
+            del self._due[who]
+        if self._due:
+            self._set_timer(min(self._due.values()))
+        for who in overdue:
+            self._on_expired(who)
