@@ -88,7 +88,7 @@ def _notes(report: Report) -> list[str]:
         "Writes interrupted: the longest time that any one partition went without an acknowledgement while the fault lasted or "
         "the cluster recovered from it; a fault that lasts (a pause, a cut) counts with its length. In sync after: from the end of the "
         f"fault until all replicas of all partitions are in sync again, as every broker says ({IN_SYNC_DEADLINE_S:.0f} s would be a failure); "
-        "three faults of ten do not wait for that. Everything passes through the proxy of `ottla cluster up --proxy`.",
+        "three faults of ten do not wait for that, and what they leave counts for the next one too. Everything passes through the proxy of `ottla cluster up --proxy`.",
         "",
         f"Settings that differ from the defaults: {settings}.",
     ]
