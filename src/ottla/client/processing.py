@@ -160,25 +160,30 @@ class _Processing:
     # ---- work
 
     async def _take(self) -> None:
-        records = await self._consumer.poll(max_records=self._room(), timeout_ms=0) or await self._awaited()
+        records = await self._poll(timeout_ms=0) or await self._awaited()
         self._polled_seconds = now_seconds = asyncio.get_running_loop().time()
-        if records and (not self._commits_first or await self._commit()):
-            self._plan.add(records)  # before any commit, or they would count as done
-            self._begin()
+        if records and self._commits_first and await self._commit():
+            self._plan.add(records)
+        self._begin()
         if not self._commits_first and now_seconds - self._committed_seconds > _COMMIT_SECONDS:
             self._committed_seconds = now_seconds
             await self._commit()
 
+    async def _poll(self, timeout_ms: int | None = None) -> list[ConsumerRecord]:
+        if not self._consumer.is_open:
+            return []  # somebody closed it: that ends the processing
+        records = await self._consumer.poll(max_records=self._room(), timeout_ms=timeout_ms)
+        if not self._commits_first:
+            # In the same turn of the loop: a commit in between, by a close or a rebalance, would count them as done.
+            self._plan.add(records)
+        return records
+
     async def _awaited(self) -> list[ConsumerRecord]:
         """Wait for records, but not if something fails meanwhile."""
-        polling = asyncio.ensure_future(self._consumer.poll(max_records=self._room()))
+        polling = asyncio.ensure_future(self._poll())
         failing = asyncio.ensure_future(self._until_failure())
         try:
             await asyncio.wait({polling, failing}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            if polling.done() and not polling.cancelled() and polling.exception() is None:
-                self._plan.add(polling.result())  # they came at the same moment, and are not done
-            raise
         finally:
             for task in (polling, failing):
                 task.cancel()
