@@ -175,7 +175,7 @@ def consume(chosen: argparse.Namespace) -> ClusterResult:
 
 
 def _read_last_records(consumer: Any, chosen: argparse.Namespace) -> None:
-    """One of each partition: it takes the client a second to be connected to brokers that it has not talked to."""
+    """One of each partition: the client is then connected to every broker."""
     partitions = [TopicPartition(chosen.topic, index) for index in range(chosen.partitions)]
     for partition in partitions:
         partition.offset = consumer.get_watermark_offsets(partition, timeout=DEADLINE_SECONDS)[1] - 1
@@ -186,7 +186,8 @@ def _read_last_records(consumer: Any, chosen: argparse.Namespace) -> None:
 def _consume(consumer: Any, records: int) -> None:
     received, deadline = 0, time.monotonic() + DEADLINE_SECONDS
     while received < records:
-        received += len(consumer.consume(10_000, 1.0))
+        # Not more than there is: it would wait for them.
+        received += len(consumer.consume(min(10_000, records - received), 1.0))
         if time.monotonic() > deadline:
             raise TimeoutError(f"read {received} of {records} records")
 
