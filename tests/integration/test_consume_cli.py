@@ -106,7 +106,7 @@ def test_reading_ends_where_it_is_told_to(node: BrokerProcess, topic: str) -> No
 
 
 def test_a_moment_that_lies_ahead_is_waited_for(node: BrokerProcess, topic: str) -> None:
-    ahead = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
+    ahead = (datetime.now(UTC) + timedelta(seconds=6)).isoformat()
     with started(node, topic, "--until", ahead) as process:
         assert process.stdout is not None
         first = {process.stdout.readline().strip() for _ in range(5)}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -151,9 +152,20 @@ def named(value: object) -> str:
 # ---- alone
 
 
+@asynccontextmanager
+async def opened(faulty: FaultyBroker, **options: Any) -> AsyncIterator[Consumer]:
+    """A consumer. On a busy machine even to connect may take longer than these short timeouts: then once more."""
+    async with AsyncExitStack() as stack:
+        consumer: Consumer | None = None
+        while consumer is None:
+            with suppress(ConnectionError):
+                consumer = await stack.enter_async_context(Consumer(faulty.bootstrap, **QUICK | options))
+        yield consumer
+
+
 async def read_alone(faulty: FaultyBroker, topic: str, **options: Any) -> list[ConsumerRecord]:
     seen: list[ConsumerRecord] = []
-    async with Consumer(faulty.bootstrap, **QUICK | options) as consumer:
+    async with opened(faulty, **options) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(PARTITIONS)])
         async for record in consumer:
             seen.append(record)
@@ -207,7 +219,7 @@ async def read_in_group(faulty: FaultyBroker, topic: str, **options: Any) -> lis
     seen: list[ConsumerRecord] = []
     wanted = {(p, n) for p in range(PARTITIONS) for n in EVERYTHING[0]}
     while wanted:
-        async with Consumer(faulty.bootstrap, group_id=topic, **QUICK | GROUP | options) as consumer:
+        async with opened(faulty, group_id=topic, **GROUP | options) as consumer:
             consumer.subscribe([topic])
             deadline = asyncio.get_running_loop().time() + 4.0
             while wanted and asyncio.get_running_loop().time() < deadline:
@@ -270,7 +282,7 @@ def test_at_least_once_misses_nothing(faulty: FaultyBroker, topic: str, order: A
         # Until everything was processed, by one member after the other.
         while len(seen) < PARTITIONS * BATCHES * RECORDS:
             end = asyncio.get_running_loop().time() + 4.0
-            async with Consumer(faulty.bootstrap, group_id=topic, **QUICK | GROUP) as consumer:
+            async with opened(faulty, group_id=topic, **GROUP) as consumer:
                 consumer.subscribe([topic])
                 await processed(
                     at_least_once(consumer, handle, order=order, workers=4),
@@ -292,7 +304,7 @@ def test_at_most_once_processes_nothing_twice(faulty: FaultyBroker, topic: str) 
     async def body() -> None:
         for _ in range(4):
             end = asyncio.get_running_loop().time() + 0.7
-            async with Consumer(faulty.bootstrap, group_id=topic, **QUICK | GROUP) as consumer:
+            async with opened(faulty, group_id=topic, **GROUP) as consumer:
                 consumer.subscribe([topic])
                 await processed(
                     at_most_once(consumer, handle, workers=3),
