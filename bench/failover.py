@@ -9,6 +9,7 @@ how long it takes until every broker knows of a new topic. Writes bench/RESULTS_
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import threading
@@ -59,13 +60,16 @@ def _interruption(cluster: Cluster, *, stops: bool, with_controller: bool) -> tu
     partition, victim = _led_by(cluster, with_controller)
     end = cluster.stop if stops else cluster.kill
     with RawWriter(cluster, TOPIC, partition) as raw, LibrdkafkaWriter(cluster, TOPIC, partition) as client:
+        cluster.await_that(lambda: all(len(each.acknowledged) > 50 for each in (raw, client)), "written to")
         time.sleep(_BEFORE_S)
         begun = time.monotonic()
         end(victim)
         cluster.await_that(lambda: _goes_on(raw, begun) and _goes_on(client, begun), "written to again")
+        over = time.monotonic()
         cluster.start(victim)
         cluster.await_in_sync(TOPIC)
-    return longest_gap_s(raw.acknowledged, begun), longest_gap_s(client.acknowledged, begun)
+    cluster.prefer_leaders()
+    return longest_gap_s(raw.acknowledged, begun, over), longest_gap_s(client.acknowledged, begun, over)
 
 
 def _goes_on(writer: RawWriter | LibrdkafkaWriter, begun: float) -> bool:
@@ -113,6 +117,7 @@ def measure_many(cluster: Cluster, partitions: int, rounds: int, found: Measured
         )
         cluster.start(victim)
         cluster.await_in_sync(MANY)
+        cluster.prefer_leaders()
         for again in range(5):
             seconds = _propagation(cluster, f"new-{number}-{again}")
             found["a new topic is known to every broker"][cluster.name].append(seconds)
@@ -196,6 +201,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=NAMES)
     parser.add_argument("--no-results", action="store_true", help="do not write RESULTS_FAILOVER.md")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and end the brokers, too
     found: Measured = defaultdict(lambda: defaultdict(list))
     for name in given.only or NAMES:
         with tempfile.TemporaryDirectory() as directory:

@@ -61,13 +61,16 @@ class RawWriter:
         return bool(answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE)
 
     def _find_leader(self, avoided: int) -> int:
-        """As others than the last leader name it; they need not agree, whoever is asked in vain is left again."""
+        """By the newest word of all who answer; the last leader is asked last, it may know least."""
+        newest = (-1, -1)
         for node_id in sorted(self._cluster.ports, key=lambda each: each == avoided):
             with contextlib.suppress(OSError):
                 for each in self._cluster.topic_at(node_id, self._topic).partitions:
-                    if each.partition_index == self._partition and each.leader_id >= 0:
-                        return each.leader_id
-        raise ConnectionError("nobody knows a leader")
+                    if each.partition_index == self._partition:
+                        newest = max(newest, (each.leader_epoch, each.leader_id))
+        if newest[1] < 0:
+            raise ConnectionError("nobody knows a leader")
+        return newest[1]
 
 
 class LibrdkafkaWriter:
@@ -108,9 +111,10 @@ class LibrdkafkaWriter:
             self.acknowledged.append(time.monotonic())
 
 
-def longest_gap_s(times: Iterable[float], since: float) -> float:
-    """The longest time without an acknowledgement that ended after a moment."""
-    return max((after - before for before, after in pairwise(sorted(times)) if after > since), default=0.0)
+def longest_gap_s(times: Iterable[float], since: float, until: float) -> float:
+    """The longest time without an acknowledgement that ended after one moment and began before another."""
+    gaps = (after - before for before, after in pairwise(sorted(times)) if after > since and before < until)
+    return max(gaps, default=0.0)
 
 
 def write_everywhere(cluster: Cluster, topic: str, partitions: set[int]) -> list[float]:

@@ -17,6 +17,7 @@ from tests.integration.peer import Peer
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from ottla.protocol.messages.partitions import ElectLeadersRequest
 from ottla.protocol.messages.quorum import (
     DescribeQuorumPartitionData,
     DescribeQuorumRequest,
@@ -102,6 +103,15 @@ class Cluster:
     def await_in_sync(self, topic: str) -> None:
         """Until every node says that all replicas are in sync and the preferred ones lead, or at least somebody."""
         self.await_that(lambda: all(self._is_in_sync(node_id, topic) for node_id in self.ports), "in sync")
+
+    def prefer_leaders(self) -> None:
+        """Let the first replica of each partition lead, so that leaders are spread as at the beginning."""
+        for port in self.ports.values():
+            with contextlib.suppress(OSError), Peer(port) as peer:
+                request = ElectLeadersRequest(topic_partitions=None, timeout_ms=30_000)
+                if peer.ask(ApiKey.ELECT_LEADERS, 2, request).error_code == 0:
+                    return
+        raise AssertionError(f"{self.name}: nobody elects leaders")
 
     def await_that(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + DEADLINE_S

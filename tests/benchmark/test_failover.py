@@ -21,6 +21,6 @@ def test_one_round_measures_everything(tmp_path: Path) -> None:
     assert text.count("held") + text.count("MISSED") == 6
 
 
-def test_the_longest_gap_is_one_that_ended_after_the_moment() -> None:
-    assert longest_gap_s([0.0, 5.0, 6.0, 8.5, 9.0], since=5.5) == 2.5
-    assert longest_gap_s([], since=0.0) == 0.0
+def test_the_longest_gap_is_looked_for_between_two_moments() -> None:
+    assert longest_gap_s([0.0, 5.0, 6.0, 8.5, 9.0, 20.0], since=5.5, until=8.9) == 2.5
+    assert longest_gap_s([], since=0.0, until=1.0) == 0.0
