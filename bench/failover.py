@@ -154,7 +154,7 @@ def _propagation(cluster: Cluster, topic: str) -> float:
     return max(known.values()) - begun
 
 
-def page(found: Measured, rounds: int) -> list[str]:
+def page(found: Measured, rounds: int, where: Sequence[str]) -> list[str]:
     names = [name for name in NAMES if any(name in by_cluster for by_cluster in found.values())]
     rows = []
     for what, by_cluster in found.items():
@@ -167,7 +167,7 @@ def page(found: Measured, rounds: int) -> list[str]:
         "`min.insync.replicas=2`, acks=all; seconds, median (smallest to largest). Without a name in brackets the writer is one that asks again at once; "
         "librdkafka has its defaults.",
         "",
-        *machine(),
+        *where,
         "",
         *table(["what", *names, "times shorter", "promised"], rows),
         "",
@@ -202,6 +202,7 @@ def main() -> int:
     parser.add_argument("--no-results", action="store_true", help="do not write RESULTS_FAILOVER.md")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and end the brokers, too
+    where = machine()  # before this run keeps it busy
     found: Measured = defaultdict(lambda: defaultdict(list))
     for name in given.only or NAMES:
         with tempfile.TemporaryDirectory() as directory:
@@ -212,7 +213,7 @@ def main() -> int:
                         measure_many(cluster, given.partitions, min(3, given.rounds), found)
             except CannotFetchError as reason:
                 print(f"WITHOUT {name}: {reason}", flush=True)
-    lines = page(found, given.rounds)
+    lines = page(found, given.rounds, where)
     print("\n".join(lines))
     if not given.no_results:
         RESULTS.write_text("\n".join(lines), encoding="utf-8")

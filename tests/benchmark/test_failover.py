@@ -17,7 +17,7 @@ def test_one_round_measures_everything(tmp_path: Path) -> None:
         measure_many(cluster, 6, 1, found)
     assert len(found) == 11
     assert all(0 < seconds < 60 for by_cluster in found.values() for seconds in by_cluster["ottla"])
-    text = "\n".join(page(found, 1))
+    text = "\n".join(page(found, 1, ["here"]))
     assert text.count("held") + text.count("MISSED") == 6
 
 
