@@ -252,7 +252,8 @@ def test_the_commands_in_the_readme_run_in_their_order(node: BrokerProcess) -> N
     with Peer(node.port) as peer:
         create_topic(peer, "orders", partitions=3)
         for partition in range(3):
-            assert produce(peer, "orders", batch(b"order"), partition=partition).error_code == 0
+            order = batch(b'{"drink": "coffee"}')
+            assert produce(peer, "orders", order, partition=partition).error_code == 0
     for command in commands:
         done = ottla(*command, bootstrap=node.bootstrap)
         assert done.returncode == 0, f"{command}: {done.stderr}"
