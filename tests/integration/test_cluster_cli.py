@@ -175,6 +175,18 @@ def test_brokers_can_be_detached_and_taken_down_from_elsewhere(tmp_path: Path) -
     assert "is not running" in told(data, "status", status=1)
 
 
+def test_detached_brokers_that_cannot_start_are_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [*COMMAND, "up", "--data", str(tmp_path / "c"), "--brokers", "1", "--port", str(port)]
+        done = subprocess.run([*command, "--detach"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"Error: The cluster did not start: Broker 1 cannot start: port {port} of 127.0.0.1 is in use: "
+        "choose another with --port, or 0 for any that are free.\n"
+    )
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_no_broker_is_left_behind_when_up_is_ended(tmp_path: Path, number: signal.Signals) -> None:
     cluster = LocalCluster(tmp_path / "c", brokers=2).start()

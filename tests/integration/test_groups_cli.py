@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import shlex
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,19 +240,3 @@ def test_what_is_not_there_is_one_sentence(node: BrokerProcess, arguments: list[
     assert (done.returncode, done.stdout) == (1, "")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_the_commands_in_the_readme_run_in_their_order(node: BrokerProcess) -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    shown = [line for line in readme.splitlines() if line.startswith(("ottla consume ", "ottla groups "))]
-    commands = [shlex.split(line)[1:] for line in shown if "--follow" not in line]
-    assert len(commands) >= 8
-    with Peer(node.port) as peer:
-        create_topic(peer, "orders", partitions=3)
-        for partition in range(3):
-            order = batch(b'{"drink": "coffee"}')
-            assert produce(peer, "orders", order, partition=partition).error_code == 0
-    for command in commands:
-        done = ottla(*command, bootstrap=node.bootstrap)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        assert done.stdout

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +30,8 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(start_ottla(tmp_path_factory.mktemp("readme") / "data")) as process:
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    with running(start_ottla(tmp_path_factory.mktemp("readme") / "data", settings)) as process:
         yield process
 
 
@@ -45,13 +50,57 @@ def test_a_program_in_the_readme_runs_and_prints_something(program: str, node: B
     assert "hello" in done.stdout or "payments" in done.stdout
 
 
+INTERRUPTED = 130
+
+
+@contextmanager
+def started(command: str, node: BrokerProcess) -> Iterator[subprocess.Popen[str]]:
+    environment = os.environ | {"OTTLA_BOOTSTRAP": node.bootstrap, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def type_in(command: str, node: BrokerProcess) -> str:
+    """Type a command, wait for it, and answer what it prints."""
+    with started(command, node) as process:
+        said, complained = process.communicate(timeout=60)
+        assert process.returncode == 0, f"{command}: {complained}"
+        return said
+
+
+def follow(command: str, producing: str, node: BrokerProcess) -> str:
+    """Give what follows something to follow until it prints; then Ctrl-C."""
+    with started(f"exec {command}", node) as following:
+        assert following.stdout is not None
+        deadline = time.monotonic() + 60
+        while not select.select([following.stdout], [], [], 0.1)[0]:
+            assert time.monotonic() < deadline, f"{command} prints nothing"
+            type_in(producing, node)
+        following.send_signal(signal.SIGINT)
+        said, complained = following.communicate(timeout=60)
+        assert following.returncode == INTERRUPTED, f"{command}: {complained}"
+        return said
+
+
 def test_the_commands_in_the_readme_run_in_their_order(node: BrokerProcess) -> None:
-    commands = [line for line in SHELL if line.startswith(("ottla topics", "ottla configs"))]
-    assert len(commands) >= 8
+    """All of them, one after the other, on one broker, as somebody who reads from top to bottom would."""
+    families = ("topics", "configs", "produce", "consume", "bench", "groups")
+    commands = [line for line in SHELL if re.search(rf"\bottla ({'|'.join(families)}) ", line)]
+    assert {family for family in families for line in commands if f"ottla {family} " in line} == {*families}
+    assert len(commands) >= 24
+    producing = next(line for line in commands if "ottla produce " in line)
     for command in commands:
-        done = run([str(BIN / "ottla"), *shlex.split(command)[1:]], node)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        assert done.stdout
+        said = follow(command, producing, node) if "--follow" in command else type_in(command, node)
+        assert said or command == producing, f"{command} prints nothing"
 
 
 def test_every_way_to_serve_in_the_readme_is_understood(tmp_path: Path) -> None:

@@ -261,7 +261,8 @@ def _detach(data: Path, held: IO[str]) -> None:
     while not _is_up(data) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(_LOOK_AGAIN_S)
     if process.poll() is not None:
-        raise ClusterError(f"The cluster did not start:\n{log.read_text(errors='replace').rstrip()}")
+        told = log.read_text(errors="replace").rstrip().removeprefix("Error: ")
+        raise ClusterError(f"The cluster did not start: {told}")
     click.echo(log.read_text(errors="replace").rstrip())
 
 

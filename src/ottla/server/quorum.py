@@ -58,6 +58,7 @@ class Quorum:
         self._watchers: list[ControllerWatcher] = []
         self._changed = asyncio.Event()
         self._failure: KafkaError | None = None
+        self._told_leader_id: int | None = None
         self.broker_epoch = NO_BROKER_EPOCH
 
     # ---- what it is
@@ -242,7 +243,11 @@ class Quorum:
         self._replay.committed(high_watermark)
 
     def led_by(self, leader_id: int | None, epoch: int) -> None:
-        logger.info("the metadata quorum is led by %s in epoch %d", _name(leader_id), epoch)
+        # A quorum of one has nothing to tell, and that still nobody leads is no news.
+        is_news = leader_id is not None or self._told_leader_id is not None
+        if is_news and not self.member.is_alone:
+            logger.info("the metadata quorum is led by %s in epoch %d", _name(leader_id), epoch)
+        self._told_leader_id = leader_id
         if leader_id != self.node_id:
             self._commands.shut(
                 KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not the controller any more.")
@@ -250,7 +255,8 @@ class Quorum:
         self._tell()
 
     def established(self, epoch: int) -> None:
-        logger.info("this node is the active controller in epoch %d", epoch)
+        if not self.member.is_alone:
+            logger.info("this node is the active controller in epoch %d", epoch)
         self._commands.open()
         self._tell()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def test_one_node_leads_at_once_and_decides(tmp_path: Path) -> None:
         assert node.quorum.describe_trouble() == ""
 
     told(tmp_path, test)
+
+
+def test_one_node_does_not_tell_that_it_leads_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(node: Node) -> None:
+        await join(node.quorum)
+
+    with caplog.at_level(logging.INFO, "ottla"):
+        told(tmp_path, test)
+    assert caplog.messages == []
 
 
 def test_a_restart_remembers_everything_and_begins_a_new_epoch(tmp_path: Path) -> None:
