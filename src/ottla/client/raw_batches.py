@@ -1,0 +1,70 @@
+"""The whole batches of a fetch answer, by their headers alone: what a reader of raw bytes wants to know before it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla.protocol.messages.fetch import AbortedTransaction
+from ottla.records.corruption import CorruptRecord
+from ottla.records.header import BATCH_OVERHEAD_BYTES, HEADER, HEADER_BYTES, BatchHeader, read_header
+
+_SMALLEST_LENGTH: Final = HEADER_BYTES - BATCH_OVERHEAD_BYTES
+_MAGIC: Final = 2
+_unpack: Final = HEADER.unpack_from
+
+
+class PlacedBatch(NamedTuple):
+    """Where a batch lies in the bytes of an answer, and its header."""
+
+    position: int
+    end: int
+    header: BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class RawBatches:
+    """The batches of one answer that reach into a range of offsets, in order.
+
+    `damage` is what makes no sense behind them. `next_offset` is where reading goes on: behind the last of them.
+    """
+
+    records: memoryview
+    batches: list[PlacedBatch]
+    next_offset: int
+    damage: CorruptRecord | None = None
+    aborted: Sequence[AbortedTransaction] | None = None
+
+
+def look_over(
+    records: memoryview, start: int, end: int, aborted: Sequence[AbortedTransaction] | None = None
+) -> RawBatches:
+    """The whole batches with offsets in [start, end); a batch that the broker cut off at the end is not there.
+
+    With aborted transactions, batches before `start` are there too: they may be markers that end one.
+    """
+    position, size, next_offset = 0, len(records), start
+    batches: list[PlacedBatch] = []
+    while size - position >= HEADER_BYTES:
+        header = BatchHeader._make(_unpack(records, position))
+        behind = position + header[1] + BATCH_OVERHEAD_BYTES
+        if header[3] != _MAGIC or header[1] < _SMALLEST_LENGTH:
+            return RawBatches(records, batches, next_offset, _damage(records, position), aborted)
+        if behind > size or header[0] >= end:
+            next_offset = end if behind <= size else next_offset
+            break
+        last_offset = header[0] + header[6]
+        if last_offset >= start or aborted:
+            batches.append(PlacedBatch(position, behind, header))
+            next_offset = max(next_offset, last_offset + 1)
+        position = behind
+    return RawBatches(records, batches, next_offset, None, aborted)
+
+
+def _damage(records: memoryview, position: int) -> CorruptRecord:
+    try:
+        read_header(records, position)
+    except CorruptRecord as damage:
+        return damage
+    return CorruptRecord("the header makes no sense")  # pragma: no cover - it was found to make none
