@@ -34,6 +34,7 @@ COMMANDS = {
     "groups": Entry("ottla.cli.groups", "groups", "List, describe, move and delete consumer groups."),
     "produce": Entry("ottla.cli.produce", "produce", "Send lines to a topic."),
     "consume": Entry("ottla.cli.consume", "consume", "Print the records of a topic."),
+    "audit": Entry("ottla.cli.audit", "audit", "Compare a topic with the table that was made from it."),
     "bench": Entry("ottla.cli.bench", "bench", "Put load on any Kafka, and measure it."),
     "dump": Entry("ottla.cli.dump", "dump", "Show what is inside the files of a data directory."),
     "doctor": Entry("ottla.cli.doctor", "doctor", "Check a data directory and a running broker."),
