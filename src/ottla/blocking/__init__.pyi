@@ -13,7 +13,7 @@ from ottla.client.metadata import TopicInfo, TopicPartition
 from ottla.client.offsets import ListedOffset, OffsetSpec
 from ottla.client.partitioners import Partitioner
 from ottla.client.producer import Headers
-from ottla.client.producer_batch import OnDelivery
+from ottla.client.producer_batch import OnDelivery, RecordBlock
 from ottla.client.producer_settings import Acks, CompressionName
 from ottla.client.quorum import QuorumDescription
 from ottla.client.reassignments import ElectionType, Reassignment
@@ -261,6 +261,9 @@ class Producer:
         `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the record cannot be
         taken, above all BufferFullError: call `producer.drain()` between records, and it never comes.
         """
+
+    def send_block(self, block: RecordBlock) -> None:
+        """Like `send_soon`, for records that are encoded already; `partitions_for` has to be asked for their topic before."""
 
     def drain(self) -> None:
         """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""

@@ -26,7 +26,7 @@ from ottla.client.delivery_report import BufferFullError, DeliveryError, Failure
 from ottla.client.idempotence import ProducerIdentity
 from ottla.client.metadata import TopicPartition
 from ottla.client.partitioners import STEADY, Partitioner, TopicPartitions
-from ottla.client.producer_batch import ProducerBatch, record_bytes
+from ottla.client.producer_batch import ProducerBatch, RecordBlock, record_bytes
 from ottla.client.producer_settings import ProducerSettings
 from ottla.errors import ErrorCode
 from ottla.records.header import HEADER_BYTES
@@ -122,6 +122,17 @@ class Accumulator:
         if partition is None:
             self._remember(topic, key, batch)
         return batch, batch.append(value, key, headers, timestamp_ms, size)
+
+    def append_block(self, topic: TopicQueues, block: RecordBlock) -> None:
+        """Take records that are encoded: a batch of their own, which nothing joins. Raises DeliveryError."""
+        first = ProducerRecord(block.topic, None, None, block.partition, (), block.timestamp_ms)
+        _check_partition(topic.partitions, block.partition, first)
+        self._check_room(first, sum(map(len, block.encoded)))
+        queue = topic.queues[block.partition]
+        if queue.open is not None:
+            self._close(queue)
+        self._begin(queue).fill(block)
+        self._close(queue)
 
     def hasten(self, batch: ProducerBatch) -> None:
         """Somebody waits for this batch before going on: it lingers only while others of its partition are on their way."""

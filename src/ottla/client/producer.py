@@ -38,7 +38,7 @@ from ottla.client.delivery_report import (
     SerializationError,
 )
 from ottla.client.partitioners import Partitioner, load_aware, partitioner_named
-from ottla.client.producer_batch import RECORD_OVERHEAD_BYTES, OnDelivery, ProducerBatch
+from ottla.client.producer_batch import RECORD_OVERHEAD_BYTES, OnDelivery, ProducerBatch, RecordBlock
 from ottla.client.producer_loads import BrokerLoads
 from ottla.client.producer_outcomes import Outcomes, ended
 from ottla.client.producer_sender import Sender
@@ -289,6 +289,13 @@ class Producer:
             batch.callbacks.append((index, on_delivery))
             batch.heard += 1
         return Delivery(batch, index)
+
+    def send_block(self, block: RecordBlock) -> None:
+        """Like `send_soon`, for records that are encoded already; `partitions_for` has to be asked for their topic before."""
+        known = self._topics.get(block.topic)
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f'nothing is known of "{block.topic}"')
+        self._accumulator.append_block(known, block)
 
     def drain(self) -> Awaitable[None]:
         """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""

@@ -4,6 +4,8 @@ It is open while records may join, then closed, then encoded and sent, perhaps s
 each record's sender needs to know afterwards (`report`) comes out of it by the record's index, so nothing has to be made
 for a record before somebody asks.
 
+Whoever has encoded many records already (a data frame's, say) hands them over as a RecordBlock, which becomes a batch of its own.
+
 A batch that cannot go out as it is (too large for its topic, or its records have no partition yet) moves its records to
 others: `moved` then has the new place of each, and it is done when all of those are.
 """
@@ -12,11 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ottla.client.delivery_report import DeliveryError, DeliveryReport, Failure, ProducerRecord
 from ottla.client.metadata import TopicPartition
-from ottla.records.builder import seal, write_header
+from ottla.records.builder import Span, seal, write_header
 from ottla.records.columns import Columns, encode_columns
 from ottla.records.compression import Compression
 from ottla.records.header import HEADER_BYTES, read_header
@@ -37,6 +40,25 @@ class Waiter(Protocol):
     def set_result(self, result: None, /) -> None: ...
 
 
+Fields: TypeAlias = tuple[bytes | None, bytes | None, tuple[Header, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBlock:
+    """Records of one partition, encoded as a batch holds them: offset deltas from 0 on, all with the same timestamp.
+
+    `encoded` are parts to be joined. `fields` answers the value, key and headers of the record with an index; it is asked only
+    where records have to be told apart: a block that a broker finds too large, or refuses.
+    """
+
+    topic: str
+    partition: int
+    records_count: int
+    timestamp_ms: int
+    encoded: Sequence[bytes | memoryview]
+    fields: Callable[[int], Fields]
+
+
 class ProducerBatch:
     """Records of one partition on their way. The times are those of a clock that never goes back.
 
@@ -49,6 +71,7 @@ class ProducerBatch:
         "_parents",
         "attempts",
         "base_offset",
+        "block",
         "callbacks",
         "created_ms",
         "deadline_ms",
@@ -89,6 +112,7 @@ class ProducerBatch:
         self.headers: dict[int, tuple[Header, ...]] = {}
         self.stamps: list[tuple[int, int]] = []
         self.last_stamp: int | None = None
+        self.block: RecordBlock | None = None  # instead of values, keys and headers
         self.size_bytes = self.limit_bytes = HEADER_BYTES
         self.held_bytes = 0  # what it takes of the buffer
         self.order: tuple[int, ...] = ()  # among the batches of its partition
@@ -151,16 +175,22 @@ class ProducerBatch:
         self.size_bytes += size_bytes
         return index
 
+    def fill(self, block: RecordBlock) -> None:
+        """Have the records of a block, and no others."""
+        self.block, self._count = block, block.records_count
+        self.stamps = [(0, block.timestamp_ms)]
+        self.size_bytes += sum(map(len, block.encoded))
+
     def close(self) -> None:
         """No more records."""
         self.is_closed, self.limit_bytes = True, 0
 
     def encode(self, compression: Compression, level: int | None, threshold_bytes: int) -> None:
         """Make the bytes that are sent; a batch of less than `threshold_bytes` is not compressed."""
-        columns = Columns(self.values, self.keys, self.headers, self.stamps)
+        parts, span = self._encoded_records()
         self.encoded = seal(
-            encode_columns(columns),
-            columns.span,
+            parts,
+            span,
             compression=compression if self.size_bytes >= threshold_bytes else Compression.NONE,
             compression_level=level,
             only_if_smaller=True,
@@ -168,6 +198,13 @@ class ProducerBatch:
             producer_epoch=self.producer_epoch,
             base_sequence=self.first_sequence,
         )
+
+    def _encoded_records(self) -> tuple[Sequence[bytes | memoryview], Span]:
+        if self.block is not None:
+            stamp = self.block.timestamp_ms
+            return self.block.encoded, Span(len(self), len(self) - 1, stamp, stamp)
+        columns = Columns(self.values, self.keys, self.headers, self.stamps)
+        return encode_columns(columns), columns.span
 
     def number(self, producer_id: int, producer_epoch: int, first_sequence: int) -> None:
         """The producer's numbers, for the bytes that will be made, or over those that are."""
@@ -237,6 +274,8 @@ class ProducerBatch:
 
     def fields(self, index: int) -> tuple[bytes | None, bytes | None, tuple[Header, ...], int]:
         """A record's value, key, headers and timestamp."""
+        if self.block is not None:
+            return *self.block.fields(index), self.block.timestamp_ms
         key = None if self.keys is None else self.keys[index]
         return self.values[index], key, self.headers.get(index, ()), self.timestamp_ms(index)
 
@@ -252,8 +291,8 @@ class ProducerBatch:
 
     def _let_go(self) -> None:
         """Who keeps a Delivery need not keep all records of its batch; only those that failed are still needed."""
-        self._count = len(self.values)
-        self.values, self.keys, self.headers = [], None, {}
+        self._count = len(self)
+        self.values, self.keys, self.headers, self.block = [], None, {}, None
 
     def _finish(self) -> list[ProducerBatch]:
         self.is_done = True

@@ -205,7 +205,7 @@ class Span(NamedTuple):
 
 
 def seal(
-    parts: list[bytes],
+    parts: Sequence[bytes | memoryview],
     span: Span,
     *,
     compression: Compression = Compression.NONE,
