@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from bench import wire
 from tests.brokers import BrokerError, BrokerProcess, await_ready, free_port, running, spawn, start_ottla
@@ -29,6 +30,7 @@ KAFKA_OPTIONS = (
 )
 MOCK = "mock"  # it lives inside the client: no process, no CPU to be told apart
 BROKERS = ("floor", "ottla", "apache")
+Settings: TypeAlias = Mapping[str, str] | None  # of the broker; the floor has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +49,26 @@ class Target:
         return self.broker.port if self.broker else 0
 
 
-def start_floor(data: Path, *, port: int = 0) -> BrokerProcess:
+def start_floor(data: Path, settings: Settings = None, *, port: int = 0) -> BrokerProcess:
     port = port or free_port()
     command = [sys.executable, "-m", "bench.floor", "--port", str(port), "--data", str(data)]
     floor = spawn("floor", command, data, data.with_name(data.name + ".output"), port)
     return await_ready(floor, lambda: wire.answers_api_versions(port))
 
 
-def start_kafka(data: Path, *, port: int = 0) -> BrokerProcess:
-    return start_apache_kafka(data, port=port, options=KAFKA_OPTIONS)
-
-
-def start_ours(data: Path, *, port: int = 0) -> BrokerProcess:
-    return start_ottla(data, port=port)
+def start_kafka(data: Path, settings: Settings = None, *, port: int = 0) -> BrokerProcess:
+    return start_apache_kafka(data, settings, port=port, options=KAFKA_OPTIONS)
 
 
 STARTERS: dict[str, Callable[..., BrokerProcess]] = {
     "floor": start_floor,
-    "ottla": start_ours,
+    "ottla": start_ottla,
     "apache": start_kafka,
 }
 
 
 @contextlib.contextmanager
-def started(names: Sequence[str], directory: Path) -> Iterator[list[Target]]:
+def started(names: Sequence[str], directory: Path, settings: Settings = None) -> Iterator[list[Target]]:
     """The chosen targets, running; stopped at the end."""
     with contextlib.ExitStack() as stack:
         targets: list[Target] = []
@@ -78,7 +76,7 @@ def started(names: Sequence[str], directory: Path) -> Iterator[list[Target]]:
             if name == MOCK:
                 targets.append(Target(MOCK))
             else:
-                broker = STARTERS[name](directory / name)
+                broker = STARTERS[name](directory / name, settings)
                 targets.append(Target(name, stack.enter_context(running(broker))))
         try:
             yield targets
