@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
-from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType
+from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType, StructType
 
 from ottla.spark.audit_scope import AuditError
 
@@ -156,10 +156,15 @@ def _by_checksum(table: DataFrame, name: str, function: str) -> Comparison:
 
 
 def _type_of(table: DataFrame, name: str) -> DataType | None:
-    try:
-        return table.select(F.col(name)).schema.fields[0].dataType
-    except AnalysisException:
-        return None
+    """The type of a column, or of a field in one; None if it is not there. Names have no case, as in Spark."""
+    found: DataType = table.schema
+    for part in name.split("."):
+        fields = found.fields if isinstance(found, StructType) else []
+        matching = [field.dataType for field in fields if field.name.lower() == part.lower()]
+        if not matching:
+            return None
+        found = matching[0]
+    return found
 
 
 def _first_line(error: PySparkException) -> str:
