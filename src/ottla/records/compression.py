@@ -93,29 +93,57 @@ def decompress(codec: Compression, data: Readable, limit_bytes: int = DECOMPRESS
             return _decompress_into("zstd", zstd.decompress_into, data, limit_bytes)
 
 
+def decompress_into(codec: Compression, data: Readable, room: memoryview) -> int | None:
+    """Decompress into memory of the caller's: how many bytes it became; None if there is not enough room.
+
+    CorruptRecord when it is damaged.
+    """
+    match codec:
+        case Compression.LZ4:
+            from cramjam import lz4
+
+            return _fill("lz4", lz4.decompress_into, data, room)
+        case Compression.ZSTD:
+            from cramjam import zstd
+
+            return _fill("zstd", zstd.decompress_into, data, room)
+    block = decompress(codec, data)
+    if len(block) > len(room):
+        return None
+    room[: len(block)] = block
+    return len(block)
+
+
 def _too_large(codec: str, limit_bytes: int) -> CorruptRecord:
     return CorruptRecord(f"the {codec} block becomes larger than the limit of {limit_bytes} bytes")
 
 
 def _decompress_into(
-    codec: str, decompress_into: Callable[[Readable, bytearray], int], data: Readable, limit_bytes: int
+    codec: str, decompress_into: Callable[[Readable, memoryview], int], data: Readable, limit_bytes: int
 ) -> bytes:
-    from cramjam import DecompressionError
-
     guess = max(_SMALLEST_GUESS_BYTES, len(data) * _GROWTH)
     while True:
-        room = bytearray(min(guess, limit_bytes))
-        try:
-            size = decompress_into(data, room)
-        except DecompressionError as damage:
-            # The only way cramjam has to say that the room was too small (a test holds it to these words).
-            if "failed to write whole buffer" not in str(damage):
-                raise CorruptRecord(f"the {codec} block is damaged: {damage}") from None
-            if len(room) == limit_bytes:
-                raise _too_large(codec, limit_bytes) from None
-            guess *= _GROWTH
-        else:
-            return bytes(memoryview(room)[:size])
+        room = memoryview(bytearray(min(guess, limit_bytes)))
+        size = _fill(codec, decompress_into, data, room)
+        if size is not None:
+            return bytes(room[:size])
+        if len(room) == limit_bytes:
+            raise _too_large(codec, limit_bytes)
+        guess *= _GROWTH
+
+
+def _fill(
+    codec: str, decompress_into: Callable[[Readable, memoryview], int], data: Readable, room: memoryview
+) -> int | None:
+    from cramjam import DecompressionError
+
+    try:
+        return decompress_into(data, room)
+    except DecompressionError as damage:
+        # The only way cramjam has to say that the room was too small (a test holds it to these words).
+        if "failed to write whole buffer" in str(damage):
+            return None
+        raise CorruptRecord(f"the {codec} block is damaged: {damage}") from None
 
 
 def _gunzip(data: Readable, limit_bytes: int) -> bytes:

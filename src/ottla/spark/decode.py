@@ -1,12 +1,19 @@
-"""Record batches as a broker stores them become Arrow record batches."""
+"""The answer of a fetch becomes Arrow record batches.
+
+Here batches are chosen, checked and decompressed; `decode_rows` makes rows of their records, of many batches at once. Rules
+- Control batches, batches of aborted transactions and batches without records have no rows.
+- A batch that is damaged (its checksum, its compressed block, its records) is KafkaError(CORRUPT_MESSAGE) with its place.
+- Compressed batches are decompressed behind each other into memory that is used again: it holds `most_bytes`, or the largest
+  single batch.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
@@ -14,19 +21,21 @@ from ottla.client.aborted_transactions import AbortedTransactions
 from ottla.client.raw_batches import PlacedBatch, RawBatches
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.batch import BatchView
-from ottla.records.compression import compression_of, decompress
 from ottla.records.corruption import CorruptRecord
-from ottla.records.decoding import RecordColumns, decode_columns
 from ottla.records.header import CODEC_MASK, CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
-from ottla.records.record import Header
-from ottla.spark.schema import HEADERS, TIMESTAMP, arrow_schema
+from ottla.spark.decode_rows import Block, Constants, DamagedBlockError, arrow_rows
+from ottla.spark.decompressed import Decompressed
 
-_LARGEST_MS = (2**63 - 1) // 1000
+MOST_ROWS: Final = 1 << 15
+MOST_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records become rows: offsets [start, end) of a partition; batches that are older or newer may be left out."""
+    """Which records become rows: offsets [start, end) of a partition; batches that are older or newer may be left out.
+
+    A record batch has about `most_rows` rows, or `most_bytes` bytes of records.
+    """
 
     topic: str
     partition: int
@@ -36,75 +45,107 @@ class Wanted:
     check_crcs: bool = True
     since_ms: int | None = None
     until_ms: int | None = None
+    most_rows: int = MOST_ROWS
+    most_bytes: int = MOST_BYTES
 
 
-def decode(raw: RawBatches, wanted: Wanted) -> list[pa.RecordBatch]:
-    """The rows of an answer. Raises KafkaError(CORRUPT_MESSAGE) that names the place, for all of it, if a batch is damaged."""
-    rows: list[pa.RecordBatch] = []
-    transactions = AbortedTransactions(raw.aborted) if raw.aborted else None
-    for batch in raw.batches:
+class Decoder:
+    """Decodes the answers of one scan."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._constants = Constants(wanted.topic, wanted.partition)
+        self._decompressed = Decompressed(wanted.most_bytes)
+
+    def decode(self, raw: RawBatches) -> Iterator[pa.RecordBatch]:
+        """The rows of an answer. Raises KafkaError(CORRUPT_MESSAGE) that names the place of what is damaged."""
+        blocks: list[Block] = []
+        is_packed, rows = False, 0
+        for batch in self._visible(raw):
+            was_packed, is_packed = is_packed, bool(batch.header[5] & CODEC_MASK)
+            if is_packed != was_packed or rows + batch.header[12] > self._wanted.most_rows:
+                yield from self._rows(raw, blocks, was_packed)
+                blocks, rows = [], 0
+            block = self._block(raw.records, batch)
+            if block is None:
+                yield from self._rows(raw, blocks, is_packed)
+                blocks, rows = [], 0
+                block = self._block(raw.records, batch)
+            if block is not None and batch.header[12] != 0:
+                blocks.append(block)
+                rows += batch.header[12]
+        yield from self._rows(raw, blocks, is_packed)
+        if raw.damage is not None:
+            raise self._damaged(raw.next_offset, raw.damage)
+
+    def _visible(self, raw: RawBatches) -> Iterator[PlacedBatch]:
+        """The batches that have rows, checked."""
+        transactions = AbortedTransactions(raw.aborted) if raw.aborted else None
+        for batch in raw.batches:
+            header = batch.header
+            try:
+                if transactions is not None and transactions.hides(BatchView(raw.records, batch.position)):
+                    continue
+                if self._is_left_out(header):
+                    continue
+                if self._wanted.check_crcs:
+                    _check_crc(raw.records, batch)
+            except CorruptRecord as damage:
+                raise self._damaged(header[0], damage) from damage
+            yield batch
+
+    def _is_left_out(self, header: BatchHeader) -> bool:
+        wanted = self._wanted
+        if header.attributes & CONTROL or header.last_offset < wanted.start:
+            return True
+        if wanted.since_ms is not None and header.max_timestamp < wanted.since_ms:
+            return True
+        is_stamped = bool(header.attributes & LOG_APPEND_TIME)
+        return wanted.until_ms is not None and is_stamped and header.max_timestamp > wanted.until_ms
+
+    def _block(self, records: memoryview, batch: PlacedBatch) -> Block | None:
+        """The records of a batch; None if there is no room to decompress them now."""
+        position, end, header = batch
+        begin, codec = position + HEADER_BYTES, header[5] & CODEC_MASK
+        place: tuple[int, int] | None = (begin, end)
         try:
-            if transactions is not None and transactions.hides(BatchView(raw.records, batch.position)):
-                continue
-            if not _is_skipped(batch.header, wanted) and batch.header.last_offset >= wanted.start:
-                rows += _decoded(raw.records, batch, wanted)
+            if codec and begin < end:
+                place = self._decompressed.add(codec, records[begin:end])
+            if header[12] == 0 and place is not None and place[1] > place[0]:
+                raise CorruptRecord(f"{place[1] - place[0]} bytes are left over behind 0 records")
         except CorruptRecord as damage:
-            raise _damaged(wanted, batch.header.base_offset, damage) from damage
-    if raw.damage is not None:
-        raise _damaged(wanted, raw.next_offset, raw.damage)
-    return rows
+            raise self._damaged(header[0], damage) from damage
+        return None if place is None else Block(header, *place)
+
+    def _rows(self, raw: RawBatches, blocks: Sequence[Block], is_packed: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of what was gathered, which is done with then."""
+        source = self._decompressed.memory if is_packed else raw.records
+        self._decompressed.clear()
+        if not blocks:
+            return
+        include_headers = self._wanted.include_headers
+        try:
+            rows = arrow_rows(source, blocks, self._constants, include_headers=include_headers)
+        except DamagedBlockError as error:
+            raise self._damaged(error.block.header[0], error.damage) from error.damage
+        rows = self._cut(rows, blocks)
+        if rows.num_rows:
+            yield rows
+
+    def _cut(self, rows: pa.RecordBatch, blocks: Sequence[Block]) -> pa.RecordBatch:
+        """Without the rows before and behind the range, where a batch reaches out of it."""
+        start, end = self._wanted.start, self._wanted.end
+        if blocks[0].header.base_offset >= start and blocks[-1].header.last_offset < end:
+            return rows
+        first, last = np.searchsorted(rows.column("offset").to_numpy(), [start, end])
+        return rows.slice(int(first), int(last - first))
+
+    def _damaged(self, offset: int, damage: CorruptRecord) -> KafkaError:
+        place = f"{self._wanted.topic}-{self._wanted.partition} is damaged at offset {offset}"
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{place}: {damage}")
 
 
-def _is_skipped(header: BatchHeader, wanted: Wanted) -> bool:
-    if header.attributes & CONTROL or not header.records_count:
-        return True
-    if wanted.since_ms is not None and header.max_timestamp < wanted.since_ms:
-        return True
-    is_stamped = bool(header.attributes & LOG_APPEND_TIME)
-    return wanted.until_ms is not None and is_stamped and header.max_timestamp > wanted.until_ms
-
-
-def _decoded(records: memoryview, batch: PlacedBatch, wanted: Wanted) -> list[pa.RecordBatch]:
-    position, end, header = batch
-    if wanted.check_crcs and (computed := crc32c(records[position + CRC_START : end])) != header.crc:
-        raise CorruptRecord(f"the checksum says {header.crc:08x}, the bytes say {computed:08x}")
-    block: bytes | memoryview = records[position + HEADER_BYTES : end]
-    codec = header.attributes & CODEC_MASK
-    columns = decode_columns(header, decompress(compression_of(codec), block) if codec and block else block)
-    first = bisect_left(columns.offsets, wanted.start)
-    last = bisect_left(columns.offsets, wanted.end)
-    return [_arrow(columns, header, wanted).slice(first, last - first)] if last > first else []
-
-
-def _arrow(columns: RecordColumns, header: BatchHeader, wanted: Wanted) -> pa.RecordBatch:
-    count = len(columns.values)
-    if max(columns.timestamps) > _LARGEST_MS or min(columns.timestamps) < -_LARGEST_MS:
-        raise CorruptRecord("a timestamp does not fit into Spark's microseconds")
-    timestamp_type = int(bool(header.attributes & LOG_APPEND_TIME))
-    arrays: list[Any] = [
-        pa.array(columns.keys, pa.binary()),
-        pa.array(columns.values, pa.binary()),
-        pa.repeat(pa.scalar(wanted.topic), count),
-        pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
-        pa.array(columns.offsets, pa.int64()),
-        pa.array([each * 1000 for each in columns.timestamps], pa.int64()).cast(TIMESTAMP),
-        pa.repeat(pa.scalar(timestamp_type, pa.int32()), count),
-    ]
-    if wanted.include_headers:
-        arrays.append(_headers(columns.headers or [()] * count))
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(include_headers=wanted.include_headers))
-
-
-def _headers(rows: Sequence[tuple[Header, ...]]) -> pa.Array:
-    """Null where a record has none, as Spark's Kafka source has it. Keys that are no text are made text, as Java does."""
-    return pa.array([[_pair(each) for each in row] if row else None for row in rows], HEADERS)
-
-
-def _pair(header: Header) -> dict[str, object]:
-    key = header[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return {"key": key, "value": header[1]}
-
-
-def _damaged(wanted: Wanted, offset: int, damage: CorruptRecord) -> KafkaError:
-    place = f"{wanted.topic}-{wanted.partition} at offset {offset}"
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{place}: {damage}")
+def _check_crc(records: memoryview, batch: PlacedBatch) -> None:
+    computed, said = crc32c(records[batch.position + CRC_START : batch.end]), batch.header[4]
+    if computed != said:
+        raise CorruptRecord(f"the checksum says {said:08x}, the bytes say {computed:08x}")

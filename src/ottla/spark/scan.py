@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ottla.client.range_reader import OffsetsLostError, RangeReader, RangeSettings
 from ottla.client.raw_cluster import RawCluster
-from ottla.spark.decode import Wanted, decode
+from ottla.spark.decode import Decoder, Wanted
 from ottla.spark.offsets import OffsetRange
 from ottla.spark.schema import SPARK_SCHEMA, SPARK_SCHEMA_WITH_HEADERS, arrow_schema
 from ottla.wire.address import parse_addresses
@@ -85,6 +85,7 @@ def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> It
         since_ms=settings.since_ms,
         until_ms=settings.until_ms,
     )
+    decoder = Decoder(wanted)
     while True:
         try:
             raw = reader.read()
@@ -96,7 +97,7 @@ def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> It
             continue
         if raw is None:
             return
-        yield from decode(raw, wanted)
+        yield from decoder.decode(raw)
 
 
 def _words(range: OffsetRange, lost: OffsetsLostError) -> str:  # noqa: A002
