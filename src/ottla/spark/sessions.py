@@ -41,7 +41,6 @@ _DEFAULTS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # 200, Spark's own number, is for clusters: on a laptop each partition of a shuffle costs more than its data.
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 
