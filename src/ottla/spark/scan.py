@@ -10,7 +10,6 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from ottla.client.range_reader import OffsetsLostError, RangeReader, RangeSettings
 from ottla.client.raw_cluster import RawCluster
+from ottla.spark.data_loss import DataLossError, report_data_loss
 from ottla.spark.decode import Decoder, Wanted
 from ottla.spark.offsets import OffsetRange
 from ottla.spark.schema import SPARK_SCHEMA, SPARK_SCHEMA_WITH_HEADERS, arrow_schema
@@ -33,8 +33,6 @@ __all__ = [
     "arrow_schema",
     "scan",
 ]
-
-_log: Final = logging.getLogger(__name__)
 
 _DEFAULT_FETCH_BYTES: Final = 4 << 20
 _MOST_FETCH_BYTES: Final = 64 << 20
@@ -51,10 +49,6 @@ class ScanSettings:
     read_committed: bool = False
     since_ms: int | None = None  # rows outside need not be returned
     until_ms: int | None = None
-
-
-class DataLossError(RuntimeError):
-    """Records of the range are not there any more."""
 
 
 def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002 - the noun of the caller
@@ -90,9 +84,7 @@ def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> It
         try:
             raw = reader.read()
         except OffsetsLostError as lost:
-            if settings.fail_on_data_loss:
-                raise DataLossError(_words(range, lost)) from lost
-            _log.warning("%s", _words(range, lost))
+            report_data_loss(_words(range, lost), fail=settings.fail_on_data_loss)
             reader.skip_to(lost.end)
             continue
         if raw is None:
@@ -101,12 +93,8 @@ def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> It
 
 
 def _words(range: OffsetRange, lost: OffsetsLostError) -> str:  # noqa: A002
-    return (
-        f"Some data may have been lost because they are not available in Ottla any more: "
-        f"offsets {lost.first} to {lost.end - 1} of {range.topic}-{range.partition}, wanted [{range.start}, {range.end}): "
-        f"{lost.why}. Either the data were aged out (retention), deleted, or the topic was deleted before all of it was "
-        f'processed. If you do not want this to fail, set the source option "failOnDataLoss" to "false".'
-    )
+    wanted = f"{range.topic}-{range.partition}, of which [{range.start}, {range.end}) was to be read"
+    return f"the offsets {lost.first} to {lost.end - 1} of {wanted}, are not there: {lost.why}."
 
 
 # ---- connections
