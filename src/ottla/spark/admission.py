@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ottla.client.metadata import TopicPartition
 from ottla.spark.offsets import PartitionOffsets
+from ottla.spark.options import SourceOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,11 @@ class Admission:
     min_offsets: int | None
     max_delay_ms: int
 
-    @property
-    def is_limited(self) -> bool:
-        return self.max_offsets is not None or self.min_offsets is not None
+    @classmethod
+    def of(cls, options: SourceOptions) -> Admission:
+        return cls(
+            options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms
+        )
 
     def must_wait(
         self,

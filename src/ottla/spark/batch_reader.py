@@ -1,18 +1,22 @@
-"""A batch query: the cluster is asked once, in the planner, and each task reads an exact range."""
+"""A batch query: the cluster is asked once, in the planner, and each task reads an exact range.
+
+Filters are pushed down only if the option `pushFilters` asks for it: see `plan_use` for why, and for what it forbids.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from ottla.client.metadata import TopicPartition
-from ottla.spark.data_loss import report_data_loss
-from ottla.spark.offsets import OffsetRange, PartitionOffsets
-from ottla.spark.option_values import OptionError
-from ottla.spark.options import SourceOptions, for_batch
+from ottla.spark.batch_plan import planned_ranges
+from ottla.spark.filters import Wanted, wanted
+from ottla.spark.offsets import OffsetRange
+from ottla.spark.options import SourceOptions
+from ottla.spark.plan_use import take
 from ottla.spark.scan import ScanSettings, scan
 from ottla.spark.splitting import split
 from ottla.spark.topics import TopicOffsets
@@ -43,27 +47,17 @@ class OttlaBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._starting, self._ending = for_batch(options)
         self._settings = scan_settings(options)
+        self._wanted = Wanted()
 
     def partitions(self) -> Sequence[InputPartition]:
         topics = TopicOffsets(self._options)
         try:
-            ranges = self._ranges(topics)
+            ranges = planned_ranges(self._options, self._wanted, topics)
         finally:
             topics.close()
         pieces = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]
-
-    def _ranges(self, topics: TopicOffsets) -> list[OffsetRange]:
-        partitions = topics.partitions()
-        starts = topics.resolve(self._starting, partitions, side="starting")
-        ends = topics.resolve(self._ending, partitions, side="ending")
-        bounds = Bounds(topics.earliest(partitions), topics.latest(partitions))
-        return [
-            bounds.range(partition, starts, ends, fail_on_data_loss=self._options.fail_on_data_loss)
-            for partition in sorted(partitions & starts.keys() & ends.keys())
-        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes a partition of its own if there is none to read.
@@ -71,34 +65,33 @@ class OttlaBatchReader(DataSourceReader):
             yield from scan(partition.value, self._settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What is there of each partition while a batch is planned."""
+class OttlaFilteringReader(OttlaBatchReader):
+    """Reads only what the filters of its one query can want."""
 
-    earliest: Mapping[TopicPartition, int]
-    latest: Mapping[TopicPartition, int]
+    def __init__(self, options: SourceOptions, plan: str) -> None:
+        super().__init__(options)
+        self._plan = plan
 
-    def range(
-        self,
-        partition: TopicPartition,
-        starts: PartitionOffsets,
-        ends: PartitionOffsets,
-        *,
-        fail_on_data_loss: bool,
-    ) -> OffsetRange:
-        """The part of the wanted range that is there; what is not is data loss."""
-        start, end = starts[partition], ends[partition]
-        earliest, latest = self.earliest.get(partition, start), self.latest.get(partition, end)
-        if start > end:
-            raise OptionError(
-                f"The starting offset {start} of {partition} lies behind its ending offset {end}. Check the options, and whether "
-                "the topic was deleted and created anew."
-            )
-        if start < earliest:
-            reason = f"{partition} is to be read from offset {start}, and begins at {earliest}."
-            report_data_loss(reason, fail=fail_on_data_loss)
-        if end > latest:
-            reason = f"{partition} is to be read up to offset {end}, and ends at {latest}."
-            report_data_loss(reason, fail=fail_on_data_loss)
-        end = min(end, latest)
-        return OffsetRange(*partition, min(max(start, earliest), end), end)
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        self._wanted, left_to_spark = wanted(filters)
+        self._settings = replace(
+            self._settings, since_ms=self._wanted.since_ms, until_ms=self._wanted.until_ms
+        )
+        if self._is_narrowed:
+            take(f"{self._plan}-filters", repr(self._wanted))
+        return left_to_spark
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self._is_narrowed:
+            take(f"{self._plan}-query", _this_query())
+        return super().read(partition)
+
+    @property
+    def _is_narrowed(self) -> bool:
+        return self._wanted != Wanted()
+
+
+def _this_query() -> str:
+    task = TaskContext.get()
+    properties = ("spark.sql.execution.root.id", "spark.sql.execution.id")
+    return next((found for name in properties if task and (found := task.getLocalProperty(name))), "")

@@ -55,6 +55,7 @@ NAMES: Final = (
     "minOffsetsPerTrigger",
     "minPartitions",
     "partition.metadata.cache.ttl.ms",
+    "pushFilters",
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
@@ -119,6 +120,7 @@ class SourceOptions:
     retry_interval_ms: int = 1_000
     group_id: str
     commit_progress: bool = True
+    push_filters: bool = False
     given: frozenset[str] = field(default=frozenset())
 
     @property
@@ -175,6 +177,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 1_000, zero=True),
         group_id=_group_id(given, client, subscription),
         commit_progress=given.flag("commitProgress", default=True),
+        push_filters=given.flag("pushFilters", default=False),
         given=frozenset(given.values),
     )
     _check_triggers(parsed)

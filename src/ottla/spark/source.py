@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import MutableMapping
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
-from ottla.spark.batch_reader import OttlaBatchReader
-from ottla.spark.option_values import OptionError
+from ottla.spark.batch_reader import OttlaBatchReader, OttlaFilteringReader
+from ottla.spark.columns import check_columns, columns
 from ottla.spark.options import source_options
+from ottla.spark.sink import OttlaStreamWriter, OttlaWriter
 from ottla.spark.stream_reader import OttlaStreamReader
-
-_COLUMNS: Final = (
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
-)
-_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
 
 class OttlaDataSource(DataSource):
     """`spark.read.format("ottla")` and `spark.readStream.format("ottla")`; see docs/spark.md for the options."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._plan = uuid4().hex  # the same wherever Spark sends this one
 
     @classmethod
     def name(cls) -> str:
@@ -45,22 +31,16 @@ class OttlaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> OttlaBatchReader:
         options = source_options(self.options)
-        _check_schema(schema, columns(include_headers=options.include_headers))
+        check_columns(schema, include_headers=options.include_headers)
+        if options.push_filters:
+            return OttlaFilteringReader(options, self._plan)
         return OttlaBatchReader(options)
 
     def streamReader(self, schema: StructType) -> OttlaStreamReader:  # noqa: N802 - Spark's name
-        return OttlaStreamReader(source_options(self.options))
+        return OttlaStreamReader(self.options, schema)
 
+    def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        return OttlaWriter.of(self.options, schema, overwrite=overwrite)
 
-def columns(*, include_headers: bool) -> StructType:
-    """The columns of a topic; the headers only if they are wanted, as in Spark's Kafka source."""
-    headers = [StructField("headers", ArrayType(_HEADER))] if include_headers else []
-    return StructType([*_COLUMNS, *headers])
-
-
-def _check_schema(given: StructType, ours: StructType) -> None:
-    if [(field.name, field.dataType) for field in given] != [(field.name, field.dataType) for field in ours]:
-        raise OptionError(
-            f"The columns of a topic are {ours.simpleString()}: they cannot be set to {given.simpleString()}. "
-            "Select and cast columns of the DataFrame instead."
-        )
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802 - Spark's name
+        return OttlaStreamWriter.of(self.options, schema)

@@ -2,16 +2,17 @@
 
 Rules
 - Spark's checkpoint knows where a query is. The reader remembers nothing that a restart would need.
-- Before the first batch is done, a restart asks for the initial offset anew, and the first batch is then repeated from there. Where a query
-  starts at the end, that would be another place: so its first batch is empty, and nothing can be missed between.
+- Until the first batch is done, a restart asks for the initial offset anew, and repeats that batch from there. Where a query starts at the end,
+  that would be another place: so its first batch is empty, and nothing is missed in between.
 - New partitions are read from their beginning. What has vanished is data loss.
 - With available-now, the ends are those of the moment the query started.
+- Options are checked when the first question comes: Spark hides what the making of a reader raises.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
 from ottla.client.metadata import TopicPartition
 from ottla.spark.admission import Admission, limited
 from ottla.spark.batch_reader import RangePartition, scan_settings
+from ottla.spark.columns import check_columns
 from ottla.spark.data_loss import report_data_loss
 from ottla.spark.offsets import (
     OffsetJson,
@@ -36,8 +39,9 @@ from ottla.spark.offsets import (
     offsets_as_json,
     offsets_of_json,
 )
-from ottla.spark.options import SourceOptions, for_stream
+from ottla.spark.options import SourceOptions, for_stream, source_options
 from ottla.spark.positions import depends_on_the_end
+from ottla.spark.progress import GroupProgress
 from ottla.spark.scan import scan
 from ottla.spark.splitting import split
 from ottla.spark.topics import TopicOffsets
@@ -49,11 +53,9 @@ if TYPE_CHECKING:
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in a process of its own beside the driver as long as the query runs; `read` happens on executors."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._admission = Admission(
-            options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms
-        )
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        self._given = given
+        self._schema = schema
         self._initial: PartitionOffsets | None = None  # until the first batch is done
         self._starts_at_the_end = False
         self._target: PartitionOffsets | None = None
@@ -61,18 +63,32 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_s: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options}
+        return {"_given": self._given, "_schema": self._schema}
+
+    @cached_property
+    def _options(self) -> SourceOptions:
+        options = source_options(self._given)
+        check_columns(self._schema, include_headers=options.include_headers)
+        for_stream(options)
+        return options
+
+    @cached_property
+    def _admission(self) -> Admission:
+        return Admission.of(self._options)
 
     @cached_property
     def _topics(self) -> TopicOffsets:
         return TopicOffsets(self._options)
 
+    @cached_property
+    def _progress(self) -> GroupProgress:
+        return GroupProgress(self._options.bootstrap_servers, self._options.group_id)
+
     # ---- how far
 
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
         starting = for_stream(self._options)
-        partitions = self._topics.partitions()
-        self._initial = self._topics.resolve(starting, partitions, side="starting")
+        self._initial = self._topics.resolve(starting, self._topics.partitions(), side="starting")
         self._starts_at_the_end = depends_on_the_end(starting, self._options.strategy)
         return offsets_as_json(self._initial)
 
@@ -85,21 +101,27 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._target = self._topics.latest(self._topics.partitions_left())
+        self._target = self._topics.latest_not_before({})
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
         begin = offsets_of_json(start)
+        self._latest = self._ends(begin)
         if self._starts_at_the_end:
             self._starts_at_the_end = False
             return start
-        self._latest = self._target or self._topics.latest_not_before(begin, self._topics.partitions_left())
         if isinstance(limit, ReadAllAvailable):
             return offsets_as_json(self._latest)
         return offsets_as_json(self._admitted(begin))
 
+    def _ends(self, begin: PartitionOffsets) -> PartitionOffsets:
+        if self._target is None:
+            return self._topics.latest_not_before(begin)
+        return self._target
+
     def _admitted(self, begin: PartitionOffsets) -> PartitionOffsets:
         now_s = time.monotonic()
         waited_ms = None if self._last_batch_s is None else (now_s - self._last_batch_s) * 1000
+        # Available-now must come to its end, however little is left.
         if self._target is None and self._admission.must_wait(begin, self._latest, waited_ms):
             return begin
         self._last_batch_s = now_s
@@ -117,31 +139,30 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, until = offsets_of_json(start), offsets_of_json(end)
         if begin == until:
             return []
-        self._check_vanished(begin, until)
+        # A first batch that is repeated may begin with partitions that it did not know of when it ended.
+        vanished = begin.keys() - until.keys()
+        if vanished and self._initial is None:
+            self._lost(f"{in_words(vanished)} not there any more.")
         begin = {**begin, **self._starts_of_new(until.keys() - begin.keys())}
         ranges = [self._range(each, begin[each], until[each]) for each in sorted(until) if each in begin]
         pieces = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]
 
-    def _check_vanished(self, begin: PartitionOffsets, until: PartitionOffsets) -> None:
-        if vanished := begin.keys() - until.keys():
-            self._lost(f"{in_words(vanished)} do not exist any more.")
-
     def _starts_of_new(self, new: set[TopicPartition]) -> PartitionOffsets:
         starts = self._topics.earliest(new)
         if vanished := new - starts.keys():
-            self._lost(f"{in_words(vanished)} were new, and do not exist any more.")
+            self._lost(f"{in_words(vanished)} new, and not there any more.")
         for partition, start in starts.items():
             if start > 0:
                 self._lost(f"{partition} is new to this query, and begins at offset {start} instead of 0.")
         return starts
 
     def _range(self, partition: TopicPartition, start: int, end: int) -> OffsetRange:
-        if end < start:
-            if self._initial is None:
-                self._lost(f"{partition} was read up to offset {start}, and ends at {end} now.")
-            end = start
-        return OffsetRange(*partition, start, end)
+        if end < start and self._initial is None:
+            self._lost(
+                f"{partition} was read up to offset {start}, and ends at {end}. Was the topic deleted and created anew?"
+            )
+        return OffsetRange(*partition, start, max(start, end))
 
     def _lost(self, reason: str) -> None:
         report_data_loss(reason, fail=self._options.fail_on_data_loss)
@@ -154,6 +175,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: OffsetJson) -> None:
         self._initial = None
+        if self._options.commit_progress:
+            self._progress.commit(offsets_of_json(end))
 
     def stop(self) -> None:
-        self._topics.close()
+        # What was never needed is not made for this.
+        for name in ("_topics", "_progress"):
+            if name in vars(self):
+                getattr(self, name).close()

@@ -88,17 +88,19 @@ class TopicOffsets:
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         return self._offsets(dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
 
-    def latest_not_before(
-        self, known: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]
-    ) -> PartitionOffsets:
-        """The latest offsets, asked again if one lies before what is known: a new leader may not know its end yet."""
-        wanted = frozenset(partitions)
-        latest = self.latest(wanted)
+    def latest_not_before(self, known: Mapping[TopicPartition, int]) -> PartitionOffsets:
+        """The latest offsets of all partitions that are left.
+
+        If one lies before what is known, or has vanished, all are asked for again: a broker that has just come back, or a new leader, may not
+        know everything yet.
+        """
+        latest = self.latest(self.partitions_left())
         for _ in range(self._options.num_retries - 1):
-            if all(known.get(partition, 0) <= offset for partition, offset in latest.items()):
+            if all(latest.get(partition, -1) >= offset for partition, offset in known.items()):
                 break
             time.sleep(self._options.retry_interval_ms / 1000)
-            latest = self.latest(wanted)
+            self._cached_until = None
+            latest = self.latest(self.partitions_left())
         return latest
 
     def resolve(
