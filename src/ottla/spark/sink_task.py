@@ -22,6 +22,7 @@ import pyarrow as pa
 from ottla.blocking import Producer
 from ottla.client.metadata import TopicPartition
 from ottla.client.producer_batch import Fields, RecordBlock
+from ottla.errors import KafkaError
 from ottla.spark.sink_columns import SinkColumns
 from ottla.spark.sink_encoding import Block, Rows, encode, encode_headers, lengths
 from ottla.spark.sink_options import SinkOptions
@@ -98,9 +99,15 @@ class TaskWriter:
     def _placing(self, topic: str) -> Placing:
         placing = self._placings.get(topic)
         if placing is None:
-            count = self._producer.partitions_for(topic)
+            count = self._partitions_count(topic)
             placing = self._placings[topic] = Placing(topic, count, first=random.randrange(count))
         return placing
+
+    def _partitions_count(self, topic: str) -> int:
+        try:
+            return self._producer.partitions_for(topic)
+        except KafkaError as error:
+            raise KafkaError(error.code, f'topic "{topic}" cannot be written to: {error.message}') from None
 
 
 def write_task(
