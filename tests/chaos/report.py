@@ -47,7 +47,7 @@ def _verdict(report: Report) -> list[str]:
         found[anomaly.kind] += 1
     rows = [[kind, found[kind]] for kind in KINDS]
     rows.append(["partitions whose replicas differ on disk", len(report.differing)])
-    lines = ["## Verdict", "", *_table(["what must not happen", "times"], rows)]
+    lines = ["## Verdict", "", *table(["what must not happen", "times"], rows)]
     lines += [
         "",
         f"Given up by a producer after {DELIVERY_TIMEOUT_MS // 1000} s, so never acknowledged: {report.counts.failed}.",
@@ -77,7 +77,7 @@ def _faults(report: Report) -> list[str]:
         "in sync after, median s",
         "worst s",
     ]
-    return ["## Faults", "", *_table(titles, rows)]
+    return ["## Faults", "", *table(titles, rows)]
 
 
 def _notes(report: Report) -> list[str]:
@@ -94,7 +94,7 @@ def _notes(report: Report) -> list[str]:
     ]
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     lines = [
         list(titles),
         ["---", *("---:" for _ in titles[1:])],
