@@ -137,6 +137,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         begin, until = offsets_of_json(start), offsets_of_json(end)
+        self._starts_at_the_end = False  # this is the first batch, or there has been one
         if begin == until:
             return []
         # A first batch that is repeated may begin with partitions that it did not know of when it ended.
