@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.client.delivery_report import DeliveryReport as DeliveryReport
     from ottla.client.delivery_report import ProducerRecord as ProducerRecord
     from ottla.client.delivery_report import SerializationError as SerializationError
+    from ottla.client.outcomes import succeeded as succeeded
     from ottla.client.processing import ProcessingError as ProcessingError
     from ottla.client.processing import at_least_once as at_least_once
     from ottla.client.processing import at_most_once as at_most_once
@@ -52,6 +53,7 @@ _HOMES = {
         "ProducerRecord",
         "SerializationError",
     ),
+    "ottla.client.outcomes": ("succeeded",),
     "ottla.client.processing": ("ProcessingError", "at_least_once", "at_most_once"),
     "ottla.client.producer": ("Producer",),
     "ottla.client.serializers": (
@@ -97,6 +99,7 @@ __all__ = [
     "partitioners",
     "serialize_json",
     "serialize_text",
+    "succeeded",
 ]
 
 

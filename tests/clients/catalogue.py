@@ -11,12 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from tests.clients.families import aiokafka_family, confluent_family, kafka_python_family, kcat_family
+from tests.clients.families import (
+    aiokafka_family,
+    confluent_family,
+    kafka_python_family,
+    kcat_family,
+    ottla_family,
+)
 from tests.clients.families.aiokafka_family import AiokafkaClient
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.families.driver_family import Driver, DriverClient
 from tests.clients.families.kafka_python_family import KafkaPythonClient
 from tests.clients.families.kcat_family import KcatClient
+from tests.clients.families.ottla_family import OttlaClient
 from tests.clients.model import CODECS, Ability, Client, Codec
 from tests.compat.foreign_clients import java_driver, kafkajs_driver, kcat
 
@@ -92,6 +99,7 @@ FAMILIES = (
         KafkaPythonClient,
         True,
     ),
+    Family("ottla", ottla_family.SUPPORTED_CODECS, ottla_family.ABILITIES, OttlaClient, True),
     Family(
         "kcat", kcat_family.SUPPORTED_CODECS, kcat_family.ABILITIES, lambda where: KcatClient(kcat(), where)
     ),

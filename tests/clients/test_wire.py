@@ -27,11 +27,12 @@ USED: dict[str, tuple[set[int], ...]] = {
     "confluent": ({3}, {13}, {10}, {16}, {7}, {4}),
     "aiokafka": ({0}, {5}, {7}, {11}, {3}, {0}),
     "kafka-python": ({4}, {13}, {9}, {12}, {11}, {4}),
+    "ottla": ({4}, {13}, {13}, {18}, {11}, {5}),
     "kcat": ({3}, {4}, {7}, {11}, {2}, {4}),
     "kafkajs": ({2}, {6}, {7}, {11}, {3}, {1}),
     "java": ({4}, {13}, {13}, {18}, {11}, {5}),
 }
-WITH_SESSIONS = [family for family in FAMILIES if family.name in ("kafka-python", "java")]
+WITH_SESSIONS = [family for family in FAMILIES if family.name in ("kafka-python", "ottla", "java")]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -13,9 +13,14 @@ from confluent_kafka.admin import AdminClient
 from tests.clients.families.aiokafka_family import run
 from tests.clients.families.confluent_family import refused
 from tests.clients.families.kafka_python_family import refusals
+from tests.clients.families.ottla_family import run as run_ottla
 from tests.clients.groups.admin import DescribedGroup, DescribedMember, kafka_name
 from tests.clients.groups.model import Committed, Partition
 from tests.clients.model import DEADLINE_SECONDS, RefusedError, refuse
+
+import ottla
+from ottla.client.group_offsets import CommittedOffset
+from ottla.client.outcomes import succeeded
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -123,6 +128,59 @@ class AiokafkaGroupAdmin:
 
     def remove_instance(self, group: str, instance_id: str) -> None:
         raise AssertionError("aiokafka removes no members")
+
+
+class OttlaGroupAdmin:
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def _asked(self, question: Callable[[ottla.Admin], Awaitable[Any]]) -> Any:
+        async def ask() -> Any:
+            async with ottla.Admin(self._bootstrap) as admin:
+                answer = await question(admin)
+                return succeeded(answer) if isinstance(answer, dict) else answer
+
+        return run_ottla(ask())
+
+    def list_groups(self) -> dict[str, str | None]:
+        return {group.group_id: group.state for group in self._asked(lambda admin: admin.list_groups())}
+
+    def describe_group(self, group: str) -> DescribedGroup:
+        answer = self._asked(lambda admin: admin.describe_groups([group]))[group]
+        members = [
+            DescribedMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                frozenset((one.topic, one.partition) for one in member.assignment),
+            )
+            for member in answer.members
+        ]
+        return DescribedGroup(answer.state, answer.protocol, tuple(members))
+
+    def delete_group(self, group: str) -> None:
+        self._asked(lambda admin: admin.delete_groups([group]))
+
+    def offsets(self, group: str) -> list[Committed]:
+        answer = self._asked(lambda admin: admin.list_group_offsets(group))
+        return [
+            Committed(place.topic, place.partition, one.offset, one.metadata) for place, one in answer.items()
+        ]
+
+    def alter_offsets(self, group: str, offsets: Sequence[Committed]) -> None:
+        wanted = {
+            ottla.TopicPartition(o.topic, o.partition): CommittedOffset(o.offset, metadata=o.metadata or "")
+            for o in offsets
+        }
+        self._asked(lambda admin: admin.alter_group_offsets(group, wanted))
+
+    def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> None:
+        wanted = [ottla.TopicPartition(*place) for place in partitions]
+        self._asked(lambda admin: admin.delete_group_offsets(group, wanted))
+
+    def remove_instance(self, group: str, instance_id: str) -> None:
+        raise AssertionError("ottla removes no members")
 
 
 class KafkaPythonGroupAdmin:

@@ -13,12 +13,18 @@ from tests.clients.groups.catalogue import (
     JAVA,
     KAFKA_PYTHON,
     KAFKAJS,
+    OTTLA,
     GroupFamily,
 )
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import await_shared_out, until
 from tests.clients.groups.model import Committed
-from tests.clients.groups.python_admins import AiokafkaGroupAdmin, ConfluentGroupAdmin, KafkaPythonGroupAdmin
+from tests.clients.groups.python_admins import (
+    AiokafkaGroupAdmin,
+    ConfluentGroupAdmin,
+    KafkaPythonGroupAdmin,
+    OttlaGroupAdmin,
+)
 from tests.clients.model import RefusedError
 
 EVERYTHING: frozenset[AdminAbility] = frozenset(
@@ -47,6 +53,9 @@ ADMINS = (
     ),
     AdminFamily(AIOKAFKA, lambda trial: AiokafkaGroupAdmin(trial.broker.bootstrap), frozenset()),
     AdminFamily(KAFKA_PYTHON, lambda trial: KafkaPythonGroupAdmin(trial.broker.bootstrap), EVERYTHING),
+    AdminFamily(
+        OTTLA, lambda trial: OttlaGroupAdmin(trial.broker.bootstrap), EVERYTHING - {"remove_instance"}
+    ),
     AdminFamily(KAFKAJS, through_program(KAFKAJS), frozenset({"delete", "alter_offsets"})),
     AdminFamily(JAVA, through_program(JAVA), EVERYTHING),
 )

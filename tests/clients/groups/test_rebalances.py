@@ -17,7 +17,7 @@ from tests.clients.groups.catalogue import (
     mixed,
 )
 from tests.clients.groups.conftest import GROUP_SETTINGS, GroupTrial
-from tests.clients.groups.host import await_shared_out, until
+from tests.clients.groups.host import Member, await_shared_out, until
 from tests.clients.groups.model import Assignor
 from tests.clients.groups.offsets_topic import recorded_group
 from tests.clients.groups.test_scenarios import have_read
@@ -57,6 +57,46 @@ def test_members_of_different_clients_share_one_group(
     assert (recorded.protocol, recorded.leader) == (assignor, members[0].look().member_id)
     values = trial.write(2 * total, total)
     until(lambda: have_read(members, values), "all is read", members)
+
+
+def companies() -> pytest.MarkDecorator:
+    """Our consumer with one of another client, by each assignor that both have."""
+    return pytest.mark.parametrize(
+        ("other", "assignor"),
+        [
+            pytest.param(other, assignor, id=f"{other.name}-{assignor}", marks=other.marks)
+            for other in FAMILIES
+            if other is not OTTLA
+            for assignor in other.assignors
+        ],
+    )
+
+
+@companies()
+def test_while_ours_and_others_come_and_go_every_record_is_read_exactly_once(
+    trial: GroupTrial, other: GroupFamily, assignor: Assignor
+) -> None:
+    """Each step: somebody joins or leaves, the partitions are shared out, records come, are read and committed."""
+    partitions, values = 4, list[str]()
+    trial.make_topic(partitions)
+    places = [(trial.topic, partition) for partition in range(partitions)]
+    members, gone = list[Member](), list[Member]()
+
+    def is_settled() -> bool:
+        done = [one.offset for one in members[0].committed(*places)]
+        return have_read(members + gone, values) and done == [len(values) // partitions] * partitions
+
+    for step in (OTTLA, other, OTTLA, other, 0, 0, other, 0):
+        if isinstance(step, GroupFamily):
+            members.append(trial.join(step, assignors=(assignor,), commits="each"))
+        else:
+            gone.append(members.pop(step))
+            gone[-1].leave()
+        await_shared_out(members, partitions)
+        values += trial.write(2 * partitions, partitions)
+        until(is_settled, "all is read and committed", members)
+    read = [value for member in members + gone for value in member.look().values]
+    assert sorted(read) == sorted(values)
 
 
 @pytest.mark.parametrize(
