@@ -8,8 +8,8 @@ python -m bench.clients --only "produce 100 B"
 Each measurement is a process of its own (`bench/client_loads.py`) beside one broker: one partition, no replicas. The clients
 take turns within each round, another one first each time; ratios are made within a round, and their medians are judged.
 A round before them is not counted: it is for the virtual machine's compiler. What a producer has written is deleted before the
-next one begins, so that nobody measures how fast the operating system finds memory for ever more of it: a page that a
-guest of a hypervisor has never touched costs a broker more than all the rest that it does with a record.
+next one begins, and memory is kept warm for it (`bench.memory`), so that nobody measures how fast the machine finds memory for ever
+more of it: a page that a hypervisor must give first costs a broker more than all the rest that it does with a record.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pathlib import Path
 
 from bench import report
 from bench.client_loads import CONSUME, PRODUCE, WARM_UP
+from bench.memory import WarmPages
 from bench.processes import Stopwatch
 from bench.targets import Target, started
 from bench.verdicts import Spread
@@ -53,6 +54,7 @@ RECORDS = {
     "kafka-python": 100_000,
 }
 LARGE_SHARE = 0.4  # of them at 1 KiB
+WARM_BYTES = 600 << 20  # more than one measurement writes
 # Deleted topics leave the disk, and the memory, at once; by default both brokers keep them for a minute.
 SETTINGS = {"log.segment.delete.delay.ms": "0"}
 EAGER_APACHE = {
@@ -82,7 +84,8 @@ PROMISES = (
 class Bench:
     """Runs measurements; keeps records per second (`rates`), and the CPU per record, the client's and the broker's."""
 
-    def __init__(self, chosen: argparse.Namespace) -> None:
+    def __init__(self, chosen: argparse.Namespace, pages: WarmPages) -> None:
+        self._pages = pages
         self.scale = QUICK_SCALE if chosen.quick else 1.0
         self._only = chosen.only
         self.rates: Measured = {}
@@ -109,6 +112,8 @@ class Bench:
                 stack.enter_context(passing_topic(target, topic))
             else:
                 self._fill(target, topic, size)
+            self._pages.keep()
+            self._pages.release()
             watch = stack.enter_context(Stopwatch(target.pid))
             figures = _run(target, work, client, topic, records, size)
         if keep:
@@ -234,9 +239,9 @@ def page(bench: Bench, command: str, rounds: int, facts: Sequence[str]) -> str:
             f"Made by `{command}`: {rounds} rounds, the clients taking turns within each, one process each beside one broker;",
             "medians, with the smallest and largest round in brackets. Ratios are made within a round. Compare only within",
             "this page. What each client does, and with which settings, stands in `bench/client_loads.py`. One more round comes first and",
-            "is not counted (the virtual machine compiles). What a producer wrote is deleted before the next one begins: otherwise brokers",
-            "soon write into memory that this guest of a hypervisor never touched before. That takes 3 µs of their CPU for each KiB, three",
-            "times what Apache Kafka needs for the rest, holds the fast clients up and not the slow ones, and says nothing about clients.",
+            "is not counted (the virtual machine compiles). What a producer wrote is deleted before the next one begins, and memory is kept warm",
+            "(`bench/memory.py`): otherwise brokers soon write into pages that a hypervisor must give first. That takes 3 µs of their CPU for each",
+            "KiB, three times what Apache Kafka needs for the rest; it holds the fast clients up and not the slow ones, and says nothing of clients.",
             "",
             *facts,
             f"- {others}",
@@ -292,7 +297,8 @@ def main() -> int:
     chosen = options()
     compileall.compile_dir(str(SOURCE), quiet=1)  # as pip leaves an installed package
     facts, rounds = report.machine(), 1 if chosen.quick else chosen.runs
-    directory, bench = Path(tempfile.mkdtemp(prefix="ottla-clients-")), Bench(chosen)
+    directory = Path(tempfile.mkdtemp(prefix="ottla-clients-"))
+    bench = Bench(chosen, WarmPages(directory, WARM_BYTES))
     try:
         for name in chosen.targets.split(","):
             settings = SETTINGS | (EAGER_APACHE if name == "apache" else {})

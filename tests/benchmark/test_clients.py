@@ -7,11 +7,12 @@ from pathlib import Path
 
 from bench.client_loads import CONSUME, PRODUCE
 from bench.clients import Bench, Promise, page, ratios, verdicts
+from bench.memory import WarmPages
 from bench.targets import started
 
 
 def test_every_client_is_measured_and_compared(tmp_path: Path) -> None:
-    bench = Bench(argparse.Namespace(quick=True, only=""))
+    bench = Bench(argparse.Namespace(quick=True, only=""), WarmPages(tmp_path, 1 << 20))
     bench.scale = 0.001
     with started(["ottla"], tmp_path) as (target,):
         bench.round(1, target)
