@@ -9,6 +9,7 @@ Only if something is wrong is the data read a second time, for the first offsets
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -36,6 +37,10 @@ __all__ = ["AuditError", "Bound", "Columns", "Edge", "Verdict", "audit"]
 
 _OFFENDERS: Final = 1000  # offsets that are looked at for the first runs of them
 _ASK_TIMEOUT_MS: Final = 15_000
+_COUNTS: Final = ("missing", "extra", "duplicates", "altered", "read_twice", "older", "compacted")
+_RAISED: Final = re.compile(
+    r"^(?:\w+\.)*\w+(?:Error|Exception): (.+)$", re.MULTILINE
+)  # how Python ends a trace
 _ISOLATION: Final = "kafka.isolation.level"
 
 
@@ -64,15 +69,15 @@ def audit(
     ends = _ends(bootstrap, topic, (start, end), reading)
 
     def sides() -> DataFrame:
-        # The topic is loaded anew for each query: with filter pushdown on, Spark 4.3 reads what the last query over the same
-        # DataFrame left over.
+        # The topic is loaded anew for each query: Spark 4.3 plans a DataFrame of a Python source once, with the filters of the first.
         records = _records(spark, topic, bootstrap, scope, reading)
         return _sides(records.select("partition", "offset", compared.topic.alias("hash")), rows, scope)
 
     try:
         scope = scope_of(topic, ends, start, end, _table_ends(rows) if end.edge is Edge.TABLE else {})
-        verdict = Verdict(topic, name, compared.words, _by_partition(sides(), scope), _nameless(rows))
-        return verdict if verdict.is_equal else _with_offenders(sides, verdict, scope)
+        flags = _flags(scope, ends.is_compacted)
+        verdict = Verdict(topic, name, compared.words, _by_partition(sides(), scope, flags), _nameless(rows))
+        return verdict if verdict.is_equal else _with_offenders(sides, verdict, flags)
     except PySparkException as error:
         raise AuditError(_plain(error)) from error
 
@@ -145,38 +150,51 @@ def _is_in(scope: Mapping[int, PartitionScope]) -> Column:
     return condition & F.col("offset").isNotNull()
 
 
-def _flags(scope: Mapping[int, PartitionScope]) -> dict[str, Column]:
-    """What is wrong with an offset, as columns of 0 and 1 (or how often)."""
+def _flags(scope: Mapping[int, PartitionScope], is_compacted: bool) -> dict[str, Column]:
+    """What is to be said of an offset, as columns of 0 and 1 (or how often)."""
     older = F.lit(False)
     for partition, each in scope.items():
         older |= (F.col("partition") == partition) & (F.col("offset") < each.start)
+    within = F.lit(False)
+    for partition, each in scope.items():
+        here = (F.col("partition") == partition) & (F.col("offset") >= each.start)
+        within |= here & (F.col("offset") < each.end)
     in_topic, in_table = F.col("in_topic"), F.col("in_table")
+    gone = within & (in_topic == 0) if is_compacted else F.lit(False)
     differs = ~(F.col("hash").eqNullSafe(F.col("least")) & F.col("hash").eqNullSafe(F.col("most")))
     return {
         "older": F.when(older, in_table).otherwise(0),
         "missing": ((in_topic > 0) & (in_table == 0)).cast("int"),
-        "extra": ((in_topic == 0) & ~older).cast("int"),
+        "compacted": F.when(gone, in_table).otherwise(0),
+        "extra": ((in_topic == 0) & ~older & ~gone).cast("int"),
         "duplicates": F.greatest(in_table - 1, F.lit(0)),
         "altered": ((in_topic > 0) & (in_table > 0) & differs).cast("int"),
         "read_twice": F.greatest(in_topic - 1, F.lit(0)),
     }
 
 
-def _by_partition(sides: DataFrame, scope: Mapping[int, PartitionScope]) -> tuple[PartitionAudit, ...]:
+def _by_partition(
+    sides: DataFrame, scope: Mapping[int, PartitionScope], flags: Mapping[str, Column]
+) -> tuple[PartitionAudit, ...]:
+    is_compared = (F.col("older") == 0) & (F.col("compacted") == 0)
+
     def side(name: str) -> list[Column]:
-        is_there = F.col(f"in_{name}") > 0
+        is_there = is_compared & (F.col(f"in_{name}") > 0)
+
+        def of_those(column: str) -> Column:
+            return F.when(is_there, F.col(column))
+
         return [
-            F.sum(f"in_{name}").alias(f"{name}_count"),
+            F.coalesce(F.sum(of_those(f"in_{name}")), F.lit(0)).alias(f"{name}_count"),
             F.sum(is_there.cast("int")).alias(f"{name}_distinct"),
-            F.min(F.when(is_there, F.col("offset"))).alias(f"{name}_first"),
-            F.max(F.when(is_there, F.col("offset"))).alias(f"{name}_last"),
-            F.sum(f"{name}_sum").alias(f"{name}_sum"),
-            F.sum(f"{name}_bound").alias(f"{name}_bound"),
+            F.min(of_those("offset")).alias(f"{name}_first"),
+            F.max(of_those("offset")).alias(f"{name}_last"),
+            F.sum(of_those(f"{name}_sum")).alias(f"{name}_sum"),
+            F.sum(of_those(f"{name}_bound")).alias(f"{name}_bound"),
         ]
 
-    flags = _flags(scope)
     sums = [F.sum(name).alias(name) for name in flags]
-    grouped = sides.withColumns(flags).groupBy("partition")
+    grouped = sides.withColumns(dict(flags)).groupBy("partition")
     found = {row["partition"]: row for row in grouped.agg(*side("topic"), *side("table"), *sums).collect()}
     return tuple(
         _partition(partition, scope.get(partition), found.get(partition))
@@ -188,9 +206,7 @@ def _partition(partition: int, scope: PartitionScope | None, row: Row | None) ->
     start, end = (scope.start, scope.end) if scope else (0, 0)
     if row is None:
         return PartitionAudit(partition, start, end, Side(), Side())
-    counts = {
-        name: row[name] for name in ("missing", "extra", "duplicates", "altered", "read_twice", "older")
-    }
+    counts = {name: row[name] for name in _COUNTS}
     return PartitionAudit(partition, start, end, _side(row, "topic"), _side(row, "table"), **counts)
 
 
@@ -205,26 +221,24 @@ def _side(row: Row, name: str) -> Side:
     )
 
 
-def _with_offenders(
-    sides: Callable[[], DataFrame], verdict: Verdict, scope: Mapping[int, PartitionScope]
-) -> Verdict:
+def _with_offenders(sides: Callable[[], DataFrame], verdict: Verdict, flags: Mapping[str, Column]) -> Verdict:
     """The first offsets that are wrong; and how many missing ones come after the table's last."""
     is_behind = F.lit(False)
     for each in verdict.partitions:
         last = -1 if each.table.last_offset is None else each.table.last_offset
         is_behind |= (F.col("partition") == each.partition) & (F.col("offset") > last)
-    missing = _wrong(sides(), scope).where(F.col("fault") == Fault.MISSING.name)
+    missing = _wrong(sides(), flags).where(F.col("fault") == Fault.MISSING.name)
     late = {
         row["partition"]: row["count"]
         for row in missing.where(is_behind).groupBy("partition").count().collect()
     }
-    first = _wrong(sides(), scope).orderBy("partition", "offset").limit(_OFFENDERS).collect()
+    first = _wrong(sides(), flags).orderBy("partition", "offset").limit(_OFFENDERS).collect()
     offenders = [Offender(row["partition"], row["offset"], Fault[row["fault"]]) for row in first]
     partitions = [replace(each, behind=late.get(each.partition, 0)) for each in verdict.partitions]
     return replace(verdict, partitions=tuple(partitions), offenders=tuple(runs(offenders)))
 
 
-def _wrong(sides: DataFrame, scope: Mapping[int, PartitionScope]) -> DataFrame:
+def _wrong(sides: DataFrame, flags: Mapping[str, Column]) -> DataFrame:
     fault = (
         F.when(F.col("missing") > 0, Fault.MISSING.name)
         .when(F.col("extra") > 0, Fault.EXTRA.name)
@@ -232,11 +246,14 @@ def _wrong(sides: DataFrame, scope: Mapping[int, PartitionScope]) -> DataFrame:
         .when(F.col("altered") > 0, Fault.ALTERED.name)
         .when(F.col("read_twice") > 0, Fault.READ_TWICE.name)
     )
-    flagged = sides.withColumns(_flags(scope)).select("partition", "offset", fault.alias("fault"))
+    flagged = sides.withColumns(dict(flags)).select("partition", "offset", fault.alias("fault"))
     return flagged.where(F.col("fault").isNotNull())
 
 
 def _plain(error: PySparkException) -> str:
-    """Spark's message without the trace of Java that follows it."""
-    lines = str(error).strip().splitlines()
-    return " ".join(line.strip() for line in lines[:3] if line.strip() and not line.startswith("\tat "))
+    """The sentence in Spark's message, without the traces of Python and Java around it."""
+    text = str(error).strip()
+    if raised := _RAISED.findall(text):
+        return str(raised[-1])
+    lines = [line.strip() for line in text.splitlines()]
+    return " ".join(line for line in lines[:3] if line and not line.startswith("at "))

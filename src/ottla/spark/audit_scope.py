@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.blocking import Admin
+from ottla.client.configs import ConfigResource, ResourceType
 from ottla.client.metadata import TopicPartition
 from ottla.client.offsets import OffsetSpec
 from ottla.client.outcomes import succeeded
@@ -63,6 +64,7 @@ class LogEnds:
     earliest: Mapping[int, int]
     latest: Mapping[int, int]
     moments: Mapping[int, Mapping[int, int]] = field(default_factory=dict)  # time -> partition -> offset
+    is_compacted: bool = False
 
 
 def ask_ends(admin: Admin, topic: str, bounds: tuple[Bound, ...], *, read_committed: bool = False) -> LogEnds:
@@ -82,7 +84,13 @@ def ask_ends(admin: Admin, topic: str, bounds: tuple[Bound, ...], *, read_commit
             partition: latest[partition] if offset == _NO_OFFSET else offset
             for partition, offset in at.items()
         }
-    return LogEnds(offsets(OffsetSpec.EARLIEST), latest, moments)
+    return LogEnds(offsets(OffsetSpec.EARLIEST), latest, moments, _is_compacted(admin, topic))
+
+
+def _is_compacted(admin: Admin, topic: str) -> bool:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    policy = succeeded(admin.describe_configs([resource]))[resource].get("cleanup.policy")
+    return policy is not None and "compact" in (policy.value or "")
 
 
 def _partitions(admin: Admin, topic: str) -> list[int]:

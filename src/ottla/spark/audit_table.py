@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import AnalysisException, PySparkException
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType, StructType
@@ -52,8 +53,12 @@ def open_table(spark: SparkSession, table: str, table_format: str | None) -> Dat
             return _named(spark, table)
         found = table_format or _format_at(table)
         return spark.read.format(found).load(str(Path(table).expanduser()) if "://" not in table else table)
-    except AnalysisException as error:
-        raise AuditError(f"{table} cannot be read as a table: {_first_line(error)}") from error
+    except (
+        PySparkException,
+        Py4JJavaError,
+    ) as error:  # the second: what Spark has no exception for in Python
+        words = _first_line(error.java_exception if isinstance(error, Py4JJavaError) else error)
+        raise AuditError(f"{table} cannot be read as a table: {words}") from error
 
 
 def is_path(table: str) -> bool:
@@ -167,5 +172,8 @@ def _type_of(table: DataFrame, name: str) -> DataType | None:
     return found
 
 
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().splitlines()[0]
+def _first_line(error: object) -> str:
+    """Without the class that Java puts before its message."""
+    return (
+        str(error).strip().splitlines()[0].partition("Exception: ")[-1] or str(error).strip().splitlines()[0]
+    )

@@ -2,8 +2,8 @@
 
 The table is the topic when every record that the topic holds in the audited range is in the table exactly once, with the same
 value, and nothing else is. Offsets at which the topic holds no record (compaction took it, or a control record is there) are no gaps.
-Rows that are older than the topic's first record cannot be compared: retention has deleted what they came from. They are counted,
-and do not make an audit fail.
+Two kinds of rows cannot be compared, because what they came from is gone: those that are older than the topic's first record
+(retention), and those whose record compaction has removed since. They are counted, and do not make an audit fail.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class PartitionAudit:
     altered: int = 0
     read_twice: int = 0
     older: int = 0  # rows from before the topic's first record
+    compacted: int = 0  # rows whose record compaction has removed
     behind: int = 0  # of the missing ones, those behind the table's last offset
 
     @property
@@ -152,6 +153,10 @@ def notes(verdict: Verdict) -> list[str]:
     if older := sum(each.older for each in verdict.partitions):
         said.append(
             f"{older:,} rows are older than the topic's first record, which retention has deleted: nothing is left to compare them with."
+        )
+    if compacted := sum(each.compacted for each in verdict.partitions):
+        said.append(
+            f"{compacted:,} rows came from records that compaction has removed since: nothing is left to compare them with."
         )
     if behind := sum(each.behind for each in verdict.partitions):
         said.append(
