@@ -49,7 +49,7 @@ def test_nothing_on_both_sides_is_equal() -> None:
     ],
 )
 def test_every_fault_makes_the_tables_differ(count: str, words: str) -> None:
-    found = verdict(EQUAL, replace(EQUAL, **{count: 3}))
+    found = verdict(EQUAL, replace(EQUAL, **{count: 3}))  # type: ignore[arg-type]
     assert not found.is_equal
     assert sentence(found) == f"NOT EQUAL: {words}."
 
