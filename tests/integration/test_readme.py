@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla
+from tests.brokers import BrokerProcess, running
+from tests.conftest import start
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -29,9 +30,10 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def node(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Ottla; and Apache Kafka, for the commands and the programs are for that, too."""
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    with running(start_ottla(tmp_path_factory.mktemp("readme") / "data", settings)) as process:
+    with running(start(target, tmp_path_factory.mktemp("readme") / "data", settings)) as process:
         yield process
 
 
