@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from ottla.spark.java import prepare_java as prepare_java
     from ottla.spark.sessions import session as session
     from ottla.spark.sessions import stop as stop
+    from ottla.spark.shipping import ship as ship
 
 _HOMES = {
     "Java": "ottla.spark.java",
     "NoJavaError": "ottla.spark.java",
     "find_java": "ottla.spark.java",
     "prepare_java": "ottla.spark.java",
+    "ship": "ottla.spark.shipping",
     "session": "ottla.spark.sessions",
     "stop": "ottla.spark.sessions",
 }
 
-__all__ = ["Java", "NoJavaError", "find_java", "prepare_java", "session", "stop"]
+__all__ = ["Java", "NoJavaError", "find_java", "prepare_java", "session", "ship", "stop"]
 
 
 def __getattr__(name: str) -> Any:

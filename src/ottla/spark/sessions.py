@@ -93,7 +93,7 @@ def _complete(app_name: str, given: Mapping[str, str]) -> SparkConf:
 
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         prepare_java()
-        _prepare_python(given.get("spark.master", "local"))
+        _prepare_python(given)
         first = SparkConf(loadDefaults=False)
         for name, value in {**_LAUNCH_DEFAULTS, **given, **_quiet_logs(given)}.items():
             first.set(name, value)
@@ -117,12 +117,14 @@ def _remote_session(app_name: str, url: str | None, settings: Mapping[str, str])
     return builder.getOrCreate()
 
 
-def _prepare_python(master: str) -> None:
+def _prepare_python(given: Mapping[str, str]) -> None:
     """Workers on this machine are this Python: `python3`, Spark's own choice, may lack everything that they need.
 
     The JVM reads these variables when it looks for data sources, so they must be there before it starts.
     """
-    if master.startswith("local"):
+    if named := given.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = named
+    elif given.get("spark.master", "local").startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
