@@ -25,12 +25,14 @@ class PlacedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawBatches:
-    """The batches of one answer that reach into a range of offsets, in order.
+    """The batches of one answer that reach into a range of offsets, in order; the first and the last may reach out of it.
 
     `damage` is what makes no sense behind them. `next_offset` is where reading goes on: behind the last of them.
     """
 
     records: memoryview
+    start: int
+    end: int
     batches: list[PlacedBatch]
     next_offset: int
     damage: CorruptRecord | None = None
@@ -50,7 +52,7 @@ def look_over(
         header = BatchHeader._make(_unpack(records, position))
         behind = position + header[1] + BATCH_OVERHEAD_BYTES
         if header[3] != _MAGIC or header[1] < _SMALLEST_LENGTH:
-            return RawBatches(records, batches, next_offset, _damage(records, position), aborted)
+            return RawBatches(records, start, end, batches, next_offset, _damage(records, position), aborted)
         if behind > size or header[0] >= end:
             next_offset = end if behind <= size else next_offset
             break
@@ -59,7 +61,7 @@ def look_over(
             batches.append(PlacedBatch(position, behind, header))
             next_offset = max(next_offset, last_offset + 1)
         position = behind
-    return RawBatches(records, batches, next_offset, None, aborted)
+    return RawBatches(records, start, end, batches, next_offset, None, aborted)
 
 
 def _damage(records: memoryview, position: int) -> CorruptRecord:

@@ -32,15 +32,13 @@ MOST_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records become rows: offsets [start, end) of a partition; batches that are older or newer may be left out.
+    """What becomes of the records of a partition; batches that are older or newer than wanted may be left out.
 
     A record batch has about `most_rows` rows, or `most_bytes` bytes of records.
     """
 
     topic: str
     partition: int
-    start: int
-    end: int
     include_headers: bool = False
     check_crcs: bool = True
     since_ms: int | None = None
@@ -86,7 +84,7 @@ class Decoder:
             try:
                 if transactions is not None and transactions.hides(BatchView(raw.records, batch.position)):
                     continue
-                if self._is_left_out(header):
+                if header.last_offset < raw.start or self._is_left_out(header):
                     continue
                 if self._wanted.check_crcs:
                     _check_crc(raw.records, batch)
@@ -96,7 +94,7 @@ class Decoder:
 
     def _is_left_out(self, header: BatchHeader) -> bool:
         wanted = self._wanted
-        if header.attributes & CONTROL or header.last_offset < wanted.start:
+        if header.attributes & CONTROL:
             return True
         if wanted.since_ms is not None and header.max_timestamp < wanted.since_ms:
             return True
@@ -128,21 +126,21 @@ class Decoder:
             rows = arrow_rows(source, blocks, self._constants, include_headers=include_headers)
         except DamagedBlockError as error:
             raise self._damaged(error.block.header[0], error.damage) from error.damage
-        rows = self._cut(rows, blocks)
+        rows = _cut(rows, blocks, raw.start, raw.end)
         if rows.num_rows:
             yield rows
-
-    def _cut(self, rows: pa.RecordBatch, blocks: Sequence[Block]) -> pa.RecordBatch:
-        """Without the rows before and behind the range, where a batch reaches out of it."""
-        start, end = self._wanted.start, self._wanted.end
-        if blocks[0].header.base_offset >= start and blocks[-1].header.last_offset < end:
-            return rows
-        first, last = np.searchsorted(rows.column("offset").to_numpy(), [start, end])
-        return rows.slice(int(first), int(last - first))
 
     def _damaged(self, offset: int, damage: CorruptRecord) -> KafkaError:
         place = f"{self._wanted.topic}-{self._wanted.partition} is damaged at offset {offset}"
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{place}: {damage}")
+
+
+def _cut(rows: pa.RecordBatch, blocks: Sequence[Block], start: int, end: int) -> pa.RecordBatch:
+    """Without the rows before and behind the range, where a batch reaches out of it."""
+    if blocks[0].header.base_offset >= start and blocks[-1].header.last_offset < end:
+        return rows
+    first, last = np.searchsorted(rows.column("offset").to_numpy(), [start, end])
+    return rows.slice(int(first), int(last - first))
 
 
 def _check_crc(records: memoryview, batch: PlacedBatch) -> None:

@@ -49,6 +49,8 @@ class ScanSettings:
     read_committed: bool = False
     since_ms: int | None = None  # rows outside need not be returned
     until_ms: int | None = None
+    # How long an offset that is not there yet, or a topic that nobody knows, may be a new leader's who does not know all yet.
+    patience_ms: int = 5_000
 
 
 def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002 - the noun of the caller
@@ -72,8 +74,6 @@ def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> It
     wanted = Wanted(
         range.topic,
         range.partition,
-        range.start,
-        range.end,
         include_headers=settings.include_headers,
         check_crcs=settings.client.get("check.crcs", "true").lower() != "false",
         since_ms=settings.since_ms,
@@ -141,6 +141,7 @@ def _range_settings(settings: ScanSettings) -> RangeSettings:
         max_wait_ms=_number(settings, "fetch.max.wait.ms", 500),
         is_read_committed=settings.read_committed,
         give_up_ms=_number(settings, "default.api.timeout.ms", 60_000),
+        patience_ms=settings.patience_ms,
     )
 
 

@@ -33,15 +33,8 @@ def rows(
     data: bytes | bytearray, aborted: Sequence[AbortedTransaction] | None = None, **wanted: Any
 ) -> list[dict[str, Any]]:
     """All rows of some batches; offsets, timestamps and headers as plain values."""
-    usual: dict[str, Any] = {
-        "topic": "orders",
-        "partition": 3,
-        "start": 0,
-        "end": FAR,
-        "include_headers": True,
-    }
-    chosen = Wanted(**{**usual, **wanted})
-    raw = look_over(memoryview(data), chosen.start, chosen.end, aborted)
+    raw = look_over(memoryview(data), wanted.pop("start", 0), wanted.pop("end", FAR), aborted)
+    chosen = Wanted(**{"topic": "orders", "partition": 3, "include_headers": True, **wanted})
     batches = list(Decoder(chosen).decode(raw))
     found: list[dict[str, Any]] = []
     for batch in batches:
