@@ -30,7 +30,18 @@ RECORDS: Final = {100: 3_000_000, 1024: 1_000_000}
 WRITTEN: Final = {100: 600_000, 1024: 250_000}
 # More than a batch holds, so that no batch has the same value twice.
 _DISTINCT: Final = 40_000
-_WORDS: Final = "espresso cortado mocha latte filter flat-white cold-brew ristretto lungo macchiato".split()
+_WORDS: Final = [
+    "espresso",
+    "cortado",
+    "mocha",
+    "latte",
+    "filter",
+    "flat-white",
+    "cold-brew",
+    "ristretto",
+    "lungo",
+    "macchiato",
+]
 
 
 @dataclass(frozen=True, slots=True)
