@@ -2,6 +2,7 @@
 
 python -m tests.chaos --faults 200 --seed 7
 python -m tests.chaos --faults 20 --only "kill -9 a leader" --keep /tmp/chaos
+python -m tests.chaos --spark --faults 100      the one through Spark (spark.py), which has options of its own
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ def _run_in(directory: Path, options: Options) -> Report:
 
 
 def main() -> int:
+    if "--spark" in sys.argv:
+        from tests.chaos.spark import main as through_spark
+
+        return through_spark()
     options, given = options_from()
     print(f"seed {options.seed}: {options.faults} faults", flush=True)
     if given.keep is not None:

@@ -52,7 +52,9 @@ def open_table(spark: SparkSession, table: str, table_format: str | None) -> Dat
         if not is_path(table):
             return _named(spark, table)
         found = table_format or _format_at(table)
-        return spark.read.format(found).load(str(Path(table).expanduser()) if "://" not in table else table)
+        return spark.read.format(found).load(
+            table if "://" in table else str(Path(table).expanduser().resolve())
+        )
     except (
         PySparkException,
         Py4JJavaError,
