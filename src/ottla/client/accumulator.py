@@ -114,7 +114,12 @@ class Accumulator:
         """Take a record: its batch, and its index there. Raises DeliveryError if it cannot be taken, with the record."""
         size = record_bytes(value, key, headers)
         partitions, queues = topic.partitions, topic.queues
-        chosen = self._partitioner(key, partitions) if partition is None else partition
+        if partition is not None:
+            chosen = partition
+        elif key is not None and (place := topic.places.get(key)) is not None:
+            chosen = place.partition.partition  # hashing a key costs more than all the rest of this
+        else:
+            chosen = self._partitioner(key, partitions)
         batch = queues[chosen].open if 0 <= chosen < partitions.count else None
         if batch is None or batch.size_bytes + size > batch.limit_bytes:
             record = ProducerRecord(partitions.topic, value, key, partition, tuple(headers), timestamp_ms)

@@ -11,6 +11,7 @@ Rules
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from struct import error as struct_error
 from typing import Final, NamedTuple, TypedDict, Unpack
 
@@ -87,18 +88,27 @@ def _put_unusual(
     value: bytes | None,
     headers: Sequence[Header],
 ) -> int:
-    fields = [prefix, varint(offset_delta), *_sized(key), *_sized(value), varint(len(headers))]
+    fields = [prefix, _number(offset_delta), *_sized(key), *_sized(value), _number(len(headers))]
     for name, content in headers:
-        fields += _sized(name.encode("utf-8", "surrogateescape"))
-        fields += _sized(content)
+        fields += (_header_name(name), *_sized(content))
     size = sum(map(len, fields))
-    length = varint(size)
+    length = _number(size)
     parts += (length, *fields)
     return size + len(length)
 
 
+def _number(number: int) -> bytes:
+    return _SMALL[number] if number < _SMALL_NUMBERS else varint(number)
+
+
 def _sized(data: bytes | None) -> tuple[bytes, bytes]:
-    return (_NULL, b"") if data is None else (varint(len(data)), data)
+    return (_NULL, b"") if data is None else (_number(len(data)), data)
+
+
+@lru_cache(maxsize=1024)  # an application has few names for its headers
+def _header_name(name: str) -> bytes:
+    encoded = name.encode("utf-8", "surrogateescape")
+    return varint(len(encoded)) + encoded
 
 
 class BatchOptions(TypedDict, total=False):

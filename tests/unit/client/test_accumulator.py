@@ -458,6 +458,20 @@ def test_a_key_is_remembered_until_the_topic_grows() -> None:
         assert driven.topic.places == {}
 
 
+def test_a_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes | None] = []
+
+    def counting(key: bytes | None, partitions: TopicPartitions) -> int:
+        hashed.append(key)
+        return by_key(key, partitions)
+
+    monkeypatch.setattr("ottla.client.accumulator.STEADY", {counting})
+    driven = Driven(partitions=7, partitioner=counting)
+    batches = {driven.append(key=b"foobar", partition=None, headers=(("h", b"%d" % n),)) for n in range(5)}
+    assert len(batches) == 1
+    assert hashed == [b"foobar"]
+
+
 def test_so_many_keys_are_remembered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.accumulator.KEYS_REMEMBERED", 10)
     driven = Driven()
