@@ -121,7 +121,8 @@ def test_limits_are_shared_among_partitions(
 
 def batches(reader: OttlaStreamReader, limit: ReadLimit, most: int = 50) -> list[int]:
     """The sizes of all batches until there is nothing more."""
-    sizes, start = [], reader.initialOffset()
+    sizes: list[int] = []
+    start = reader.initialOffset()
     for _ in range(most):
         end = reader.latestOffset(start, limit)
         if end == start:

@@ -33,7 +33,13 @@ _DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 _DEFAULT_GROUP_PREFIX: Final = "spark-ottla"
 
 # Spark adds these by itself for a table in its catalog; they say nothing about a topic.
-_OF_THE_CATALOG: Final = ("path", "serialization.format")
+_OF_THE_CATALOG: Final = (
+    *("collation", "comment", "external", "is_managed_location", "location", "owner", "path", "provider"),
+    "serialization.format",
+)
+_OPTIONS_ARE_LOST: Final = "Of a table in its catalog, Spark keeps the options to itself: use CREATE TEMPORARY VIEW ... USING ottla instead."
+# There it names our options a second time, so.
+_CATALOG_PREFIX: Final = "option."
 
 NAMES: Final = (
     "assign",
@@ -187,7 +193,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
 def _refuse_unknown(given: _Given) -> None:
     known = {name.lower() for name in NAMES}
     for name in given.values:
-        if name in known or name.startswith(PREFIX) or name in _OF_THE_CATALOG:
+        if name in known or name in _OF_THE_CATALOG or name.startswith((PREFIX, _CATALOG_PREFIX)):
             continue
         guess = nearest(name, (*NAMES, "kafka.bootstrap.servers"))
         hint = (
@@ -212,9 +218,10 @@ def _subscription(given: _Given) -> Subscription:
     ways = ("subscribe", "subscribePattern", "assign")
     chosen = [name for name in ways if given.text(name) is not None]
     if not chosen:
+        table = "" if given.values else f" {_OPTIONS_ARE_LOST}"
         raise OptionError(
             "One of the options 'subscribe', 'subscribePattern' and 'assign' must say what to read, "
-            'as in .option("subscribe", "orders").'
+            f'as in .option("subscribe", "orders").{table}'
         )
     if len(chosen) > 1:
         raise OptionError(f"Only one of the options {', '.join(map(repr, chosen))} can be given.")

@@ -44,18 +44,19 @@ class GroupProgress:
         self._admin: Admin | None = None
         self._not_before_s = 0.0
         self._has_warned = False
+        self._committed: Mapping[TopicPartition, int] = {}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Tell the group where the query is. Never raises."""
-        if time.monotonic() < self._not_before_s or not offsets:
+        if offsets == self._committed or time.monotonic() < self._not_before_s:
             return
         try:
-            refused = self._committed(offsets)
+            refused = self._refused(offsets)
         except Exception as error:
             self._failed(str(error))
             return
         if refused is None:
-            self._has_warned = False
+            self._committed, self._has_warned = offsets, False
         else:
             self._failed(_why(refused))
 
@@ -64,7 +65,7 @@ class GroupProgress:
             self._admin.close()
             self._admin = None
 
-    def _committed(self, offsets: Mapping[TopicPartition, int]) -> KafkaError | None:
+    def _refused(self, offsets: Mapping[TopicPartition, int]) -> KafkaError | None:
         if self._admin is None:
             self._admin = Admin(
                 self._bootstrap_servers, client_id="ottla-spark-progress", timeout_ms=_TIMEOUT_MS

@@ -105,6 +105,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
         begin = offsets_of_json(start)
+        # Spark asks when everything before `start` is done. Its own `commit` comes only with the batch after the next data.
+        if self._options.commit_progress:
+            self._progress.commit(begin)
         self._latest = self._ends(begin)
         if self._starts_at_the_end:
             self._starts_at_the_end = False
@@ -176,8 +179,6 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: OffsetJson) -> None:
         self._initial = None
-        if self._options.commit_progress:
-            self._progress.commit(offsets_of_json(end))
 
     def stop(self) -> None:
         # What was never needed is not made for this.

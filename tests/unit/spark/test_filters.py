@@ -97,7 +97,8 @@ def _on_partition(condition: Any) -> Filter:
     if isinstance(condition, Not):
         return Not(_on_partition(condition.child))
     more = () if isinstance(condition, IsNull | IsNotNull) else (condition.value,)
-    return type(condition)(PARTITION, *more)
+    same: Filter = type(condition)(PARTITION, *more)
+    return same
 
 
 def test_offsets_become_intervals() -> None:
