@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.spark.java import NoJavaError as NoJavaError
     from ottla.spark.java import find_java as find_java
     from ottla.spark.java import prepare_java as prepare_java
+    from ottla.spark.progress import QueryGroups as QueryGroups
     from ottla.spark.sessions import session as session
     from ottla.spark.sessions import stop as stop
     from ottla.spark.shipping import ship as ship
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Java": "ottla.spark.java",
     "NoJavaError": "ottla.spark.java",
+    "QueryGroups": "ottla.spark.progress",
     "find_java": "ottla.spark.java",
     "prepare_java": "ottla.spark.java",
     "ship": "ottla.spark.shipping",
@@ -30,7 +32,7 @@ _HOMES = {
     "stop": "ottla.spark.sessions",
 }
 
-__all__ = ["Java", "NoJavaError", "find_java", "prepare_java", "session", "ship", "stop"]
+__all__ = ["Java", "NoJavaError", "QueryGroups", "find_java", "prepare_java", "session", "ship", "stop"]
 
 
 def __getattr__(name: str) -> Any:
