@@ -265,6 +265,14 @@ def test_a_topic_that_was_created_anew_is_data_loss(opened: Opened, new_topic: N
     assert opened(subscribe=topic, failOnDataLoss="false").partitions(start, end) == []
 
 
+def test_a_start_beyond_the_end_is_data_loss(opened: Opened, new_topic: NewTopic) -> None:
+    topic = new_topic(1, values=[b"x"] * 3)
+    options = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 9}})}
+    with pytest.raises(DataLossError, match=f"{topic}-0 is to be read from offset 9, and ends at 3."):
+        opened(**options).initialOffset()
+    assert opened(**options, failOnDataLoss="false").initialOffset() == {topic: {"0": 3}}
+
+
 def test_partitions_may_be_remembered_for_a_while(
     opened: Opened, broker: EmbeddedBroker, new_topic: NewTopic
 ) -> None:

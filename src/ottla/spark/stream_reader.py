@@ -40,7 +40,7 @@ from ottla.spark.offsets import (
     offsets_of_json,
 )
 from ottla.spark.options import SourceOptions, for_stream, source_options
-from ottla.spark.positions import depends_on_the_end
+from ottla.spark.positions import AtOffsets, depends_on_the_end
 from ottla.spark.progress import GroupProgress
 from ottla.spark.scan import scan
 from ottla.spark.splitting import split
@@ -88,9 +88,19 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
         starting = for_stream(self._options)
-        self._initial = self._topics.resolve(starting, self._topics.partitions(), side="starting")
+        resolved = self._topics.resolve(starting, self._topics.partitions(), side="starting")
+        self._initial = self._not_beyond(resolved) if isinstance(starting, AtOffsets) else resolved
         self._starts_at_the_end = depends_on_the_end(starting, self._options.strategy)
         return offsets_as_json(self._initial)
+
+    def _not_beyond(self, offsets: PartitionOffsets) -> PartitionOffsets:
+        latest = self._topics.latest(offsets)
+        for partition, offset in offsets.items():
+            if offset > latest.get(partition, offset):
+                self._lost(
+                    f"{partition} is to be read from offset {offset}, and ends at {latest[partition]}."
+                )
+        return {each: min(offset, latest.get(each, offset)) for each, offset in offsets.items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         # Spark has no limit with both a minimum and a maximum for Python: this one only says that the options count.
