@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 from tests.spark.conftest import NewTopic, produce
 
+from ottla import testing
 from ottla.blocking import Admin
 from ottla.client.metadata import TopicPartition
 from ottla.spark.batch_reader import RangePartition
@@ -316,3 +318,18 @@ def test_what_travels_to_executors_reads(opened: Opened, new_topic: NewTopic) ->
     (batch,) = on_executor.read(pickle.loads(pickle.dumps(partition)))
     assert batch["value"].to_pylist() == [b"one", b"two"]
     assert batch["headers"].to_pylist() == [None, None]
+
+
+def test_a_broker_that_comes_back_is_waited_for() -> None:
+    with testing.broker() as own, ThreadPoolExecutor() as pool:
+        own.create_topic("orders", 1)
+        options = {"bootstrap.servers": own.bootstrap, "subscribe": "orders", "startingOffsets": "earliest"}
+        reader = OttlaStreamReader(options, columns(include_headers=False))
+        start = reader.initialOffset()
+        own.kill()
+        asked = pool.submit(reader.latestOffset, start, EVERYTHING)
+        own.restart()
+        add(own, "orders", 2)
+        assert asked.result(60)["orders"]["0"] in (0, 2)
+        assert reader.latestOffset(start, EVERYTHING) == {"orders": {"0": 2}}
+        reader.stop()
