@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS: Final = 2
+MICRO_BATCHES: Final = 4
 SIZES: Final = (100, 1024)
 CODECS: Final = ("none", "zstd")
 RECORDS: Final = {100: 3_000_000, 1024: 1_000_000}
@@ -82,13 +83,20 @@ def _order(draw: random.Random, size: int) -> bytes:
     return text[:size].encode()
 
 
-def fill(bootstrap: str, topic: str, size: int, codec: str, records: int) -> None:
-    """A topic with so many records, as librdkafka writes them."""
-    from confluent_kafka import Producer
+def create(bootstrap: str, topic: str, retention_bytes: int = -1) -> None:
+    """A topic; with a small retention, what is written to it is soon deleted."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    config = {"retention.bytes": str(retention_bytes)}
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result(30)
+
+
+def fill(bootstrap: str, topic: str, size: int, codec: str, records: int) -> None:
+    """A topic with so many records, as librdkafka writes them."""
+    from confluent_kafka import Producer
+
+    create(bootstrap, topic)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -127,7 +135,7 @@ def read_aggregate(place: Place, source: str, topic: str, rows: int) -> None:
 
 
 def read_stream(place: Place, source: str, topic: str, rows: int) -> None:
-    """A streaming read of all there is (available now) in four micro-batches, into the sink that does nothing."""
+    """A streaming read of all there is (available now) in some micro-batches, into the sink that does nothing."""
     checkpoint = tempfile.mkdtemp(prefix="ottla-bench-checkpoint-")
     try:
         frame = (
@@ -135,7 +143,7 @@ def read_stream(place: Place, source: str, topic: str, rows: int) -> None:
             .option("kafka.bootstrap.servers", place.bootstrap)
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", rows // 4)
+            .option("maxOffsetsPerTrigger", rows // MICRO_BATCHES)
             .load()
         )
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
@@ -160,7 +168,17 @@ def write_frame(spark: SparkSession, size: int, rows: int) -> DataFrame:
 
 def write(place: Place, sink: str, frame: DataFrame, topic: str) -> None:
     """A batch write; both sinks are idempotent with acks=all."""
-    frame.write.format(sink).option("kafka.bootstrap.servers", place.bootstrap).option("topic", topic).save()
+    writer = frame.write.format(sink).mode("append").option("kafka.bootstrap.servers", place.bootstrap)
+    writer.option("topic", topic).save()
+
+
+def place_of(spark: SparkSession, bootstrap: str, broker_pid: int) -> Place:
+    """A session of this process, with its JVM."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    return Place(spark, bootstrap, broker_pid, (gateway.proc.pid,))
 
 
 def measured(place: Place, rows: int, work: Any, *arguments: Any) -> Figures:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ottla.client.fetch_plan import FIRST_VERSION_WITH_IDS
 from ottla.client.metadata import TopicPartition
 from ottla.client.offsets import OffsetSpec
 from ottla.client.outcomes import error_of
@@ -41,6 +40,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 
+_LAST_VERSION_BY_NAME: Final = 12
 _ABSENT: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 # Not retriable by Kafka's book, but fresh metadata or another look at the log may help.
 _ASKED_AGAIN: Final = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.BROKER_NOT_AVAILABLE})
@@ -148,7 +148,7 @@ class RangeReader:
             raise self._lost(self.position, self._end, "the topic was deleted and made again", is_gone=True)
         connection = self._cluster.connection_to(leader.node_id)
         has_id = leader.topic_id != ZERO_UUID
-        at_most = None if has_id else FIRST_VERSION_WITH_IDS - 1
+        at_most = None if has_id else _LAST_VERSION_BY_NAME
         connection.begin(self._request(leader), connection.common_version(ApiKey.FETCH, at_most=at_most))
         return connection
 

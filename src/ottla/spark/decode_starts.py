@@ -6,6 +6,7 @@ by looking at the bytes where the next lengths would stand, all at once; the oth
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Final, TypeAlias
 
 from ottla.records.corruption import CorruptRecord
@@ -14,7 +15,12 @@ from ottla.records.varint import read_zigzag
 Source: TypeAlias = bytes | bytearray | memoryview
 
 _SHORTEST_RUN: Final = 8  # below that, finding out costs more than it saves
-_CHUNK: Final = 64  # records one by one between two looks for a run
+_FIRST_CHUNK: Final = (
+    32  # half of the records one by one before the next look for a run; then twice as many, and so on
+)
+# What the bytes of a length of two bytes tell of the step to the next record. There is no entry for a high byte that has a third behind it.
+_LOW_HALVES: Final = tuple([2 + (byte >> 1 & 63) for byte in range(256)])
+_HIGH_HALVES: Final = tuple([byte << 6 for byte in range(128)])
 
 
 class UnusualError(Exception):
@@ -23,7 +29,7 @@ class UnusualError(Exception):
 
 def add_starts(source: Source, position: int, end: int, count: int, starts: list[int]) -> None:
     """Append where each of `count` records begins; UnusualError if they do not fill the bytes up to `end` exactly."""
-    left = count
+    left, chunk = count, _FIRST_CHUNK
     try:
         while left > 0:
             run, stride = _run(source, position, end, left) if left >= _SHORTEST_RUN else (0, 0)
@@ -31,8 +37,9 @@ def add_starts(source: Source, position: int, end: int, count: int, starts: list
                 starts.extend(range(position, position + run * stride, stride))
                 position += run * stride
                 left -= run
+                chunk = _FIRST_CHUNK
             else:
-                chunk = min(left, _CHUNK)
+                chunk = min(2 * chunk, left)
                 position = _hop(source, position, chunk, starts)
                 left -= chunk
     except (IndexError, CorruptRecord) as error:
@@ -43,19 +50,19 @@ def add_starts(source: Source, position: int, end: int, count: int, starts: list
 
 def _hop(source: Source, position: int, count: int, starts: list[int]) -> int:
     """Over so many records, one by one; a negative length is not noticed here. The position behind them."""
-    append = starts.append
-    for _ in range(count):
-        append(position)
-        low = source[position]
-        if low < 128:
-            position += 1 + (low >> 1)
-            continue
-        high = source[position + 1]
-        if high < 128:
-            position += 2 + (low >> 1 & 63 | high << 6)
-        else:
-            length, position = read_zigzag(source, position)  # type: ignore[arg-type]
-            position += length >> 1
+    append, low_halves, high_halves, end = starts.append, _LOW_HALVES, _HIGH_HALVES, len(starts) + count
+    while len(starts) < end:
+        try:
+            for _ in repeat(None, end - len(starts)):
+                low = source[position]
+                # By tables: adding up what they say takes half the time of shifting bits.
+                step = 1 + (low >> 1) if low < 0x80 else low_halves[low] + high_halves[source[position + 1]]
+                append(position)
+                position += step
+        except IndexError:  # a length of more than two bytes, or the end of all bytes, where this fails again
+            length, body = read_zigzag(source, position)  # type: ignore[arg-type]
+            append(position)
+            position = body + (length >> 1)
     return position
 
 
