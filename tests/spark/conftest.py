@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
 _numbers = count(1)
+# What Spark's own scripts need of the system, apart from Java.
+_TOOLS = ("bash", "sh", "env", "dirname", "ps", "sed", "uname")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -145,3 +149,18 @@ def ottla_write(broker: ottla.testing.EmbeddedBroker) -> Callable[..., DataFrame
         return frame.write.format("ottla").options(**address, **options).mode("append")
 
     return writer
+
+
+@pytest.fixture
+def without_java(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that has no Java."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in _TOOLS:
+        found = subprocess.run(
+            ["sh", "-c", f"command -v {name}"], capture_output=True, text=True, check=False
+        )
+        if place := found.stdout.strip():
+            (tools / name).symlink_to(os.path.realpath(place))
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "LC_ALL", "TMPDIR")}
+    return {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 JOB = """
 import ottla.spark
@@ -16,23 +12,6 @@ print(spark.range(10).mapInArrow(lambda batches: batches, "id long").count(), "r
 print("Java", spark._jvm.java.lang.System.getProperty("java.version"))
 ottla.spark.stop(spark)
 """
-# What Spark's own scripts need of the system, apart from Java.
-TOOLS = ("bash", "sh", "env", "dirname", "ps", "sed", "uname")
-
-
-@pytest.fixture
-def without_java(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine that has no Java."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in TOOLS:
-        found = subprocess.run(
-            ["sh", "-c", f"command -v {name}"], capture_output=True, text=True, check=False
-        )
-        if place := found.stdout.strip():
-            (tools / name).symlink_to(os.path.realpath(place))
-    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "LC_ALL", "TMPDIR")}
-    return {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
 def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -38,6 +38,8 @@ _LAUNCH_DEFAULTS: Final = {
 _DEFAULTS: Final = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
+    # Fifteen seconds, Spark's own patience with a Python worker that starts, is too little for a machine that is busy.
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.session.timeZone": "UTC",
     # 200, Spark's own number, is for clusters: on a laptop each partition of a shuffle costs more than its data.
     "spark.sql.shuffle.partitions": "4",

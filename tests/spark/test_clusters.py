@@ -1,0 +1,84 @@
+"""The same job where it runs on many machines: executors are processes of their own, with the Python that they have."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from tests.spark import cluster_job
+from tests.spark.standalone import standalone_cluster
+
+import ottla.testing
+
+JOB = Path(cluster_job.__file__)
+SOURCES = Path(ottla.testing.__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A standalone master with two workers."""
+    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has what Spark's Arrow needs, and neither Ottla nor what Ottla needs."""
+    directory = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+    (packages,) = directory.glob("lib/python*/site-packages")
+    for name in ("pyarrow", "numpy"):
+        for part in (name, f"{name}.libs"):
+            place = Path(pyarrow.__file__).parents[1] / part
+            if place.exists():
+                (packages / part).symlink_to(place)
+    return directory / "bin" / "python"
+
+
+def run_job(
+    master: str, directory: Path, *flags: str, environment: dict[str, str], python: str = sys.executable
+) -> dict[str, Any]:
+    """What the job says, run by a driver of its own."""
+    with ottla.testing.broker() as broker:
+        broker.create_topic("orders", 3)
+        command = [sys.executable, str(JOB), master, broker.bootstrap, str(directory), *flags]
+        done = subprocess.run(
+            command,
+            env={**environment, "PYSPARK_PYTHON": python},
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-5_000:]
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert result["rows"] == result["distinct"] == cluster_job.ROWS
+    assert result["executors"] == 2
+    return result
+
+
+def test_the_job_runs_on_a_local_cluster_with_the_java_from_pypi(
+    tmp_path: Path, without_java: dict[str, str]
+) -> None:
+    result = run_job("local-cluster[2,1,640]", tmp_path, environment=without_java)
+    assert result["places"] == [f"{sys.executable} {SOURCES / 'ottla' / '__init__.py'}"]
+    assert int(result["java"].split(".")[0]) >= 21
+
+
+def test_the_job_runs_on_a_cluster_whose_workers_have_ottla(master: str, tmp_path: Path) -> None:
+    result = run_job(master, tmp_path, environment=dict(os.environ))
+    assert result["places"] == [f"{sys.executable} {SOURCES / 'ottla' / '__init__.py'}"]
+
+
+def test_the_job_brings_ottla_to_workers_that_lack_it(master: str, tmp_path: Path, bare_python: Path) -> None:
+    result = run_job(master, tmp_path, "--ship", environment=dict(os.environ), python=str(bare_python))
+    assert all(place.startswith(str(bare_python)) for place in result["places"])
+    assert not any(str(SOURCES) in place for place in result["places"])
