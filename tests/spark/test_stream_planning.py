@@ -16,11 +16,11 @@ from tests.spark.conftest import NewTopic, produce
 from ottla import testing
 from ottla.blocking import Admin
 from ottla.client.metadata import TopicPartition
-from ottla.spark.batch_reader import RangePartition
 from ottla.spark.columns import columns
 from ottla.spark.data_loss import DataLossError
 from ottla.spark.option_values import OptionError
 from ottla.spark.stream_reader import OttlaStreamReader
+from ottla.spark.tasks import RangePartition
 from ottla.spark.topics import ClusterError
 from ottla.testing import EmbeddedBroker
 

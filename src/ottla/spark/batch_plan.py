@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ottla.client.metadata import TopicPartition
 from ottla.spark.data_loss import report_data_loss
@@ -12,7 +13,9 @@ from ottla.spark.intervals import between
 from ottla.spark.offsets import LATEST, OffsetRange, PartitionOffsets
 from ottla.spark.option_values import OptionError
 from ottla.spark.options import SourceOptions, for_batch
-from ottla.spark.topics import TopicOffsets
+
+if TYPE_CHECKING:
+    from ottla.spark.topics import TopicOffsets
 
 
 def planned_ranges(options: SourceOptions, wanted: Wanted, topics: TopicOffsets) -> list[OffsetRange]:

@@ -6,7 +6,6 @@ Filters are pushed down only if the option `pushFilters` asks for it: see `plan_
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -14,32 +13,13 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ottla.spark.batch_plan import planned_ranges
 from ottla.spark.filters import Wanted, wanted
-from ottla.spark.offsets import OffsetRange
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan_use import take
-from ottla.spark.scan import ScanSettings, scan
 from ottla.spark.splitting import split
-from ottla.spark.topics import TopicOffsets
+from ottla.spark.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True)
-class RangePartition(InputPartition):
-    """What one task reads."""
-
-    value: OffsetRange
-
-
-def scan_settings(options: SourceOptions) -> ScanSettings:
-    return ScanSettings(
-        bootstrap_servers=options.bootstrap_servers,
-        client=options.client,
-        include_headers=options.include_headers,
-        fail_on_data_loss=options.fail_on_data_loss,
-        read_committed=options.read_committed,
-    )
 
 
 class OttlaBatchReader(DataSourceReader):
@@ -47,10 +27,11 @@ class OttlaBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._settings = scan_settings(options)
         self._wanted = Wanted()
 
     def partitions(self) -> Sequence[InputPartition]:
+        from ottla.spark.topics import TopicOffsets  # in the planner only
+
         topics = TopicOffsets(self._options)
         try:
             ranges = planned_ranges(self._options, self._wanted, topics)
@@ -60,9 +41,8 @@ class OttlaBatchReader(DataSourceReader):
         return [RangePartition(each) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes a partition of its own if there is none to read.
-        if isinstance(partition, RangePartition):
-            yield from scan(partition.value, self._settings)
+        times = {"since_ms": self._wanted.since_ms, "until_ms": self._wanted.until_ms}
+        return scanned(partition, self._options, **times)
 
 
 class OttlaFilteringReader(OttlaBatchReader):
@@ -74,9 +54,6 @@ class OttlaFilteringReader(OttlaBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         self._wanted, left_to_spark = wanted(filters)
-        self._settings = replace(
-            self._settings, since_ms=self._wanted.since_ms, until_ms=self._wanted.until_ms
-        )
         if self._is_narrowed:
             take(f"{self._plan}-filters", repr(self._wanted))
         return left_to_spark

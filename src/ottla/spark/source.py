@@ -1,18 +1,25 @@
-"""The format "ottla" for Spark: topics as DataFrames, with the columns and options of Spark's Kafka source."""
+"""The format "ottla" for Spark: topics as DataFrames, with the columns and options of Spark's Kafka source.
+
+Spark starts a Python process for each step of a query, and each imports this. So here, and in the readers, what only some steps need is
+imported where it is used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from ottla.spark.batch_reader import OttlaBatchReader, OttlaFilteringReader
 from ottla.spark.columns import check_columns, columns
 from ottla.spark.options import source_options
-from ottla.spark.sink import OttlaStreamWriter, OttlaWriter
-from ottla.spark.stream_reader import OttlaStreamReader
+
+if TYPE_CHECKING:
+    from ottla.spark.batch_reader import OttlaBatchReader
+    from ottla.spark.sink import OttlaStreamWriter, OttlaWriter
+    from ottla.spark.stream_reader import OttlaStreamReader
 
 
 class OttlaDataSource(DataSource):
@@ -30,6 +37,8 @@ class OttlaDataSource(DataSource):
         return columns(include_headers=source_options(self.options).include_headers)
 
     def reader(self, schema: StructType) -> OttlaBatchReader:
+        from ottla.spark.batch_reader import OttlaBatchReader, OttlaFilteringReader
+
         options = source_options(self.options)
         check_columns(schema, include_headers=options.include_headers)
         if options.push_filters:
@@ -37,10 +46,16 @@ class OttlaDataSource(DataSource):
         return OttlaBatchReader(options)
 
     def streamReader(self, schema: StructType) -> OttlaStreamReader:  # noqa: N802 - Spark's name
+        from ottla.spark.stream_reader import OttlaStreamReader
+
         return OttlaStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        from ottla.spark.sink import OttlaWriter
+
         return OttlaWriter.of(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802 - Spark's name
+        from ottla.spark.sink import OttlaStreamWriter
+
         return OttlaStreamWriter.of(self.options, schema)

@@ -28,7 +28,6 @@ from pyspark.sql.types import StructType
 
 from ottla.client.metadata import TopicPartition
 from ottla.spark.admission import Admission, limited
-from ottla.spark.batch_reader import RangePartition, scan_settings
 from ottla.spark.columns import check_columns
 from ottla.spark.data_loss import report_data_loss
 from ottla.spark.offsets import (
@@ -41,13 +40,14 @@ from ottla.spark.offsets import (
 )
 from ottla.spark.options import SourceOptions, for_stream, source_options
 from ottla.spark.positions import AtOffsets, depends_on_the_end
-from ottla.spark.progress import GroupProgress
-from ottla.spark.scan import scan
 from ottla.spark.splitting import split
-from ottla.spark.topics import TopicOffsets
+from ottla.spark.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ottla.spark.progress import GroupProgress
+    from ottla.spark.topics import TopicOffsets
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -78,10 +78,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _topics(self) -> TopicOffsets:
+        from ottla.spark.topics import TopicOffsets  # beside the driver only
+
         return TopicOffsets(self._options)
 
     @cached_property
     def _progress(self) -> GroupProgress:
+        from ottla.spark.progress import GroupProgress
+
         return GroupProgress(self._options.bootstrap_servers, self._options.group_id)
 
     # ---- how far
@@ -182,8 +186,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report_data_loss(reason, fail=self._options.fail_on_data_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, RangePartition):
-            yield from scan(partition.value, scan_settings(self._options))
+        return scanned(partition, self._options)
 
     # ---- after
 
