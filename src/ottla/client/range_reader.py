@@ -175,7 +175,7 @@ class RangeReader:
             data.records or memoryview(b""), self.position, self._end, data.aborted_transactions
         )
         if found.next_offset > self.position or found.damage is not None:
-            self.position = min(found.next_offset, self._end)
+            self.position = found.next_offset
             return found
         upper = data.last_stable_offset if self._settings.is_read_committed else data.high_watermark
         if self.position >= upper:

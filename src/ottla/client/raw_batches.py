@@ -27,7 +27,8 @@ class PlacedBatch(NamedTuple):
 class RawBatches:
     """The batches of one answer that reach into a range of offsets, in order; the first and the last may reach out of it.
 
-    `damage` is what makes no sense behind them. `next_offset` is where reading goes on: behind the last of them.
+    `damage` is what makes no sense behind them. `next_offset` is where reading goes on: behind the last of
+    them, or at the end.
     """
 
     records: memoryview
@@ -59,7 +60,7 @@ def look_over(
         last_offset = header[0] + header[6]
         if last_offset >= start or aborted:
             batches.append(PlacedBatch(position, behind, header))
-            next_offset = max(next_offset, last_offset + 1)
+            next_offset = min(max(next_offset, last_offset + 1), end)
         position = behind
     return RawBatches(records, start, end, batches, next_offset, None, aborted)
 

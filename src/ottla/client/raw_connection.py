@@ -125,6 +125,8 @@ class RawConnection:
             if not _LEAST_FRAME_BYTES <= size <= MAX_FRAME_BYTES:
                 raise self._lost(f"it announced a frame of {size} bytes")
             return self._receive(size)
+        except ConnectionLostError:
+            raise
         except TimeoutError:
             self.close()
             raise TimeoutError(
