@@ -176,10 +176,28 @@ def _varints(numbers: Numbers, *, before: bytes = b"", after: bytes = b"") -> pa
     """A binary column with each number as a varint between these bytes."""
     if int(numbers.max(initial=0)) < _TABLE_SIZE - 1:
         return _table(before, after).take(pa.array(numbers + 1))
-    return pa.array([before + varint(number) + after for number in numbers.tolist()], pa.binary())
+    return _made(numbers, before, after)
 
 
 @lru_cache(maxsize=8)
 def _table(before: bytes, after: bytes) -> pa.Array:
     """From -1 on."""
-    return pa.array([before + varint(number) + after for number in range(_NULL, _TABLE_SIZE)], pa.binary())
+    return _made(np.arange(_NULL, _TABLE_SIZE), before, after)
+
+
+def _made(numbers: Numbers, before: bytes, after: bytes) -> pa.Array:
+    """All first bytes of the varints, then all second ones of those that have one, and so on."""
+    zigzag, widths = np.where(numbers < 0, -2 * numbers - 1, 2 * numbers), _width(numbers)
+    ends = np.cumsum(widths + len(before) + len(after))
+    starts = ends - widths - len(after)
+    data = np.empty(int(ends[-1]), dtype=np.uint8)
+    for place in range(int(widths.max())):
+        rows = widths > place
+        more = np.where(widths[rows] > place + 1, 0x80, 0)
+        data[starts[rows] + place] = (zigzag[rows] >> 7 * place) & 0x7F | more
+    for place, byte in enumerate(before):
+        data[starts - len(before) + place] = byte
+    for place, byte in enumerate(after):
+        data[starts + widths + place] = byte
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

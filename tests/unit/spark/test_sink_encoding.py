@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.records.columns import Columns, encode_columns
@@ -36,6 +36,7 @@ def rows_of(
     )
 
 
+@settings(deadline=None)
 @given(RECORDS, st.booleans(), st.booleans(), st.sampled_from([50, 5_000, BIG]))
 def test_blocks_are_the_bytes_that_the_builder_makes(
     records: list[tuple[bytes | None, bytes | None, list[Header] | None, int]],

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.partitioners import murmur2
@@ -12,6 +12,7 @@ from ottla.spark.sink_placing import Placing, hashes
 KEYS = st.lists(st.binary(max_size=40) | st.binary(min_size=500, max_size=530), min_size=1, max_size=50)
 
 
+@settings(deadline=None)
 @given(KEYS)
 def test_hashes_are_those_of_every_kafka_client(keys: list[bytes]) -> None:
     assert hashes(pa.array(keys, pa.binary())).tolist() == [murmur2(key) for key in keys]
