@@ -62,16 +62,16 @@ def test_options_work_together(ottla_read: Read, new_topic: NewTopic) -> None:
         startingOffsets=json.dumps({topic: {"0": 5, "1": -2}}),
         endingOffsets=json.dumps({topic: {"0": -1, "1": 12}}),
         minPartitions="6",
-        **{"kafka.fetch.max.bytes": "1000", "KAFKA.Client.Id": "mill", "kafka.session.timeout.ms": "9"},
+        **{
+            "kafka.fetch.max.bytes": "1000",
+            "KAFKA.Client.Id": "mill",
+            "kafka.session.timeout.ms": "9",
+            "kafka.isolation.level": "read_committed",
+        },
     ).load()
     read = {(row.partition, row.offset) for row in frame.collect()}
     assert read == {(0, offset) for offset in range(5, 20)} | {(1, offset) for offset in range(12)}
     assert frame.rdd.getNumPartitions() == 6
-
-
-def test_committed_records_only(spark: SparkSession, ottla_read: Read, new_topic: NewTopic) -> None:
-    topic = new_topic(values=[b"x"] * 3)
-    assert ottla_read(subscribe=topic, **{"kafka.isolation.level": "read_committed"}).load().count() == 3
 
 
 def test_an_empty_topic_is_an_empty_frame(ottla_read: Read, new_topic: NewTopic) -> None:

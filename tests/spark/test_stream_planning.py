@@ -223,6 +223,15 @@ def test_new_topics_of_a_pattern_are_read_from_their_beginning(
     assert start == {one: {"0": 2}}
 
 
+def test_a_pattern_may_wait_for_its_first_topic(opened: Opened, new_topic: NewTopic) -> None:
+    reader = opened(subscribePattern="^awaited-")
+    start = reader.initialOffset()
+    assert start == reader.latestOffset(start, EVERYTHING) == {}
+    assert reader.partitions(start, start) == []
+    topic = new_topic(1, values=[b"x"] * 3, stem="awaited")
+    assert ranges(reader, start, reader.latestOffset(start, EVERYTHING)) == [f"{topic}-0 [0, 3)"]
+
+
 def test_a_new_partition_that_does_not_begin_at_zero_has_lost_data(
     opened: Opened, broker: EmbeddedBroker, new_topic: NewTopic
 ) -> None:

@@ -24,6 +24,7 @@ from ottla.spark.option_values import (
     whole,
 )
 from ottla.spark.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position, Strategy
+from ottla.wire.address import parse_addresses
 
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":1700000000000,"1":1700000000000}}'
@@ -211,6 +212,10 @@ def _bootstrap_servers(given: _Given, client: dict[str, str]) -> str:
             "Option 'kafka.bootstrap.servers' is missing: say which brokers to ask, "
             'as in .option("kafka.bootstrap.servers", "localhost:9092").'
         )
+    try:
+        parse_addresses(servers)
+    except ValueError as error:
+        raise OptionError(f"Option 'kafka.bootstrap.servers' is '{servers}': {error}.") from None
     return servers
 
 

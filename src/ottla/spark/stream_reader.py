@@ -38,7 +38,7 @@ from ottla.spark.offsets import (
     offsets_as_json,
     offsets_of_json,
 )
-from ottla.spark.options import SourceOptions, for_stream, source_options
+from ottla.spark.options import SourceOptions, TopicPattern, for_stream, source_options
 from ottla.spark.positions import AtOffsets, depends_on_the_end
 from ottla.spark.splitting import split
 from ottla.spark.tasks import RangePartition, scanned
@@ -92,10 +92,16 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
         starting = for_stream(self._options)
-        resolved = self._topics.resolve(starting, self._topics.partitions(), side="starting")
+        resolved = self._topics.resolve(starting, self._partitions_at_first(), side="starting")
         self._initial = self._not_beyond(resolved) if isinstance(starting, AtOffsets) else resolved
         self._starts_at_the_end = depends_on_the_end(starting, self._options.strategy)
         return offsets_as_json(self._initial)
+
+    def _partitions_at_first(self) -> frozenset[TopicPartition]:
+        # The topics of a pattern may come later; one that is named must be there.
+        if isinstance(self._options.subscription, TopicPattern):
+            return self._topics.partitions_left()
+        return self._topics.partitions()
 
     def _not_beyond(self, offsets: PartitionOffsets) -> PartitionOffsets:
         latest = self._topics.latest(offsets)
@@ -160,7 +166,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A first batch that is repeated may begin with partitions that it did not know of when it ended.
         vanished = begin.keys() - until.keys()
         if vanished and self._initial is None:
-            self._lost(f"{in_words(vanished)} not there any more.")
+            self._lost(
+                f"{in_words(vanished)} not there any more, or this query reads other topics than before."
+            )
         begin = {**begin, **self._starts_of_new(until.keys() - begin.keys())}
         ranges = [self._range(each, begin[each], until[each]) for each in sorted(until) if each in begin]
         pieces = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)

@@ -63,6 +63,9 @@ def test_the_brokers_must_be_named() -> None:
     with pytest.raises(OptionError, match=re.escape('.option("kafka.bootstrap.servers", "localhost:9092")')):
         source_options({"subscribe": "a"})
     assert source_options({"subscribe": "a", "bootstrap.servers": "h:1"}).bootstrap_servers == "h:1"
+    for wrong in ("h:port", "h:99999", "PLAINTEXT://h:9092"):
+        with pytest.raises(OptionError, match=f"'kafka.bootstrap.servers' is '{wrong}': "):
+            source_options({"subscribe": "a", "kafka.bootstrap.servers": wrong})
 
 
 def test_exactly_one_option_says_what_to_read() -> None:
