@@ -1,0 +1,175 @@
+"""Runs updates at a terminal: starts Spark, shows what happens, ends when it is told to.
+
+SIGTERM is taken like Ctrl-C, so that a container ends as a terminal does. A pipeline that runs on tries again after a failure, later each time; as many
+failures in a row as below end it, for whoever started it to decide.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from ottla.cli.pipeline_view import View, open_view
+from ottla.spark.pipeline_board import Board
+from ottla.spark.pipeline_graph import Graph
+from ottla.spark.pipeline_project import Project
+from ottla.spark.pipeline_run import Runner, Selection
+from ottla.spark.pipeline_session import LocalSpark, RemoteSpark, start_spark
+from ottla.spark.pipeline_topics import missing_topics
+from ottla.spark.pipeline_words import PipelineError
+
+FAILURES_IN_A_ROW: Final = 5
+_LONGEST_PAUSE_S: Final = 30.0
+_INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What `ottla pipeline run` was asked for; `every_s` is None for one update."""
+
+    project: Project
+    selection: Selection
+    every_s: float | None
+    master: str | None
+    remote: str | None
+    verbose: bool
+
+
+def run_updates(updates: Updates) -> int:
+    """Run until there is nothing left to do, or until stopped; the exit code."""
+    _missing(
+        updates.project, ()
+    )  # brokers that do not answer are better known now than after the start of Spark
+    board = Board()
+    with _terminations(), open_view(updates.project, board) as view:
+        try:
+            with _spark(updates, view) as spark, _listening(spark, board):
+                return _loop(updates, Runner(updates.project, spark, board, view.told), view)
+        except KeyboardInterrupt:
+            view.say("stopped")
+            return _INTERRUPTED if updates.every_s is None else 0
+
+
+def _loop(updates: Updates, runner: Runner, view: View) -> int:
+    selection, failures = updates.selection, 0
+    while True:
+        began = time.monotonic()
+        reading = selection.reading(updates.project.bootstrap_servers)
+        outcome = runner.update(selection, reading, lambda graph: _check_topics(updates.project, graph))
+        view.ended(outcome)
+        if updates.every_s is None:
+            return 0 if outcome.completed else 1
+        if outcome.completed:
+            selection, failures = Selection(refresh=updates.selection.refresh), 0
+        else:
+            failures += 1
+            if failures == FAILURES_IN_A_ROW:
+                view.say(f"{failures} updates in a row have failed: giving up")
+                return 1
+        pause = min(_LONGEST_PAUSE_S, 2.0 ** (failures - 1)) if failures else 0.0
+        time.sleep(max(pause, began + updates.every_s - time.monotonic(), 0.0))
+
+
+def check_pipeline(project: Project, master: str | None, remote: str | None, *, verbose: bool) -> list[str]:
+    """All that is wrong with a pipeline, in sentences; says what it found where nothing is."""
+    board = Board()
+    updates = Updates(project, Selection(), None, master, remote, verbose)
+    with open_view(project, board) as view, _spark(updates, view) as spark:
+        runner = Runner(project, spark, board, lambda event: None)
+        try:
+            graph = runner.validate(Selection().reading(project.bootstrap_servers))
+        except ExceptionGroup as group:
+            return [str(error) for error in group.exceptions]
+    problems = _topic_problems(project, graph)
+    if not problems:
+        tables = [
+            name for name, output in graph.outputs.items() if output.kind not in ("sink", "temporary view")
+        ]
+        topics = ", ".join(sorted(graph.topics_read())) or "none"
+        click.echo(
+            f"{project.name} is fine: {len(graph.flows)} flows, tables {', '.join(tables)}, topics read {topics}."
+        )
+    return problems
+
+
+def _check_topics(project: Project, graph: Graph) -> None:
+    if problems := _topic_problems(project, graph):
+        raise PipelineError("\n".join(problems))
+
+
+def _topic_problems(project: Project, graph: Graph) -> list[str]:
+    missing = set(_missing(project, graph.topics_read()))
+    return [
+        f"{flow.place}: the flow {flow.name} reads the topic {read.topic}, which does not exist at "
+        f"{project.bootstrap_servers}. Make it with: ottla topics create {read.topic} --bootstrap {project.bootstrap_servers}"
+        for flow in graph.flows.values()
+        for read in flow.reads
+        if read.topic in missing
+    ]
+
+
+def _missing(project: Project, topics: Any) -> list[str]:
+    try:
+        return missing_topics(project.bootstrap_servers, topics)
+    except (ConnectionError, TimeoutError) as error:
+        raise PipelineError(f"No broker answers at {project.bootstrap_servers}: {error}") from error
+
+
+@contextmanager
+def _spark(updates: Updates, view: View) -> Iterator[LocalSpark | RemoteSpark]:
+    where = updates.remote or updates.master or "local[*]"
+    view.say(f"starting Spark ({where})" if not updates.remote else f"connecting to Spark at {where}")
+    began = time.monotonic()
+    spark = start_spark(
+        updates.project, master=updates.master, remote=updates.remote, verbose=updates.verbose
+    )
+    try:
+        view.say(f"Spark is ready after {time.monotonic() - began:.1f} s")
+        yield spark
+    finally:
+        with _undisturbed():
+            spark.close()
+
+
+@contextmanager
+def _listening(spark: LocalSpark | RemoteSpark, board: Board) -> Iterator[None]:
+    from ottla.spark.pipeline_listener import BoardListener
+
+    listener = BoardListener(board)
+    spark.connect.streams.addListener(listener)
+    try:
+        yield
+    finally:
+        with _undisturbed():
+            spark.connect.streams.removeListener(listener)
+
+
+@contextmanager
+def _terminations() -> Iterator[None]:
+    """SIGTERM as Ctrl-C."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second Ctrl-C must not leave a JVM behind."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,50 @@
+"""What a definition is told while a pipeline is read: which pipeline, which flow, where the brokers are.
+
+`ottla pipeline run` reads each file of a project once per update, and Spark calls each flow's function while its definition is
+registered. Around that call stands a `Recorder`, so that `read_topic` can name a group after the flow, and so that the pipeline knows afterwards
+which flow reads which topic. Outside a pipeline there is none, and the steps take everything from their arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRead:
+    """A flow reads a topic, and commits its progress to a group."""
+
+    topic: str
+    group: str
+
+
+@dataclass(slots=True)
+class Recorder:
+    """The flow whose function is being called, and what it asked for."""
+
+    pipeline: str
+    flow: str
+    bootstrap_servers: str | None = None
+    since: str | None = None  # set where the flow is made anew from a time, not from the start of its topics
+    reads: list[TopicRead] = field(default_factory=list)
+
+
+_current: ContextVar[Recorder | None] = ContextVar("ottla_pipeline_recorder", default=None)
+
+
+def current_flow() -> Recorder | None:
+    """The flow that is being defined; None outside a pipeline."""
+    return _current.get()
+
+
+@contextmanager
+def defining(recorder: Recorder) -> Iterator[Recorder]:
+    """While a flow's function is called."""
+    token = _current.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _current.reset(token)

@@ -1,0 +1,256 @@
+"""A pipeline's definitions: read from its files, told to Spark, and remembered with the file and line of each.
+
+Rules
+- A Python file is run once per update; what it defines with `pyspark.pipelines` goes to Spark as it comes. `spark` is defined in it, as under Spark's own
+  command.
+- A flow's function is called inside `defining`, so that `read_topic` knows the flow.
+- Parquet's streaming tables have one flow each. Spark lets several flows write to one, but they share the table's list of committed batches: each
+  takes the others' batches for its own, and skips data without a word. This is refused here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.spark.pipeline_context import Recorder, TopicRead, defining
+from ottla.spark.pipeline_project import Project, definition_files
+from ottla.spark.pipeline_words import PipelineError, Place, exception_in_words, place_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SQL_DEFINITION: Final = re.compile(
+    r"^\s*CREATE\s+(?:OR\s+REFRESH\s+)?(?P<kind>STREAMING\s+TABLE|MATERIALIZED\s+VIEW|TEMPORARY\s+VIEW|FLOW)\s+"
+    r"(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>[\w.`]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SQL_TARGET: Final = re.compile(r"\s+AS\s+INSERT\s+INTO\s+(?:ONCE\s+)?(?P<target>[\w.`]+)", re.IGNORECASE)
+_SQL_QUERY: Final = re.compile(r"\bAS\b", re.IGNORECASE)
+# Spark analyses these at once, when the pipeline's tables are not there yet.
+_NOT_YET: Final = re.compile(r"The table or view `(?P<table>[^`]+)` cannot be found")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDefinition:
+    """A flow: where it is defined, what it fills, which topics it reads."""
+
+    name: str
+    target: str
+    place: Place
+    reads: tuple[TopicRead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDefinition:
+    """A table, a view or a sink. `topic` is where a sink writes to, if that is known."""
+
+    name: str
+    kind: str  # table, materialized view, temporary view, sink
+    place: Place
+    format: str | None = None
+    topic: str | None = None
+
+
+@dataclass(slots=True)
+class Graph:
+    """All that a project defines."""
+
+    identifier: str  # Spark's
+    outputs: dict[str, OutputDefinition] = field(default_factory=dict)
+    flows: dict[str, FlowDefinition] = field(default_factory=dict)
+
+    def topics_read(self) -> set[str]:
+        return {read.topic for flow in self.flows.values() for read in flow.reads}
+
+    def topics_written(self) -> set[str]:
+        return {output.topic for output in self.outputs.values() if output.topic}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How definitions are read in this update: the brokers, and the time from which some tables are made anew."""
+
+    bootstrap_servers: str
+    since: str | None = None
+    anew: frozenset[str] | None = frozenset()  # None: all tables
+
+    def since_of(self, target: str) -> str | None:
+        return self.since if self.anew is None or target in self.anew else None
+
+
+class _Registry:
+    """Stands before Spark's own registry: notes what is defined, and passes it on."""
+
+    def __init__(self, project: Project, reading: Reading, graph: Graph, spark_registry: Any) -> None:
+        self._project = project
+        self._reading = reading
+        self._graph = graph
+        self._spark = spark_registry
+
+    def register_output(self, output: Any) -> None:
+        self._spark.register_output(output)
+        kind = _KINDS[type(output).__name__]
+        options = getattr(output, "options", {})
+        topic = options.get("topic") if getattr(output, "format", None) == "ottla" else None
+        self._graph.outputs[output.name] = OutputDefinition(
+            output.name, kind, _place(output), getattr(output, "format", None), topic
+        )
+
+    def register_flow(self, flow: Any) -> None:
+        recorder = Recorder(
+            self._project.name,
+            flow.name,
+            self._reading.bootstrap_servers,
+            self._reading.since_of(flow.target),
+        )
+        with defining(recorder):
+            self._spark.register_flow(flow)
+        self._note(flow, tuple(recorder.reads))
+
+    def register_auto_cdc_flow(self, flow: Any) -> None:
+        self._spark.register_auto_cdc_flow(flow)
+        self._note(flow, ())
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        self._spark.register_sql(sql_text, file_path)
+
+    def _note(self, flow: Any, reads: tuple[TopicRead, ...]) -> None:
+        self._graph.flows[flow.name] = FlowDefinition(flow.name, flow.target, _place(flow), reads)
+
+
+_KINDS: Final = {
+    "StreamingTable": "table",
+    "MaterializedView": "materialized view",
+    "TemporaryView": "temporary view",
+    "Sink": "sink",
+}
+
+
+def _place(element: Any) -> Place:
+    location = element.source_code_location
+    return Place(Path(location.filename), location.line_number or 0)
+
+
+def read_definitions(spark: SparkSession, project: Project, reading: Reading) -> Graph:
+    """Run and register all files of a project."""
+    from pyspark.pipelines.graph_element_registry import graph_element_registration_context
+    from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+    from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
+
+    _hush()
+    files = definition_files(project)
+    identifier = create_dataflow_graph(
+        spark,
+        default_catalog=project.catalog,
+        default_database=project.database,
+        sql_conf=dict(project.configuration),
+    )
+    graph = Graph(identifier)
+    registry: Any = _Registry(project, reading, graph, SparkConnectGraphElementRegistry(spark, identifier))
+    with _inside(project.directory), graph_element_registration_context(registry):
+        for file in files:
+            _read_file(file, spark, project, graph, registry)
+    _refuse_shared_parquet(project, graph)
+    return graph
+
+
+def _read_file(file: Path, spark: SparkSession, project: Project, graph: Graph, registry: _Registry) -> None:
+    try:
+        if file.suffix == ".py":
+            _run_python(file, spark, graph.identifier)
+        else:
+            text = file.read_text(encoding="utf-8")
+            registry.register_sql(text, file.relative_to(project.directory))
+            _note_sql(graph, text, file)
+    except PipelineError:
+        raise
+    except Exception as error:
+        place = place_of(error, project.directory) or file
+        raise PipelineError(f"{place}: {_cause(error, graph)}") from error
+
+
+def _hush() -> None:
+    """Spark's client logs every error that it raises, with everything that the server said."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+
+def _run_python(file: Path, spark: SparkSession, identifier: str) -> None:
+    from pyspark.pipelines.add_pipeline_analysis_context import add_pipeline_analysis_context
+    from pyspark.pipelines.block_session_mutations import block_session_mutations
+
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["spark"] = spark
+    context = add_pipeline_analysis_context(spark=spark, dataflow_graph_id=identifier, flow_name=None)
+    with context, block_session_mutations():
+        spec.loader.exec_module(module)
+
+
+def _note_sql(graph: Graph, text: str, file: Path) -> None:
+    """Spark reads SQL by itself and tells nobody what was in it; the names and lines are enough here."""
+    for found in _SQL_DEFINITION.finditer(text):
+        kind = " ".join(found["kind"].lower().split()).removeprefix("streaming ")
+        name = _last_part(found["name"])
+        place = Place(file, text.count("\n", 0, found.start("kind")) + 1)
+        if kind == "flow":
+            target = _SQL_TARGET.match(text, found.end())
+            graph.flows[name] = FlowDefinition(name, _last_part(target["target"]) if target else name, place)
+            continue
+        graph.outputs[name] = OutputDefinition(name, kind, place)
+        if _SQL_QUERY.search(text[found.end() :].partition(";")[0]):
+            graph.flows[name] = FlowDefinition(name, name, place)
+
+
+def _last_part(name: str) -> str:
+    return name.rpartition(".")[2].strip("`")
+
+
+def _cause(error: Exception, graph: Graph) -> str:
+    said = exception_in_words(error)
+    missing = _NOT_YET.search(said)
+    if missing and _last_part(missing["table"]) in graph.outputs:
+        table = missing["table"]
+        return (
+            f"{table} is a table of this pipeline, and Spark cannot look at it while definitions are read, as "
+            "`withWatermark`, `drop`, `columns` and `schema` want to. A watermark is set by "
+            f'`steps.read_table(spark, "{table}", watermark=("COLUMN", "1 minute"))`, and columns are left out by '
+            '`selectExpr("* EXCEPT (a, b)")`.'
+        )
+    return said
+
+
+def _refuse_shared_parquet(project: Project, graph: Graph) -> None:
+    writers: dict[str, list[FlowDefinition]] = {}
+    for flow in graph.flows.values():
+        writers.setdefault(_last_part(flow.target), []).append(flow)
+    for target, flows in writers.items():
+        output = graph.outputs.get(target)
+        if output is None or output.kind != "table" or len(flows) < 2:
+            continue
+        if (output.format or project.table_format) == "parquet":
+            names = " and ".join(flow.name for flow in flows)
+            raise PipelineError(
+                f"{flows[-1].place}: the flows {names} write to the Parquet table {target}, and Spark would skip rows: they share "
+                "its list of committed batches. Unite the inputs in one flow with `unionByName`, or give each flow a table."
+            )
+
+
+@contextmanager
+def _inside(directory: Path) -> Iterator[None]:
+    """Definitions find files beside them by relative paths, as under Spark's own command."""
+    before = os.getcwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,200 @@
+"""Updates of a pipeline: read the definitions, let Spark run them until nothing is left to do, tell what happens on the way.
+
+Spark's pipelines are triggered: an update reads what is there when it begins, and ends. A pipeline that runs on is a row of updates in one session,
+which costs a second or two each instead of a start of Spark. Definitions are read anew for each, so an edited file takes effect with the next.
+
+Rules
+- Nothing here decides what is read or written twice: checkpoints and Spark's sinks do, so an update may be cut off anywhere.
+- State is saved as soon as Spark has made the tables, before the first row is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ottla.spark.pipeline_board import Board
+from ottla.spark.pipeline_catalog import definition, forgets, quoted, restore
+from ottla.spark.pipeline_events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
+from ottla.spark.pipeline_graph import Graph, Reading, read_definitions
+from ottla.spark.pipeline_project import Project
+from ottla.spark.pipeline_session import LocalSpark, RemoteSpark
+from ottla.spark.pipeline_state import (
+    FlowResult,
+    PipelineState,
+    TableState,
+    UpdateState,
+    load_state,
+    save_state,
+    with_graph,
+)
+from ottla.spark.pipeline_words import exception_in_words, in_words
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an update does: all tables, only some, some from the beginning, from a time on."""
+
+    refresh: tuple[str, ...] = ()
+    full_refresh: tuple[str, ...] = ()
+    full_refresh_all: bool = False
+    since: str | None = None
+
+    def reading(self, bootstrap_servers: str) -> Reading:
+        anew = None if self.full_refresh_all else frozenset(self.full_refresh)
+        return Reading(bootstrap_servers, self.since, anew)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an update ended; `errors` has a sentence for each flow that failed, or one for the whole."""
+
+    errors: tuple[str, ...] = ()
+
+    @property
+    def completed(self) -> bool:
+        return not self.errors
+
+
+class Runner:
+    """Runs updates of one project in one session of Spark."""
+
+    def __init__(
+        self,
+        project: Project,
+        spark: LocalSpark | RemoteSpark,
+        board: Board,
+        told: Callable[[FlowEvent], None],
+    ) -> None:
+        self._project = project
+        self._spark = spark
+        self._board = board
+        self._told = told
+        self._state = load_state(project)
+        self._graph: Graph | None = None
+        self._remembers = spark.driver is not None and forgets(spark.driver)
+        if spark.driver is not None and self._remembers:
+            restore(spark.driver, {name: (t.created, t.location) for name, t in self._state.tables.items()})
+
+    def validate(self, reading: Reading) -> Graph:
+        """Read the definitions and let Spark check them; nothing is run."""
+        graph = self._read(reading)
+        outcome = self._follow(graph, Selection(), dry=True)
+        if not outcome.completed:
+            raise ExceptionGroup("invalid", [ValueError(error) for error in outcome.errors])
+        return graph
+
+    def update(self, selection: Selection, reading: Reading, check: Callable[[Graph], None]) -> Outcome:
+        """One update; `check` sees the graph before anything is run, and may raise."""
+        graph = self._read(reading)
+        check(graph)
+        self._board.begin()
+        began = UpdateState(started_ms=_now_ms(), process=os.getpid())
+        self._state = replace(with_graph(self._state, graph), last_update=began)
+        outcome = Outcome(("stopped",))
+        try:
+            outcome = self._follow(graph, selection, dry=False)
+        finally:
+            self._remember_tables()
+            self._save_result(outcome)
+        return outcome
+
+    def _read(self, reading: Reading) -> Graph:
+        if self._graph is not None:
+            _drop(self._spark.connect, self._graph.identifier)
+            self._graph = None
+        self._graph = read_definitions(self._spark.connect, self._project, reading)
+        return self._graph
+
+    def _follow(self, graph: Graph, selection: Selection, *, dry: bool) -> Outcome:
+        failures: dict[str, str] = {}
+        tables_made = False
+        try:
+            for event in _events(self._spark.connect, graph, self._project, selection, dry=dry):
+                if event.state == FAILED and event.error:
+                    failures[event.flow] = event.error
+                elif event.state in (STARTING, RUNNING):
+                    failures.pop(event.flow, None)  # Spark tries it again
+                if not tables_made and not dry:
+                    tables_made = True
+                    self._remember_tables()
+                self._board.note(event)
+                self._told(event)
+        except Exception as error:
+            return Outcome(_sentences(graph, failures) or (exception_in_words(error),))
+        return Outcome()
+
+    def _remember_tables(self) -> None:
+        driver = self._spark.driver
+        if driver is not None and self._remembers:
+            database = self._project.database or "default"
+            rows = driver.sql(f"SHOW TABLES IN {quoted([database])}").collect()
+            names = [quoted([database, row.tableName]) for row in rows if not row.isTemporary]
+            tables = {name: TableState(*definition(driver, name)) for name in names}
+            self._state = replace(self._state, tables=tables)
+        save_state(self._project, self._state)
+
+    def _save_result(self, outcome: Outcome) -> None:
+        last = self._state.last_update
+        assert last is not None, "an update has begun"
+        flows = {
+            flow.name: FlowResult(flow.state, flow.rows_in_update or None) for flow in self._board.flows()
+        }
+        word = "completed" if outcome.completed else "stopped" if outcome.errors == ("stopped",) else "failed"
+        errors = () if word == "stopped" else outcome.errors
+        ended = replace(last, ended_ms=_now_ms(), outcome=word, errors=errors, flows=flows)
+        self._state = replace(self._state, last_update=ended)
+        save_state(self._project, self._state)
+
+    @property
+    def state(self) -> PipelineState:
+        return self._state
+
+
+def _events(
+    spark: SparkSession, graph: Graph, project: Project, selection: Selection, *, dry: bool
+) -> Sequence[FlowEvent]:
+    from pyspark.pipelines.spark_connect_pipeline import start_run
+
+    results = start_run(
+        spark,
+        graph.identifier,
+        full_refresh=selection.full_refresh,
+        full_refresh_all=selection.full_refresh_all,
+        refresh=selection.refresh,
+        dry=dry,
+        storage=project.storage,
+    )
+    messages = (
+        result["pipeline_event_result"].event.message
+        for result in results
+        if "pipeline_event_result" in result
+    )
+    return cast("Sequence[FlowEvent]", (event for text in messages if (event := parse_event(text))))
+
+
+def _sentences(graph: Graph, failures: dict[str, str]) -> tuple[str, ...]:
+    return tuple(f"{_flow_in_words(graph, flow)}: {in_words(error)}" for flow, error in failures.items())
+
+
+def _flow_in_words(graph: Graph, name: str) -> str:
+    flow = graph.flows.get(name)
+    return f"{flow.place}: the flow {name} failed" if flow else f"the flow {name} failed"
+
+
+def _drop(spark: SparkSession, identifier: str) -> None:
+    import pyspark.sql.connect.proto as protocol
+
+    command = protocol.Command()
+    command.pipeline_command.drop_dataflow_graph.dataflow_graph_id = identifier
+    cast(Any, spark).client.execute_command(command)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,166 @@
+"""The Spark under a pipeline. Declarative pipelines speak Spark Connect, so a driver here gets a Connect server of its own.
+
+- `LocalSpark` starts a driver in this process (`local[*]`, or a cluster's master) with a Connect server on a free port of this machine, and is its
+  only client.
+- `RemoteSpark` uses a Connect server that somebody else runs (`sc://host:15002`).
+
+Spark decides by an environment variable whether its functions make columns for the classic API or for Connect; it is set as soon as the driver runs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ottla.spark.pipeline_project import TABLE_FORMAT, WAREHOUSE, Project, ProjectError, local_path
+from ottla.spark.sessions import session, stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+_STDERR: Final = 2
+_WORKER_PATIENCE: Final = (
+    "SPARK_AUTH_SOCKET_TIMEOUT"  # seconds; the other end of spark.python.authenticate.socketTimeout
+)
+_TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+_SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
+
+_SERVER: Final = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "localhost",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.sql.artifact.isolation.enabled": "true",
+    "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
+}
+_DEFAULTS: Final = {
+    # Streams do without it, and say so each time that they start.
+    "spark.sql.adaptive.enabled": "false",
+    # What is worth a second try (a broker that went away, a machine that was busy) is worth it soon.
+    "spark.sql.pipelines.execution.watchdog.minRetryTime": "1s",
+    "spark.sql.streaming.stopTimeout": "30s",
+    # Progress is kept for whoever asks; nobody asks for more than the last few.
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    # A Python worker on a busy machine takes longer than Spark's fifteen seconds to say that it is there.
+    "spark.python.authenticate.socketTimeout": "60s",
+    "spark.log.level": "WARN",
+}
+# What makes a format known to Spark, a class that tells whether it is there, and what to add to get it.
+_FORMATS: Final = {
+    "delta": ("io.delta.sql.DeltaSparkSessionExtension", "io.delta:delta-spark_2.13:VERSION"),
+    "iceberg": (
+        "org.apache.iceberg.spark.SparkCatalog",
+        "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSpark:
+    """A driver in this process, and the Connect session through which the pipeline uses it."""
+
+    driver: SparkSession
+    connect: SparkSession
+
+    def close(self) -> None:
+        # The client first: left alone, it would try for minutes to tell a server that is gone what it no longer needs.
+        self.connect.stop()
+        os.environ.pop(_CONNECT_MODE, None)
+        stop(self.driver)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSpark:
+    """A session of a Connect server somewhere."""
+
+    connect: SparkSession
+
+    @property
+    def driver(self) -> None:
+        return None
+
+    def close(self) -> None:
+        self.connect.stop()
+
+
+def start_spark(
+    project: Project, *, master: str | None, remote: str | None, verbose: bool = False
+) -> LocalSpark | RemoteSpark:
+    """Start Spark for a project, or connect to one that runs. What a driver here has to say goes to `log_file`, unless verbose."""
+    settings = {**_DEFAULTS, **_table_format(project), **project.configuration}
+    if remote:
+        fixed = ("spark.log.level", "spark.python.authenticate.socketTimeout", WAREHOUSE)
+        runtime = {name: value for name, value in settings.items() if name not in fixed}
+        return RemoteSpark(session(project.name, remote, **runtime))
+    if verbose:
+        return _start_local(project, master, settings)
+    with _errors_to(log_file(project)):
+        return _start_local(project, master, settings)
+
+
+def log_file(project: Project) -> Path:
+    """What Spark logs, and what its Python workers print: of the last run."""
+    return (local_path(project.storage) or project.directory) / "spark.log"
+
+
+@contextmanager
+def _errors_to(file: Path) -> Iterator[None]:
+    """Processes started meanwhile write their errors to a file: the JVM, and through it the Python workers."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(_STDERR)
+    with file.open("wb") as opened:
+        os.dup2(opened.fileno(), _STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(kept, _STDERR)
+        os.close(kept)
+
+
+def _start_local(project: Project, master: str | None, settings: Mapping[str, str]) -> LocalSpark:
+    os.environ.setdefault(_WORKER_PATIENCE, "60")
+    os.environ[_TOKEN] = secrets.token_urlsafe()  # nobody but this process may use the server
+    where = {WAREHOUSE: project.warehouse, **settings, **_SERVER}
+    driver = session(project.name, master, **where)
+    try:
+        _check_format(driver, project)
+        if project.database:
+            driver.sql(f"CREATE DATABASE IF NOT EXISTS `{project.database}`")
+        return LocalSpark(driver, _connect(driver))
+    except BaseException:
+        stop(driver)
+        raise
+
+
+def _connect(driver: SparkSession) -> SparkSession:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    jvm = cast(Any, driver)._jvm
+    port = getattr(getattr(jvm, _SERVICE), "MODULE$").localPort()
+    os.environ[_CONNECT_MODE] = "1"
+    connect = ConnectSession.builder.remote(f"sc://localhost:{port}").getOrCreate()
+    return cast("SparkSession", connect)
+
+
+def _table_format(project: Project) -> dict[str, str]:
+    return {"spark.sql.sources.default": project.table_format} if project.table_format != "parquet" else {}
+
+
+def _check_format(driver: SparkSession, project: Project) -> None:
+    """Spark would say that it cannot find a class, in the middle of the first run."""
+    if project.table_format not in _FORMATS:
+        return
+    class_name, package = _FORMATS[project.table_format]
+    utils = cast(Any, driver)._jvm.org.apache.spark.util.Utils
+    if not utils.classIsLoadable(class_name):
+        raise ProjectError(
+            f"{project.file}: '{TABLE_FORMAT}' is {project.table_format}, but this Spark does not have it. "
+            f"Add it to 'configuration' as `spark.jars.packages: {package}`, or leave the format out for Parquet."
+        )

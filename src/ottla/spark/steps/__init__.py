@@ -1,0 +1,33 @@
+"""Steps of a pipeline: plain functions from DataFrames to DataFrames, for classic sessions and for Spark Connect.
+
+    from ottla.spark import steps
+
+    orders = steps.parse_json(steps.read_topic(spark, "orders"), "order_id STRING NOT NULL, amount DOUBLE")
+    good, bad = steps.split(orders)
+
+Nothing here looks at a DataFrame's columns or rows: in a pipeline Spark allows that only later.
+"""
+
+from ottla.spark.steps.arguments import StepError
+from ottla.spark.steps.json_values import parse_json, require
+from ottla.spark.steps.letters import dead_letters, redrive, split, valid
+from ottla.spark.steps.topics import read_range, read_table, read_topic, topic_sink
+from ottla.spark.steps.windows import deduplicate, join_streams, join_table, windowed
+
+__all__ = [
+    "StepError",
+    "dead_letters",
+    "deduplicate",
+    "join_streams",
+    "join_table",
+    "parse_json",
+    "read_range",
+    "read_table",
+    "read_topic",
+    "redrive",
+    "require",
+    "split",
+    "topic_sink",
+    "valid",
+    "windowed",
+]
