@@ -11,18 +11,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from tests.brokers import BrokerProcess, running, start_ottla
 from tests.compat.apache_kafka import CannotFetchError, start_apache_kafka
+
+# Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may.
+settings.register_profile("ottla", deadline=None)
+settings.load_profile("ottla")
 
 TARGETS = ["ottla", pytest.param("apache", marks=pytest.mark.compat)]
 
 
-def start(target: str, data: Path, settings: dict[str, str] | None = None, *, port: int = 0) -> BrokerProcess:
+def start(
+    target: str, data: Path, properties: dict[str, str] | None = None, *, port: int = 0
+) -> BrokerProcess:
     """A broker of the target's kind; skips the test, with the reason, where the control cannot be fetched."""
     if target == "ottla":
-        return start_ottla(data, settings, port=port)
+        return start_ottla(data, properties, port=port)
     try:
-        return start_apache_kafka(data, settings, port=port)
+        return start_apache_kafka(data, properties, port=port)
     except CannotFetchError as reason:
         pytest.skip(f"NO APACHE KAFKA TO COMPARE WITH: {reason}")
 

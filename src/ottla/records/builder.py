@@ -45,6 +45,9 @@ _NULL: Final = varint(-1)
 # headers take together. Beyond 4 KiB copying the value costs more than its length does.
 _NULL_KEY: Final = tuple([(_NULL + size, n + 2 + len(size)) for n, size in enumerate(_SMALL[:4096])])
 NO_TIMESTAMP: Final = -1
+# An application has few names for its headers, and short ones: those are remembered, encoded.
+_SHORT_NAME: Final = 64
+_SHORT_NAMES: Final = 1024
 
 
 def put_record(
@@ -90,7 +93,7 @@ def _put_unusual(
 ) -> int:
     fields = [prefix, _number(offset_delta), *_sized(key), *_sized(value), _number(len(headers))]
     for name, content in headers:
-        fields += (_header_name(name), *_sized(content))
+        fields += (_short_name(name) if len(name) < _SHORT_NAME else _name(name), *_sized(content))
     size = sum(map(len, fields))
     length = _number(size)
     parts += (length, *fields)
@@ -105,10 +108,12 @@ def _sized(data: bytes | None) -> tuple[bytes, bytes]:
     return (_NULL, b"") if data is None else (_number(len(data)), data)
 
 
-@lru_cache(maxsize=1024)  # an application has few names for its headers
-def _header_name(name: str) -> bytes:
+def _name(name: str) -> bytes:
     encoded = name.encode("utf-8", "surrogateescape")
     return varint(len(encoded)) + encoded
+
+
+_short_name: Final = lru_cache(maxsize=_SHORT_NAMES)(_name)
 
 
 class BatchOptions(TypedDict, total=False):
