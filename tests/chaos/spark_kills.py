@@ -50,6 +50,7 @@ class Scene:
         self.cluster, self.topic, self.driver, self.files = cluster, topic, driver, files
         self.notes: list[str] = []
         self.is_hit = False
+        self._batch = -1  # the batch in which the kill comes
 
     def await_moment(self, kill: Kill) -> None:
         """Return in that very moment, or when it is clear that it does not come."""
@@ -57,11 +58,10 @@ class Scene:
             time.sleep(kill.after_s)  # not a wait for a condition: the moment is drawn
             return
         if kill.moment is Moment.IN_BATCH:
-            batch = self._next(self.files.has_begun)
+            self._batch = self._next(self.files.has_begun)
             time.sleep(kill.after_s / 4)  # somewhere in it
         else:
-            batch = self._next(self.files.is_in_table)
-        self._batch = batch
+            self._batch = self._next(self.files.is_in_table)
 
     def note_hit(self, kill: Kill) -> None:
         """Whether the kill came in its moment."""
