@@ -12,7 +12,8 @@ from ottla.spark.filters import Wanted
 from ottla.spark.intervals import between
 from ottla.spark.offsets import LATEST, OffsetRange, PartitionOffsets
 from ottla.spark.option_values import OptionError
-from ottla.spark.options import SourceOptions, for_batch
+from ottla.spark.options import SourceOptions
+from ottla.spark.position_options import for_batch
 
 if TYPE_CHECKING:
     from ottla.spark.topics import TopicOffsets

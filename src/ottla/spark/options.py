@@ -1,7 +1,7 @@
 """The options of the source, read and checked once. Names and meanings are those of Spark's Kafka source, and case does not matter.
 
-`source_options` checks what holds for every read, when the DataFrame is made; `for_batch` and `for_stream` check what only they
-allow, when the query starts. Every message names the option, what it was given, and what it takes.
+`source_options` checks what holds for every read, when the DataFrame is made; `for_batch` and `for_stream` (in `position_options`) check
+what only they allow, when the query starts. Every message names the option, what it was given, and what it takes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, cast
 
 from ottla.client.metadata import TopicPartition
 from ottla.spark.kafka_options import BOOTSTRAP_SERVERS, PREFIX, client_settings
-from ottla.spark.offsets import EARLIEST, LATEST, in_words, parse_numbers, parse_partitions
+from ottla.spark.offsets import parse_partitions
 from ottla.spark.option_values import (
     OptionError,
     boolean,
@@ -23,24 +23,22 @@ from ottla.spark.option_values import (
     positive,
     whole,
 )
-from ottla.spark.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position, Strategy
+from ottla.spark.position_options import parse_position
+from ottla.spark.positions import Position, Strategy
 from ottla.wire.address import parse_addresses
 
-_OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
-_TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":1700000000000,"1":1700000000000}}'
 _PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[2,4]}'
 
 _DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 _DEFAULT_GROUP_PREFIX: Final = "spark-ottla"
 
-# Spark adds these by itself for a table in its catalog; they say nothing about a topic.
+# Spark adds these by itself for a table in its catalog, and our options a second time with a prefix.
 _OF_THE_CATALOG: Final = (
     *("collation", "comment", "external", "is_managed_location", "location", "owner", "path", "provider"),
     "serialization.format",
 )
-_OPTIONS_ARE_LOST: Final = "Of a table in its catalog, Spark keeps the options to itself: use CREATE TEMPORARY VIEW ... USING ottla instead."
-# There it names our options a second time, so.
 _CATALOG_PREFIX: Final = "option."
+_OPTIONS_ARE_LOST: Final = "Of a table in its catalog, Spark keeps the options to itself: use CREATE TEMPORARY VIEW ... USING ottla instead."
 
 NAMES: Final = (
     "assign",
@@ -169,8 +167,8 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         bootstrap_servers=_bootstrap_servers(given, client),
         client=client,
         subscription=subscription,
-        starting=_position(given, "starting"),
-        ending=_position(given, "ending"),
+        starting=parse_position(given.text, "starting"),
+        ending=parse_position(given.text, "ending"),
         strategy=_strategy(given),
         include_headers=given.flag("includeHeaders", default=False),
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
@@ -277,58 +275,6 @@ _READ_AS: Final[Mapping[str, Callable[[str], Subscription]]] = {
 }
 
 
-def _position(given: _Given, side: str) -> Position | None:
-    if (text := given.text(f"{side}Timestamp")) is not None:
-        return AtTimestamp(_timestamp_ms(f"{side}Timestamp", text))
-    if (text := given.text(f"{side}OffsetsByTimestamp")) is not None:
-        return AtTimestamps(_timestamps_ms(f"{side}OffsetsByTimestamp", text))
-    if (text := given.text(f"{side}Offsets")) is not None:
-        return _offsets(f"{side}Offsets", text)
-    return None
-
-
-def _timestamp_ms(name: str, text: str) -> int:
-    timestamp_ms = whole(name, text)
-    if timestamp_ms < 0:
-        raise OptionError(f"Option '{name}' must be milliseconds since 1970, not '{text}'.")
-    return timestamp_ms
-
-
-def _timestamps_ms(name: str, text: str) -> dict[TopicPartition, int]:
-    try:
-        timestamps = parse_numbers(text)
-    except ValueError as error:
-        raise OptionError(
-            f"Option '{name}' must be JSON such as {_TIMESTAMPS_EXAMPLE}, not '{text}': {error}."
-        ) from None
-    for partition, timestamp_ms in timestamps.items():
-        if timestamp_ms < 0:
-            raise OptionError(
-                f"Option '{name}' has {timestamp_ms} for {partition}: it must be milliseconds since 1970."
-            )
-    return timestamps
-
-
-def _offsets(name: str, text: str) -> Position:
-    match text.strip().lower():
-        case "earliest":
-            return Earliest()
-        case "latest":
-            return Latest()
-    try:
-        offsets = parse_numbers(text)
-    except ValueError as error:
-        raise OptionError(
-            f"Option '{name}' must be earliest, latest, or JSON such as {_OFFSETS_EXAMPLE}, not '{text}': {error}."
-        ) from None
-    for partition, offset in offsets.items():
-        if offset < EARLIEST:
-            raise OptionError(
-                f"Option '{name}' has the offset {offset} for {partition}: it must be 0 or more, -1 (latest) or -2 (earliest)."
-            )
-    return AtOffsets(offsets)
-
-
 def _strategy(given: _Given) -> Strategy:
     name = "startingOffsetsByTimestampStrategy"
     text = given.text(name)
@@ -367,58 +313,3 @@ def _check_triggers(options: SourceOptions) -> None:
         raise OptionError(
             f"Option 'minOffsetsPerTrigger' ({least}) must not be greater than 'maxOffsetsPerTrigger' ({most})."
         )
-
-
-def for_batch(options: SourceOptions) -> tuple[Position, Position]:
-    """Where a batch begins and ends; OptionError for what only a stream can do."""
-    starting, ending = options.starting or Earliest(), options.ending or Latest()
-    _refuse_end(starting, Latest(), LATEST, "startingOffsets", "latest", "a batch reads what is there by now")
-    _refuse_end(ending, Earliest(), EARLIEST, "endingOffsets", "earliest", "nothing lies before it")
-    _check_pair(starting, ending)
-    return starting, ending
-
-
-def _refuse_end(
-    position: Position, whole_end: Position, number: int, name: str, word: str, reason: str
-) -> None:
-    if position == whole_end:
-        raise OptionError(f"Option '{name}' cannot be {word} in a batch query: {reason}.")
-    if isinstance(position, AtOffsets):
-        wrong = [partition for partition, offset in position.offsets.items() if offset == number]
-        if wrong:
-            raise OptionError(
-                f"Option '{name}' cannot be {number} ({word}) for {in_words(wrong)} in a batch query: {reason}."
-            )
-
-
-def _check_pair(starting: Position, ending: Position) -> None:
-    match starting, ending:
-        case AtOffsets(first), AtOffsets(last):
-            _check_in_order("offset", first, last)
-        case AtTimestamps(first), AtTimestamps(last):
-            _check_in_order("timestamp", first, last)
-        case AtTimestamp(since_ms), AtTimestamp(until_ms) if since_ms > until_ms:
-            raise OptionError(f"'startingTimestamp' ({since_ms}) lies behind 'endingTimestamp' ({until_ms}).")
-
-
-def _check_in_order(
-    kind: str, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int]
-) -> None:
-    if first.keys() != last.keys():
-        raise OptionError(
-            f"The starting and the ending {kind}s must name the same partitions. "
-            f"Starting: {in_words(first)}. Ending: {in_words(last)}."
-        )
-    for partition, start in first.items():
-        if 0 <= last[partition] < start:
-            raise OptionError(
-                f"The starting {kind} {start} of {partition} lies behind its ending {kind} {last[partition]}."
-            )
-
-
-def for_stream(options: SourceOptions) -> Position:
-    """Where a new query begins; OptionError for what only a batch can do."""
-    for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
-        if name.lower() in options.given:
-            raise OptionError(f"Option '{name}' is only for batch queries: a stream has no end.")
-    return options.starting or Latest()

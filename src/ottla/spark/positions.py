@@ -1,8 +1,4 @@
-"""Where a query begins or ends, as its options say it: nobody has asked the cluster yet.
-
-Of the options for one side, the first that is given counts, as in Spark's Kafka source: one timestamp for all partitions, then a
-timestamp for each, then offsets.
-"""
+"""Where a query begins or ends, before anybody has asked the cluster."""
 
 from __future__ import annotations
 

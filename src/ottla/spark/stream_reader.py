@@ -38,7 +38,8 @@ from ottla.spark.offsets import (
     offsets_as_json,
     offsets_of_json,
 )
-from ottla.spark.options import SourceOptions, TopicPattern, for_stream, source_options
+from ottla.spark.options import SourceOptions, TopicPattern, source_options
+from ottla.spark.position_options import for_stream
 from ottla.spark.positions import AtOffsets, depends_on_the_end
 from ottla.spark.splitting import split
 from ottla.spark.tasks import RangePartition, scanned

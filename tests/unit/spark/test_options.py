@@ -12,10 +12,9 @@ from ottla.spark.options import (
     Partitions,
     TopicPattern,
     Topics,
-    for_batch,
-    for_stream,
     source_options,
 )
+from ottla.spark.position_options import for_batch, for_stream
 from ottla.spark.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
