@@ -17,6 +17,10 @@ from tests.spark.standalone import standalone_cluster
 
 import ottla.testing
 
+# Three JVMs and a driver start within fifteen seconds on a machine that is idle, and within minutes on one that is not.
+JOB_DEADLINE_S = 280.0
+pytestmark = pytest.mark.timeout(300)
+
 JOB = Path(cluster_job.__file__)
 SOURCES = Path(ottla.testing.__file__).parents[2]
 
@@ -55,7 +59,7 @@ def run_job(
             cwd=directory,
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=JOB_DEADLINE_S,
             check=False,
         )
     assert done.returncode == 0, done.stderr[-5_000:]

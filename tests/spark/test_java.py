@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.timeout(300)  # a JVM of its own, on a machine that may be busy
+
 JOB = """
 import ottla.spark
 spark = ottla.spark.session("probe", "local[1]")
@@ -17,7 +21,7 @@ ottla.spark.stop(spark)
 def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code]
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=110, check=False, cwd="/"
+        command, env=environment, capture_output=True, text=True, timeout=280, check=False, cwd="/"
     )
 
 
