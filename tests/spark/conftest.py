@@ -162,5 +162,9 @@ def without_java(tmp_path: Path) -> dict[str, str]:
         )
         if place := found.stdout.strip():
             (tools / name).symlink_to(os.path.realpath(place))
-    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "LC_ALL", "TMPDIR")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("HOME", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
+    }
     return {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
