@@ -160,15 +160,15 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = {
-    "the driver": Kind(5, kill_driver),
-    "the driver and its executors": Kind(3, kill_application),
+    "the driver": Kind(4, kill_driver),
+    "the driver and its executors": Kind(2, kill_application),
     "an executor": Kind(5, _kill_some("executor", all_of_them=False)),
-    "all executors": Kind(2, _kill_some("executor", all_of_them=True)),
-    "the Python workers": Kind(2, _kill_some("python worker", all_of_them=True)),
-    "a leader": Kind(5, kill_leader),
-    "two brokers of three": Kind(2, kill_majority),
-    "all brokers": Kind(1, kill_all_brokers),
-    "a leader and the driver": Kind(2, kill_leader_and_driver),
+    "all executors": Kind(3, _kill_some("executor", all_of_them=True)),
+    "the Python workers": Kind(3, _kill_some("python worker", all_of_them=True)),
+    "a leader": Kind(6, kill_leader),
+    "two brokers of three": Kind(3, kill_majority),
+    "all brokers": Kind(2, kill_all_brokers),
+    "a leader and the driver": Kind(1, kill_leader_and_driver),
     "a leader and an executor": Kind(2, kill_leader_and_executor),
 }
 
@@ -187,7 +187,7 @@ def plan(seed: int, count: int, kinds: tuple[str, ...] = tuple(KINDS)) -> list[K
             after_s=rng.uniform(0.0, 1.5),
             hold_s=rng.uniform(0.0, 2.0),
             pick=rng.randrange(1 << 16),
-            waits=rng.random() < 0.7,
+            waits=rng.random() < 0.6,
         )
         for number, kind in enumerate(drawn, 1)
     ]

@@ -84,7 +84,7 @@ def _notes(report: Report) -> list[str]:
     settings = ", ".join(f"`{name}={value}`" for name, value in SETTINGS.items())
     return [
         "Query back: from the kill (a broker: from its start) until the query has ended a batch that began after it, with the start of a driver's JVM and of its executors in it "
-        f"({RECOVERY_DEADLINE_S:.0f} s would be a failure); three kills of ten do not wait for that, and the next one hits what is starting. "
+        f"({RECOVERY_DEADLINE_S:.0f} s would be a failure); four kills of ten do not wait for that, and the next one hits what is starting. "
         "Query ended by itself: it failed and was started again, as a supervisor would do it. Hit: the batch was still not over when the kill was done.",
         "",
         f"Settings that differ from the defaults: {settings}.",

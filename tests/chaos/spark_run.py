@@ -48,7 +48,7 @@ class Options:
 
     kills: int
     seed: int
-    partitions: int = 4
+    partitions: int = 3
     producers: int = 2
     rate: float = 150.0
     master: str = "local-cluster[2,1,640]"
