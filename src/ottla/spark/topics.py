@@ -23,6 +23,8 @@ from ottla.spark.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest
 
 T = TypeVar("T")
 
+# Before data count as lost, a broker that has just come back gets so many chances, a second apart if nothing else is said.
+_LEAST_LOOKS: Final = 6
 _ABSENT: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -95,7 +97,7 @@ class TopicOffsets:
         know everything yet.
         """
         latest = self.latest(self.partitions_left())
-        for _ in range(self._options.num_retries - 1):
+        for _ in range(max(self._options.num_retries, _LEAST_LOOKS) - 1):
             if all(latest.get(partition, -1) >= offset for partition, offset in known.items()):
                 break
             time.sleep(self._options.retry_interval_ms / 1000)
