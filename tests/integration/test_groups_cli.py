@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.brokers import BrokerProcess, running, start_ottla
 from tests.integration.peer import Peer, batch, create_topic, now_ms, produce
 from tests.integration.test_cli import ottla
 
+from ottla.cli.main import ottla as command
 from ottla.client.admin import Admin
 from ottla.client.consumer import Consumer
 from ottla.client.metadata import TopicPartition
@@ -47,8 +49,9 @@ def consume(node: BrokerProcess, name: str, count: int) -> None:
 
 
 def answer(node: BrokerProcess, *arguments: str) -> Any:
-    done = ottla("groups", *arguments, "--json", bootstrap=node.bootstrap)
-    assert done.returncode == 0, done.stderr
+    """What a program reads. In this process: what needs a process of its own is what people see."""
+    done = CliRunner().invoke(command, ["groups", *arguments, "--bootstrap", node.bootstrap, "--json"])
+    assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
 
