@@ -85,6 +85,7 @@ def write(measured: Measured, command: str, rounds: int, facts: Sequence[str]) -
         f"Made by `{command}`: {rounds} rounds, the targets taking turns within each; medians, with the smallest and",
         "largest round in brackets. Compare only within this page. How each figure is taken stands in `bench/`.",
         "Our Python clients beside confluent-kafka, aiokafka and kafka-python: [RESULTS_CLIENTS.md](RESULTS_CLIENTS.md).",
+        "Spark's source and sink beside Spark's own Kafka connector: [RESULTS_SPARK.md](RESULTS_SPARK.md).",
         "",
         *facts,
         "",
