@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.spark import audit as audit
+    from ottla.spark import steps as steps
     from ottla.spark.java import Java as Java
     from ottla.spark.java import NoJavaError as NoJavaError
     from ottla.spark.java import find_java as find_java
@@ -32,10 +34,25 @@ _HOMES = {
     "stop": "ottla.spark.sessions",
 }
 
-__all__ = ["Java", "NoJavaError", "QueryGroups", "find_java", "prepare_java", "session", "ship", "stop"]
+_MODULES = ("audit", "steps")
+
+__all__ = [
+    "Java",
+    "NoJavaError",
+    "QueryGroups",
+    "audit",
+    "find_java",
+    "prepare_java",
+    "session",
+    "ship",
+    "steps",
+    "stop",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
