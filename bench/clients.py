@@ -54,6 +54,7 @@ RECORDS = {
     "kafka-python": 100_000,
 }
 LARGE_SHARE = 0.4  # of them at 1 KiB
+WARM_UP_SHARE = 0.3  # of them in the round that is not counted
 WARM_BYTES = 600 << 20  # more than one measurement writes
 # Deleted topics leave the disk, and the memory, at once; by default both brokers keep them for a minute.
 SETTINGS = {"log.segment.delete.delay.ms": "0"}
@@ -105,15 +106,16 @@ class Bench:
     def _measure(
         self, target: Target, workload: str, work: str, size: int, client: str, number: int, keep: bool
     ) -> None:
-        records = max(1_000, int(RECORDS[client] * self.scale * (1.0 if size == SIZES[0] else LARGE_SHARE)))
+        share = (1.0 if size == SIZES[0] else LARGE_SHARE) * (1.0 if keep else WARM_UP_SHARE)
+        records = max(1_000, int(RECORDS[client] * self.scale * share))
         topic = f"{work}-{size}-{client.replace(' ', '-')}-{number}" if work == "produce" else f"read-{size}"
         with contextlib.ExitStack() as stack:
             if work == "produce":
                 stack.enter_context(passing_topic(target, topic))
+                self._pages.keep()
+                self._pages.release()
             else:
                 self._fill(target, topic, size)
-            self._pages.keep()
-            self._pages.release()
             watch = stack.enter_context(Stopwatch(target.pid))
             figures = _run(target, work, client, topic, records, size)
         if keep:
