@@ -9,17 +9,23 @@ Nothing here looks at a DataFrame's columns or rows: in a pipeline Spark allows 
 """
 
 from ottla.spark.steps.arguments import StepError
+from ottla.spark.steps.avro_values import parse_avro
 from ottla.spark.steps.json_values import parse_json, require
 from ottla.spark.steps.letters import dead_letters, redrive, split, valid
+from ottla.spark.steps.replays import backfill
 from ottla.spark.steps.topics import read_range, read_table, read_topic, topic_sink
+from ottla.spark.steps.upserts import latest, upsert
 from ottla.spark.steps.windows import deduplicate, join_streams, join_table, windowed
 
 __all__ = [
     "StepError",
+    "backfill",
     "dead_letters",
     "deduplicate",
     "join_streams",
     "join_table",
+    "latest",
+    "parse_avro",
     "parse_json",
     "read_range",
     "read_table",
@@ -28,6 +34,7 @@ __all__ = [
     "require",
     "split",
     "topic_sink",
+    "upsert",
     "valid",
     "windowed",
 ]
