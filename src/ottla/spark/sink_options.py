@@ -58,7 +58,7 @@ def _compression(option: str, text: str) -> str:
 
 
 # Java's name of a setting: the name that our producer has for it, and how its value is read.
-_USED: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
+PRODUCER_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
     "acks": ("acks", _acks),
     "batch.size": ("batch_size", _positive),
     "buffer.memory": ("buffer_memory", _positive),
@@ -163,8 +163,8 @@ def _setting(name: str, value: str) -> dict[str, Any]:
     """The producer's argument that a setting of Java's producer means; none if it has no effect."""
     if name == BOOTSTRAP_SERVERS or name in _WITHOUT_EFFECT:
         return {}
-    if name in _USED:
-        ours, read = _USED[name]
+    if name in PRODUCER_SETTINGS:
+        ours, read = PRODUCER_SETTINGS[name]
         return {ours: read(PREFIX + name, value)}
     if name in _REFUSED:
         if name == "partitioner.ignore.keys" and not boolean(PREFIX + name, value):
@@ -183,7 +183,7 @@ def _of_the_consumer(name: str) -> dict[str, Any]:
     """Settings of a consumer may be among those that a job has for both; anything else is a mistake."""
     if name in USED or name in WITHOUT_EFFECT:
         return {}
-    guess = nearest(name, (*_USED, *_WITHOUT_EFFECT, *_REFUSED))
+    guess = nearest(name, (*PRODUCER_SETTINGS, *_WITHOUT_EFFECT, *_REFUSED))
     hint = f" Did you mean 'kafka.{guess}'?" if guess else " See docs/spark.md for those that there are."
     raise OptionError(f"Option 'kafka.{name}' is unknown: no Kafka producer has such a setting.{hint}")
 
