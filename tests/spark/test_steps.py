@@ -153,7 +153,7 @@ def test_windows_count_each_order_once_and_come_when_they_are_over(
         placed = f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
         return {"value": json.dumps({"id": name, "at": placed, "amount": 10.0}).encode()}
 
-    topic = new_topic(records=[order("a", 5), order("b", 8), order("b", 8), order("c", 65)])
+    topic = new_topic(records=[order("a", 5), order("b", 8), order("b", 8), order("c", 85)])
     once = steps.deduplicate(
         stream(topic, "id STRING, at TIMESTAMP, amount DOUBLE"), "id", time="at", late="10s"
     )

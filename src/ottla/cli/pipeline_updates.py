@@ -16,10 +16,11 @@ from typing import Any, Final
 import click
 
 from ottla.cli.pipeline_view import View, open_view
+from ottla.errors import KafkaError
 from ottla.spark.pipeline_board import Board
 from ottla.spark.pipeline_graph import Graph
 from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_run import Runner, Selection
+from ottla.spark.pipeline_run import Outcome, Runner, Selection
 from ottla.spark.pipeline_session import LocalSpark, RemoteSpark, start_spark
 from ottla.spark.pipeline_topics import missing_topics
 from ottla.spark.pipeline_words import PipelineError
@@ -60,8 +61,7 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
     selection, failures = updates.selection, 0
     while True:
         began = time.monotonic()
-        reading = selection.reading(updates.project.bootstrap_servers)
-        outcome = runner.update(selection, reading, lambda graph: _check_topics(updates.project, graph))
+        outcome = _one(updates, runner, selection)
         view.ended(outcome)
         if updates.every_s is None:
             return 0 if outcome.completed else 1
@@ -74,6 +74,17 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
                 return 1
         pause = min(_LONGEST_PAUSE_S, 2.0 ** (failures - 1)) if failures else 0.0
         time.sleep(max(pause, began + updates.every_s - time.monotonic(), 0.0))
+
+
+def _one(updates: Updates, runner: Runner, selection: Selection) -> Outcome:
+    """One update. What cannot even begin (a file that is being edited, brokers that are away) is a failure like others where there will be a next."""
+    reading = selection.reading(updates.project.bootstrap_servers)
+    try:
+        return runner.update(selection, reading, lambda graph: _check_topics(updates.project, graph))
+    except (PipelineError, KafkaError, OSError) as error:
+        if updates.every_s is None:
+            raise
+        return Outcome((str(error),))
 
 
 def check_pipeline(project: Project, master: str | None, remote: str | None, *, verbose: bool) -> list[str]:

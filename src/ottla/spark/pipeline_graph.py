@@ -158,7 +158,7 @@ def read_definitions(spark: SparkSession, project: Project, reading: Reading) ->
     with _inside(project.directory), graph_element_registration_context(registry):
         for file in files:
             _read_file(file, spark, project, graph, registry)
-    _refuse_shared_parquet(project, graph)
+    refuse_shared_parquet(project, graph)
     return graph
 
 
@@ -169,7 +169,7 @@ def _read_file(file: Path, spark: SparkSession, project: Project, graph: Graph, 
         else:
             text = file.read_text(encoding="utf-8")
             registry.register_sql(text, file.relative_to(project.directory))
-            _note_sql(graph, text, file)
+            note_sql(graph, text, file)
     except PipelineError:
         raise
     except Exception as error:
@@ -196,7 +196,7 @@ def _run_python(file: Path, spark: SparkSession, identifier: str) -> None:
         spec.loader.exec_module(module)
 
 
-def _note_sql(graph: Graph, text: str, file: Path) -> None:
+def note_sql(graph: Graph, text: str, file: Path) -> None:
     """Spark reads SQL by itself and tells nobody what was in it; the names and lines are enough here."""
     for found in _SQL_DEFINITION.finditer(text):
         kind = " ".join(found["kind"].lower().split()).removeprefix("streaming ")
@@ -229,7 +229,8 @@ def _cause(error: Exception, graph: Graph) -> str:
     return said
 
 
-def _refuse_shared_parquet(project: Project, graph: Graph) -> None:
+def refuse_shared_parquet(project: Project, graph: Graph) -> None:
+    """Raise a PipelineError where Spark would skip rows."""
     writers: dict[str, list[FlowDefinition]] = {}
     for flow in graph.flows.values():
         writers.setdefault(_last_part(flow.target), []).append(flow)

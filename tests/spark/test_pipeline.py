@@ -1,0 +1,194 @@
+"""`ottla pipeline` as a user types it: a new project runs as it is, goes on where it was, stops when told, and says what is wrong with it.
+
+Each command that starts Spark costs some ten seconds, so the tests that run a project share one, in the order in which a user would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ottla.testing
+from ottla.blocking import Admin
+from ottla.client.group_offsets import CommittedOffset
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A run takes some fifteen seconds on a quiet machine.
+DEADLINE_S = 240.0
+pytestmark = pytest.mark.timeout(300)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project of its own, on a broker of its own: the template's topics have fixed names."""
+
+    directory: Path
+    bootstrap: str
+
+    def ottla(self, *arguments: str, expect: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "ottla.cli.main", "pipeline", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            cwd=self.directory.parent,
+            env=self.environment(),
+            check=False,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "OTTLA_BOOTSTRAP": self.bootstrap}
+
+    def generate(self, count: int) -> None:
+        command = [sys.executable, str(self.directory / "generate.py"), self.bootstrap, str(count)]
+        subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S)
+
+    def status(self) -> dict[str, Any]:
+        content = json.loads(self.ottla("status", str(self.directory), "--json"))
+        assert isinstance(content, dict)
+        return content
+
+    def rows(self) -> dict[str, int]:
+        return {table["name"]: table["rows"] for table in self.status()["tables"]}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    directory = tmp_path_factory.mktemp("pipelines") / "shop"
+    with ottla.testing.broker() as broker:
+        made = Project(directory, broker.bootstrap)
+        made.ottla("init", directory.name)
+        yield made
+
+
+def log_end(bootstrap: str, topic: str) -> int:
+    from ottla.spark.pipeline_topics import log_ends
+
+    return sum(log_ends(bootstrap, [topic]).values())
+
+
+def test_a_new_project_runs_as_it_is(project: Project) -> None:
+    assert "has not run yet" in project.ottla("status", "shop")
+    project.generate(300)
+
+    told = project.ottla("run", "shop", "--master", "local[2]")
+
+    assert "update completed" in told
+    records, letters = log_end(project.bootstrap, "orders"), log_end(project.bootstrap, "orders.dead")
+    rows = project.rows()
+    assert rows["raw_orders"] == records
+    assert 0 < letters < 60
+    assert 0 < rows["orders"] <= records - letters
+    assert 0 < rows["customers"] <= 50
+    flows = {flow["name"]: flow for flow in project.status()["flows"]}
+    assert flows["raw_orders"]["group"] == "shop.raw_orders"
+    assert flows["raw_orders"]["lag"] == 0
+    with Admin(project.bootstrap) as admin:
+        committed = admin.list_group_offsets("shop.raw_orders")
+    assert sum(each.offset for each in committed.values() if isinstance(each, CommittedOffset)) == records
+    assert "raw_orders" in project.ottla("status", "shop")
+
+
+def test_it_goes_on_where_it_was_until_it_is_stopped(project: Project, spark: SparkSession) -> None:
+    project.generate(200)
+    wanted = log_end(project.bootstrap, "orders")
+    command = [
+        sys.executable,
+        "-m",
+        "ottla.cli.main",
+        "pipeline",
+        "run",
+        str(project.directory),
+        "--continuous",
+    ]
+    running = subprocess.Popen(
+        [*command, "--master", "local[2]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=project.environment(),
+    )
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        assert running.stdout is not None
+        for line in running.stdout:
+            assert time.monotonic() < deadline, line
+            if "update completed" in line and project.rows()["raw_orders"] >= wanted:
+                break
+        running.send_signal(signal.SIGTERM)
+        rest, _ = running.communicate(timeout=DEADLINE_S)
+    finally:
+        running.kill()
+        running.wait()
+
+    assert running.returncode == 0, rest
+    raw = spark.read.parquet(str(project.directory / "tables" / "raw_orders"))
+    assert raw.count() == wanted
+    assert raw.select("partition", "offset").distinct().count() == wanted
+    assert project.status()["last_update"]["outcome"] in ("completed", "stopped")
+
+
+def test_a_table_is_made_anew_from_a_time_on(project: Project) -> None:
+    before = project.rows()
+    later = str(time.time_ns() // 1_000_000)
+    project.generate(50)
+
+    project.ottla("run", "shop", "--full-refresh", "raw_orders", "--since", later, "--master", "local[2]")
+
+    rows = project.rows()
+    assert 50 <= rows["raw_orders"] <= 60  # some are sent twice
+    assert rows["orders"] == before["orders"]  # it was not asked for
+
+
+def test_what_is_wrong_is_said_with_file_and_line(project: Project) -> None:
+    definitions = project.directory / "transformations"
+    (definitions / "customers.sql").write_text(
+        "CREATE MATERIALIZED VIEW customers AS\nSELECT nobody FROM orders", encoding="utf-8"
+    )
+    (definitions / "more.py").write_text(
+        "from pyspark import pipelines as dp\n"
+        "from ottla.spark import steps\n\n"
+        "@dp.table\n"
+        "def returns():\n"
+        "    return steps.read_topic(spark, 'returns')\n",
+        encoding="utf-8",
+    )
+    told = project.ottla("check", "shop", "--master", "local[2]", expect=1)
+    assert "customers.sql:1: the flow customers failed" in told
+    assert "`nobody` cannot be resolved" in told
+    assert "stacktrace" not in told
+
+    (definitions / "customers.sql").unlink()
+    told = project.ottla("run", "shop", "--master", "local[2]", expect=1)
+    assert f"{definitions}/more.py:4: the flow returns reads the topic returns, which does not exist" in told
+    assert "ottla topics create returns" in told
+
+
+def test_mistakes_are_found_before_spark_starts(project: Project, tmp_path: Path) -> None:
+    assert "is there already: nothing was changed" in project.ottla("init", "shop", expect=1)
+    assert "cannot be called '9x'" in project.ottla("init", "9x", expect=1)
+    assert "is not a pipeline" in project.ottla("run", str(tmp_path), expect=1)
+    assert "--since goes with --full-refresh" in project.ottla(
+        "run", "shop", "--since", "2026-01-01", expect=2
+    )
+    assert "leave out --full-refresh" in project.ottla(
+        "run", "shop", "--full-refresh-all", "--refresh", "a", expect=2
+    )
+    assert "is not a duration" in project.ottla("run", "shop", "--every", "often", expect=2)
+    with ottla.testing.broker() as broker:
+        gone = broker.bootstrap
+    assert f"No broker answers at {gone}" in project.ottla("run", "shop", "--bootstrap", gone, expect=1)

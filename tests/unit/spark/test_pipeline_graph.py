@@ -1,0 +1,65 @@
+"""What is known of definitions in SQL, and which graphs are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.spark.pipeline_graph import (
+    FlowDefinition,
+    Graph,
+    OutputDefinition,
+    Reading,
+    note_sql,
+    refuse_shared_parquet,
+)
+from ottla.spark.pipeline_project import Project
+from ottla.spark.pipeline_words import PipelineError, Place
+
+PROJECT = Project(Path("/p/spark-pipeline.yml"), "p", "file:///p/s", None, None, {}, ())
+FILE = Path("a.sql")
+
+
+def test_definitions_in_sql_are_noted_with_their_lines() -> None:
+    graph = Graph("1")
+    note_sql(
+        graph,
+        "-- a comment\nCREATE STREAMING TABLE raw;\n\ncreate flow fill AS INSERT INTO raw BY NAME SELECT * FROM STREAM a;\n"
+        "CREATE OR REFRESH MATERIALIZED VIEW `s`.`sums` AS SELECT 1;\nCREATE TEMPORARY VIEW v AS SELECT 2",
+        FILE,
+    )
+
+    assert {name: (output.kind, output.place.line) for name, output in graph.outputs.items()} == {
+        "raw": ("table", 2),
+        "sums": ("materialized view", 5),
+        "v": ("temporary view", 6),
+    }
+    assert {name: flow.target for name, flow in graph.flows.items()} == {
+        "fill": "raw",
+        "sums": "sums",
+        "v": "v",
+    }
+
+
+def shared(kind: str, table_format: str | None) -> Graph:
+    graph = Graph("1")
+    graph.outputs["t"] = OutputDefinition("t", kind, Place(FILE, 1), table_format)
+    for name in ("one", "two"):
+        graph.flows[name] = FlowDefinition(name, "t", Place(FILE, 2))
+    return graph
+
+
+def test_two_flows_into_one_parquet_table_are_refused() -> None:
+    with pytest.raises(PipelineError, match=r"a.sql:2: the flows one and two write to the Parquet table t"):
+        refuse_shared_parquet(PROJECT, shared("table", None))
+    refuse_shared_parquet(PROJECT, shared("table", "delta"))
+    refuse_shared_parquet(PROJECT, shared("sink", None))
+
+
+def test_only_tables_that_are_made_anew_begin_at_a_time() -> None:
+    reading = Reading("b:1", "2026-01-01", frozenset({"orders"}))
+
+    assert (reading.since_of("orders"), reading.since_of("raw")) == ("2026-01-01", None)
+    assert Reading("b:1", "2026-01-01", None).since_of("raw") == "2026-01-01"
+    assert Reading("b:1").since_of("raw") is None
