@@ -125,7 +125,14 @@ def _brokers(scene: Scene, kill_: Kill, victims: list[int], between: Callable[[]
         scene.cluster.start_broker(victim, wait=False)
 
 
+def _running(scene: Scene) -> list[int]:
+    """All of them: those that the last kill took are back before the next one takes brokers."""
+    make_whole(scene.cluster)
+    return sorted(scene.cluster.running)
+
+
 def _leader(scene: Scene, kill_: Kill) -> int:
+    make_whole(scene.cluster)
     return scene.cluster.leader_of(scene.topic, kill_.pick % len(scene.cluster.partitions(scene.topic)))
 
 
@@ -134,13 +141,13 @@ def kill_leader(scene: Scene, kill_: Kill) -> None:
 
 
 def kill_majority(scene: Scene, kill_: Kill) -> None:
-    running = sorted(scene.cluster.running)
+    running = _running(scene)
     spared = running[kill_.pick % len(running)]
     _brokers(scene, kill_, [each for each in running if each != spared], lambda: None)
 
 
 def kill_all_brokers(scene: Scene, kill_: Kill) -> None:
-    _brokers(scene, kill_, sorted(scene.cluster.running), lambda: None)
+    _brokers(scene, kill_, _running(scene), lambda: None)
 
 
 def kill_leader_and_driver(scene: Scene, kill_: Kill) -> None:

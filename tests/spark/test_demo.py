@@ -1,0 +1,123 @@
+"""`make demo`, short: it must succeed, end at Ctrl-C, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from examples.demo import Check, Killing, checks
+from examples.demo_orders import Sent, sample_orders
+from examples.demo_watch import Seen, Window
+from tests.brokers import ROOT, wait_until
+
+from ottla.client.delivery_report import DeliveryReport
+
+_MARK = "OTTLA_DEMO_UNDER_TEST"
+
+
+def started(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "examples.demo", *arguments],
+        cwd=ROOT,
+        env={**environment, "TMPDIR": str(tmp_path), "DEMO_MARK": f"{_MARK}-{tmp_path.name}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def left_behind(tmp_path: Path) -> Iterator[int]:
+    """Processes that the demo started, and that run still."""
+    mark = f"{_MARK}-{tmp_path.name}".encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark in Path("/proc", name, "environ").read_bytes():
+                yield int(name)
+        except OSError:
+            continue  # it is gone, or not ours
+
+
+@pytest.mark.timeout(400)
+def test_the_demo_runs_and_every_check_holds(tmp_path: Path) -> None:
+    done = started(tmp_path, "--seconds", "12", "--rate", "100")
+    output, _ = done.communicate(timeout=390)
+    assert done.returncode == 0, output
+    assert "All 6 checks hold." in output
+    assert "is dead (kill -9)" in output
+    assert "Where to go on" in output
+    assert list(tmp_path.glob("ottla-demo-*")) == []
+    wait_until(lambda: not list(left_behind(tmp_path)), "all processes are gone")
+
+
+@pytest.mark.timeout(120)
+def test_the_demo_ends_at_ctrl_c_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = started(tmp_path, "--seconds", "60", "--rate", "50")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "the pipeline starts" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=100)
+    assert process.returncode == 130, output
+    assert "Stopped." in output
+    assert "Traceback" not in output
+    assert list(tmp_path.glob("ottla-demo-*")) == []
+    wait_until(lambda: not list(left_behind(tmp_path)), "all processes are gone")
+
+
+def test_some_orders_are_bad_or_late_or_come_twice() -> None:
+    orders = list(islice(sample_orders(1), 600))
+    kinds = [order.kind for order in orders]
+    assert {"good", "bad", "late", "twice"} == set(kinds)
+    twice = kinds.index("twice")
+    assert orders[twice].value == orders[twice - 1].value
+
+
+def test_a_pause_is_the_longest_silence_of_any_partition() -> None:
+    sent = Sent()
+    sent.pauses = [(1.0, 1.2), (5.0, 5.7), (9.0, 9.1)]
+    assert sent.longest_pause_ms(4.0, 8.0) == pytest.approx(700)
+    assert sent.longest_pause_ms(20.0, 30.0) == 0
+
+
+def perfect() -> tuple[Sent, Seen, dict[str, object]]:
+    """What a perfect run would have left behind."""
+    sent, seen = Sent(), Seen()
+    sent.kinds.update({"good": 6, "bad": 2, "late": 1, "twice": 1})
+    for offset in range(10):
+        sent.acknowledge(DeliveryReport("orders", 0, offset, 0))
+    seen.dead.update({(b"0", b"1"), (b"0", b"2")})
+    seen.rows.update({"raw_orders": 10, "orders": 7})
+    seen.windows.update({0: Window(7, 1.0)})  # type: ignore[dict-item]
+    return sent, seen, {"equal": True, "records": 10, "rows": 10}
+
+
+def failing(sent: Sent, seen: Seen, audited: dict[str, object]) -> list[str]:
+    found: list[Check] = list(checks(sent, seen, Killing(1, 0.0, 1.0), audited))
+    assert len(found) == 6
+    return [check.claim for check in found if not check.holds]
+
+
+def test_a_perfect_run_fails_no_check_and_every_harm_fails_its_own() -> None:
+    assert failing(*perfect()) == []
+    sent, seen, audited = perfect()
+    assert failing(sent, seen, {**audited, "equal": False}) == ["raw_orders is the topic: ottla audit"]
+    assert failing(sent, seen, {**audited, "records": 9}) == ["raw_orders is the topic: ottla audit"]
+    seen.dead.add((b"0", b"3"))
+    assert failing(sent, seen, audited) == ["every bad order is a dead letter, and no other"]
+    sent, seen, audited = perfect()
+    seen.rows["orders"] += 1
+    assert failing(sent, seen, audited) == ["orders has each good order once"]
+    sent, seen, audited = perfect()
+    seen.windows.clear()
+    assert failing(sent, seen, audited) == ["revenue has closed windows"]
+    sent, seen, audited = perfect()
+    sent.errors.append("lost")
+    assert "every order was acknowledged" in failing(sent, seen, audited)
