@@ -148,6 +148,19 @@ def test_available_now_reads_what_was_there_when_it_began(
     assert batches(reader, reader.getDefaultReadLimit()) == [4, 4, 2]
 
 
+def test_available_now_may_begin_behind_its_target(
+    opened: Opened, broker: EmbeddedBroker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1, values=[b"x"] * 4)
+    reader = opened(subscribe=topic)
+    reader.prepareForTriggerAvailableNow()
+    add(broker, topic, 3)
+    start = reader.initialOffset()
+    assert start == reader.latestOffset(start, EVERYTHING) == {topic: {"0": 7}}
+    reader.commit(start)
+    assert reader.latestOffset(start, EVERYTHING) == start
+
+
 def test_a_minimum_waits_until_there_is_enough_or_the_time_is_over(
     opened: Opened, broker: EmbeddedBroker, new_topic: NewTopic
 ) -> None:

@@ -140,6 +140,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, begin: PartitionOffsets) -> PartitionOffsets:
         if self._target is None:
             return self._topics.latest_not_before(begin)
+        # A new query that starts at the end is asked where that is after the target was taken.
+        if any(self._target.get(partition, -1) < offset for partition, offset in begin.items()):
+            self._target = self._topics.latest_not_before(begin)
         return self._target
 
     def _admitted(self, begin: PartitionOffsets) -> PartitionOffsets:
