@@ -36,14 +36,13 @@ def run(spark: Any, bootstrap: str, directory: Path) -> dict[str, object]:
     )
     table.trigger(availableNow=True).start(str(directory / "table")).awaitTermination()
     found = spark.read.parquet(str(directory / "table"))
+    (counted,) = found.selectExpr("count(*)", "count(distinct partition, offset)").collect()
+    places = spark.range(4, numPartitions=4).mapInArrow(_place, "at string").collect()
     return {
-        "rows": found.count(),
-        "distinct": found.select("partition", "offset").distinct().count(),
+        "rows": counted[0],
+        "distinct": counted[1],
         "executors": spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1,
-        "places": sorted(
-            row[0]
-            for row in spark.range(8, numPartitions=8).mapInArrow(_place, "at string").distinct().collect()
-        ),
+        "places": sorted({row[0] for row in places}),
         "java": spark._jvm.java.lang.System.getProperty("java.version"),
     }
 
@@ -69,7 +68,7 @@ def main(master: str, bootstrap: str, directory: str, *flags: str) -> None:
         "spark.executor.cores": "1",
         # Tests look at both executors.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": "1",
     }
     spark = ottla.spark.session("cluster-job", master, **settings)
     if "--ship" in flags:
