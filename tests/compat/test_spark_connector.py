@@ -24,6 +24,9 @@ from ottla.client.topics import NewTopic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+# A test that is broken off leaves the session, and so all later tests, in pieces.
+pytestmark = pytest.mark.timeout(400)
+
 FORMATS = ["ottla", "kafka"]
 DAY_MS = 1_700_000_000_000
 PARTITIONS = 3

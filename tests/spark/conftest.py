@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
 _numbers = count(1)
+PATIENCE_S = 400
 # What Spark's own scripts need of the system, apart from Java.
 _TOOLS = ("bash", "sh", "env", "dirname", "ps", "sed", "uname")
 
@@ -37,6 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", "ignore:PySpark does not yet fully support pandas:FutureWarning"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Patience: a test that is broken off in the middle of a call leaves the session's connection, and so all later tests, in pieces."""
+    for item in items:
+        if "tests/spark/" in item.path.as_posix() and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 
 def start_session(directory: Path, master: str = "local[2]", **conf: Any) -> SparkSession:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.timeout(300)  # a JVM of its own, on a machine that may be busy
+pytestmark = pytest.mark.timeout(400)  # a JVM of its own, on a machine that may be busy
 
 JOB = """
 import ottla.spark
@@ -21,7 +21,7 @@ ottla.spark.stop(spark)
 def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code]
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=280, check=False, cwd="/"
+        command, env=environment, capture_output=True, text=True, timeout=380, check=False, cwd="/"
     )
 
 
