@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from struct import Struct
 from typing import Any, Final
@@ -27,6 +26,7 @@ from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.stream import ConnectionLostError
 
 _SIZE: Final = Struct(">i")
+_TIMEVAL: Final = Struct("@ll")
 _LEAST_FRAME_BYTES: Final = 4
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _FIRST_MEMORY_BYTES: Final = 64 << 10
@@ -42,6 +42,7 @@ class RawConnection:
         "_memory",
         "_offered",
         "_socket",
+        "_timeout_s",
         "address",
         "is_open",
     )
@@ -49,6 +50,7 @@ class RawConnection:
     def __init__(self, address: Address, *, client_id: str, timeout_s: float) -> None:
         self.address = address
         self._client_id = client_id
+        self._timeout_s = timeout_s
         self._correlation_id = 0
         self._memory = memoryview(bytearray(_FIRST_MEMORY_BYTES))
         self._asked: tuple[int, int] | None = None  # the API and the version of the question under way
@@ -127,11 +129,9 @@ class RawConnection:
             return self._receive(size)
         except ConnectionLostError:
             raise
-        except TimeoutError:
+        except BlockingIOError:
             self.close()
-            raise TimeoutError(
-                f"{self.address} did not answer within {self._socket.gettimeout()} s"
-            ) from None
+            raise TimeoutError(f"{self.address} did not answer within {self._timeout_s:g} s") from None
         except OSError as error:
             raise self._lost(reason(error)) from error
 
@@ -172,6 +172,12 @@ def _connected(address: Address, timeout_s: float) -> socket.socket:
         made = socket.create_connection((address.host, address.port), timeout_s)
     except (OSError, UnicodeError) as error:
         raise CannotConnectError(f"could not reach {address}: {reason(error)}") from error
-    with contextlib.suppress(OSError):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.settimeout(None)
+    # The kernel minds the time: a socket with a timeout of Python's never blocks, and would come back for every piece of an answer.
+    # What is overdue is BlockingIOError.
+    seconds, fraction = divmod(timeout_s, 1)
+    limit = _TIMEVAL.pack(int(seconds), int(fraction * 1e6))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
