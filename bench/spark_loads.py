@@ -27,7 +27,7 @@ PARTITIONS: Final = 2
 MICRO_BATCHES: Final = 4
 SIZES: Final = (100, 1024)
 CODECS: Final = ("none", "zstd")
-RECORDS: Final = {100: 3_000_000, 1024: 1_000_000}
+RECORDS: Final = {100: 2_400_000, 1024: 800_000}
 WRITTEN: Final = {100: 600_000, 1024: 250_000}
 # More than a batch holds, so that no batch has the same value twice.
 _DISTINCT: Final = 40_000

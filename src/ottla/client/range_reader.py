@@ -187,16 +187,22 @@ class RangeReader:
     def _retry_or_raise(self, error: Exception, waits: Iterator[float], deadline: float) -> None:
         code = error.code if isinstance(error, KafkaError) else None
         if code is not None and not code.retriable and code not in _ASKED_AGAIN:
-            raise error
+            raise self._placed(error)
         if code in _ABSENT:
             self._topic_is_missing()
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range()
         wait_s = next(waits) / 1000
         if time.monotonic() + wait_s > deadline:
-            raise error
+            raise self._placed(error)
         self._cluster.forget(self._partition)
         time.sleep(wait_s)
+
+    def _placed(self, error: Exception) -> Exception:
+        """The error with the place where it happened, if it does not tell."""
+        if not isinstance(error, KafkaError):
+            return error
+        return KafkaError(error.code, f"{self._partition} at offset {self.position}: {error.message}")
 
     def _out_of_range(self) -> None:
         cluster, partition, committed = self._cluster, self._partition, self._settings.is_read_committed
@@ -212,7 +218,8 @@ class RangeReader:
 
     def _end_is_missing(self, log_end: int) -> None:
         if self._has_waited_long():
-            raise self._lost(self.position, self._end, f"the log ends at offset {log_end}")
+            whose = " for readers of committed records" if self._settings.is_read_committed else ""
+            raise self._lost(self.position, self._end, f"the log ends at offset {log_end}{whose}")
 
     def _topic_is_missing(self) -> None:
         if self._has_waited_long():
