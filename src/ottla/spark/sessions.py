@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # A JVM that is asked to end does so in half a second.
 _JVM_END_DEADLINE_S: Final = 20.0
 
+# Set by spark-submit for the program that it runs.
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 # What must be known before the JVM starts: the second is otherwise set by Spark, which sees an interactive program.
 _LAUNCH_DEFAULTS: Final = {
@@ -66,7 +68,8 @@ def session(app_name: str = "ottla", master: str | None = None, **conf: Any) -> 
     if master:
         settings["spark.master"] = master
     spark = SparkSession.builder.config(conf=_complete(app_name, settings)).getOrCreate()
-    spark.sparkContext.setLogLevel(settings.get("spark.log.level", "ERROR"))
+    if _SUBMITTED not in os.environ:
+        spark.sparkContext.setLogLevel(settings.get("spark.log.level", "ERROR"))
     return spark
 
 
@@ -91,21 +94,29 @@ def stop(spark: SparkSession) -> None:
 
 def _complete(app_name: str, given: Mapping[str, str]) -> SparkConf:
     """All settings: ours only where neither the user nor Spark's own files say something."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
 
-    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        prepare_java()
-        _prepare_python(given)
-        first = SparkConf(loadDefaults=False)
-        for name, value in {**_LAUNCH_DEFAULTS, **given, **_quiet_logs(given)}.items():
-            first.set(name, value)
-        SparkContext._ensure_initialized(conf=first)  # starts the JVM, which reads spark-defaults.conf
-    conf = SparkConf()
+    _start_jvm(given)
+    conf = SparkConf()  # what the JVM knows: spark-submit's arguments, spark-defaults.conf
     for name, value in given.items():
         conf.set(name, value)
     for name, value in _DEFAULTS.items():
         conf.setIfMissing(name, value)
     return conf.setAppName(app_name)
+
+
+def _start_jvm(given: Mapping[str, str]) -> None:
+    """Start the JVM of this process, or find the one that spark-submit has started."""
+    from pyspark import SparkConf, SparkContext
+
+    first = None
+    if SparkContext._gateway is None and _SUBMITTED not in os.environ:
+        prepare_java()
+        _prepare_python(given)
+        first = SparkConf(loadDefaults=False)
+        for name, value in {**_LAUNCH_DEFAULTS, **given, **_quiet_logs(given)}.items():
+            first.set(name, value)
+    SparkContext._ensure_initialized(conf=first)
 
 
 def _remote_session(app_name: str, url: str | None, settings: Mapping[str, str]) -> SparkSession:
