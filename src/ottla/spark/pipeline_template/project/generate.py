@@ -1,6 +1,7 @@
 """Sends orders to the topic `orders`, some of them bad, late or twice: python generate.py [HOST:PORT] [COUNT]"""
 
 import json
+import os
 import random
 import sys
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import ottla
 from ottla.blocking import Admin, Producer
 
+BOOTSTRAP = os.environ.get("OTTLA_BOOTSTRAP", "localhost:9092")
 COUNTRIES = ("AT", "CZ", "DE", "FR", "IT")
 
 
@@ -37,7 +39,7 @@ def spoilt(good: dict[str, object], dice: random.Random) -> str:
     )
 
 
-def main(bootstrap: str = "localhost:9092", count: str = "1000") -> None:
+def main(bootstrap: str = BOOTSTRAP, count: str = "1000") -> None:
     """Make the topics if they are not there, and send orders."""
     dice = random.Random()
     with Admin(bootstrap) as admin:
