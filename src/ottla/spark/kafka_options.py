@@ -25,7 +25,6 @@ USED: Final = (
     "default.api.timeout.ms",
     "fetch.max.bytes",
     "fetch.max.wait.ms",
-    "fetch.min.bytes",
     "group.id",
     "isolation.level",
     "max.partition.fetch.bytes",
@@ -36,7 +35,6 @@ _NUMBERS: Final = (
     "default.api.timeout.ms",
     "fetch.max.bytes",
     "fetch.max.wait.ms",
-    "fetch.min.bytes",
     "max.partition.fetch.bytes",
     "request.timeout.ms",
 )
@@ -53,6 +51,7 @@ WITHOUT_EFFECT: Final = (
     "connections.max.idle.ms",
     "enable.metrics.push",
     "exclude.internal.topics",
+    "fetch.min.bytes",
     "group.instance.id",
     "group.protocol",
     "group.remote.assignor",
@@ -122,7 +121,7 @@ def _refuse_what_breaks(name: str, value: str) -> None:
 def _checked(name: str, value: str) -> str:
     option = f"{PREFIX}{name}"
     if name in _NUMBERS:
-        return str(positive(option, value, zero=name.startswith(("fetch.min", "fetch.max.wait"))))
+        return str(positive(option, value, zero=name == "fetch.max.wait.ms"))
     if name == "isolation.level":
         return one_of(option, value, ("read_uncommitted", "read_committed"))
     if name == "check.crcs":
