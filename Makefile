@@ -29,7 +29,7 @@ check: setup  ## ruff, mypy --strict, import-linter, the tidy test
 test: setup  ## every test that needs only PyPI
 	$(PY) -m pytest -m "not compat" $(ARGS)
 
-chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; writes tests/chaos/RESULTS.md
+chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; ARGS="--spark --faults 100" breaks a Spark query
 	$(PY) -m tests.chaos $(ARGS)
 
 sim: setup  ## 2,000 stories of whole clusters under faults; a broken one prints how to see it again
@@ -42,8 +42,8 @@ compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm,
 bench: setup  ## measure beside a floor program and Apache Kafka; writes bench/RESULTS.md
 	$(PY) -m bench $(ARGS)
 
-demo: setup  ## a broker, a stream of orders, a live view, a verdict
-	$(PY) examples/orders.py $(ARGS)
+demo: setup  ## three brokers, orders, a pipeline on Spark, a broker killed, an audit: about a minute
+	$(PY) -m examples.demo $(ARGS)
 
 serve: setup  ## run a broker on localhost:9092, data in ./ottla-data
 	.venv/bin/ottla serve $(ARGS)
