@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 import pytest
 from tests.brokers import BrokerProcess
-from tests.clients.conftest import MakeTopic
 from tests.clients.families.ottla_family import run
-from tests.clients.model import Client, Message
+from tests.clients.groups.conftest import GroupTrial
+from tests.clients.model import Message
 
 import ottla
 
@@ -21,12 +21,17 @@ Process: TypeAlias = Callable[[ottla.Consumer, Handler], Awaitable[None]]
 
 
 @pytest.fixture
-def topic(make_topic: MakeTopic, reference: Client) -> str:
-    """A topic whose partitions have RECORDS records each, numbered, with KEYS keys."""
-    name = make_topic(PARTITIONS)
+def broker(group_broker: BrokerProcess) -> BrokerProcess:
+    return group_broker
+
+
+@pytest.fixture
+def topic(trial: GroupTrial) -> str:
+    """A topic whose partitions have RECORDS records each, numbered, with KEYS keys; also the name of a group."""
+    name = trial.make_topic(PARTITIONS)
     for partition in range(PARTITIONS):
         made = [Message(b"%d" % number, b"%d" % (number % KEYS)) for number in range(RECORDS)]
-        reference.produce(name, made, partition=partition)
+        trial.writer.produce(name, made, partition=partition)
     return name
 
 
