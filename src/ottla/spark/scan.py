@@ -36,6 +36,8 @@ __all__ = [
 
 _DEFAULT_FETCH_BYTES: Final = 4 << 20
 _MOST_FETCH_BYTES: Final = 64 << 20
+# A worker runs one task at a time, for a few queries: more than this are leftovers of queries that ended.
+_MOST_IDLE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +106,24 @@ class _Pool:
     """Clusters that no scan uses at the moment, with their open connections. Forked processes begin with none."""
 
     def __init__(self) -> None:
-        self._idle: dict[object, list[RawCluster]] = {}
+        self._idle: list[tuple[object, RawCluster]] = []
 
     def take(self, key: object) -> RawCluster | None:
-        idle = self._idle.get(key)
-        try:
-            return idle.pop() if idle else None
-        except IndexError:  # another thread was faster
-            return None
+        """One that was used for the same, if there is one; the caller has it for himself."""
+        for entry in reversed(self._idle):
+            if entry[0] == key:
+                try:
+                    self._idle.remove(entry)
+                except ValueError:  # another thread was faster
+                    continue
+                return entry[1]
+        return None
 
     def give_back(self, key: object, cluster: RawCluster) -> None:
-        self._idle.setdefault(key, []).append(cluster)
+        """For the next who needs it; the one that was not needed for longest is closed if there are too many."""
+        self._idle.append((key, cluster))
+        if len(self._idle) > _MOST_IDLE:
+            self._idle.pop(0)[1].close()
 
     def forget(self) -> None:
         """In a forked process: the connections are the parent's."""

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -302,3 +303,16 @@ def test_a_forked_process_has_connections_of_its_own(broker: EmbeddedBroker, top
 def test_a_number_that_is_none_is_refused(broker: EmbeddedBroker) -> None:
     with pytest.raises(ValueError, match=r"kafka\.request\.timeout\.ms must be a whole number, not 'soon'"):
         read(broker.bootstrap, "orders", 0, 1, client={"request.timeout.ms": "soon"})
+
+
+def test_connections_that_nobody_needs_any_more_are_closed(broker: EmbeddedBroker, topic: str) -> None:
+    fill(broker.bootstrap, topic, 10)
+    for number in range(20):
+        read(broker.bootstrap, topic, 0, 10, client={"client.id": f"query {number}"})
+    before = broker.connection_count
+    for number in range(20, 40):
+        read(broker.bootstrap, topic, 0, 10, client={"client.id": f"query {number}"})
+    deadline = time.monotonic() + 10
+    while broker.connection_count > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert broker.connection_count <= before
