@@ -57,7 +57,7 @@ def start_session(directory: Path, master: str = "local[2]", **conf: Any) -> Spa
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.stopTimeout": "30s",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     return ottla.spark.session("ottla-tests", master, **{**settings, **conf})
 

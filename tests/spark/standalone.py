@@ -17,6 +17,8 @@ from ottla.spark.java import find_java
 
 HOST = "127.0.0.1"
 START_DEADLINE_S = 100.0
+# Starting costs half when nothing is prepared for a long life.
+SHORT_LIVED_JVMS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _MASTER = re.compile(r"spark://127\.0\.0\.1:\d+")
 _REGISTERED = "Successfully registered with master"
 _LOGS = """\
@@ -36,6 +38,7 @@ def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
+        **SHORT_LIVED_JVMS,
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(home),
         "SPARK_CONF_DIR": str(directory / "conf"),

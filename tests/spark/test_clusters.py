@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow
 import pytest
 from tests.spark import cluster_job
-from tests.spark.standalone import standalone_cluster
+from tests.spark.standalone import SHORT_LIVED_JVMS, standalone_cluster
 
 import ottla.testing
 
@@ -55,7 +55,7 @@ def run_job(
         command = [sys.executable, str(JOB), master, broker.bootstrap, str(directory), *flags]
         done = subprocess.run(
             command,
-            env={**environment, "PYSPARK_PYTHON": python},
+            env={**environment, **SHORT_LIVED_JVMS, "PYSPARK_PYTHON": python},
             cwd=directory,
             capture_output=True,
             text=True,
