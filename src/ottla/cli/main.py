@@ -35,7 +35,9 @@ COMMANDS = {
     "produce": Entry("ottla.cli.produce", "produce", "Send lines to a topic."),
     "consume": Entry("ottla.cli.consume", "consume", "Print the records of a topic."),
     "audit": Entry("ottla.cli.audit", "audit", "Compare a topic with the table that was made from it."),
-    "pipeline": Entry("ottla.cli.pipeline", "pipeline", "Make, run and watch pipelines from topics to tables."),
+    "pipeline": Entry(
+        "ottla.cli.pipeline", "pipeline", "Make, run and watch pipelines from topics to tables."
+    ),
     "bench": Entry("ottla.cli.bench", "bench", "Put load on any Kafka, and measure it."),
     "dump": Entry("ottla.cli.dump", "dump", "Show what is inside the files of a data directory."),
     "doctor": Entry("ottla.cli.doctor", "doctor", "Check a data directory and a running broker."),
