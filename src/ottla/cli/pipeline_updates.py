@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,6 +154,8 @@ def _listening(spark: LocalSpark | RemoteSpark, board: Board) -> Iterator[None]:
     from ottla.spark.pipeline_listener import BoardListener
 
     listener = BoardListener(board)
+    # Said by a thread of Spark's client when its server ends before it: which is what happens when we are told to stop.
+    warnings.filterwarnings("ignore", "StreamingQueryListenerBus Handler thread", UserWarning)
     spark.connect.streams.addListener(listener)
     try:
         yield

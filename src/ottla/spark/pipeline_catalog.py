@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _CATALOG_TABLE_TYPE: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTableType$"
 _TABLE_TYPE: Final = 1  # where CatalogTable has its type
 _COLLATION: Final = re.compile(r" COLLATE UTF8_BINARY\b")
-_LOCATION: Final = re.compile(r"\nLOCATION '[^\n]*'")
 
 
 def forgets(driver: SparkSession) -> bool:
@@ -34,12 +33,23 @@ def forgets(driver: SparkSession) -> bool:
     )
 
 
-def definition(driver: SparkSession, table: str) -> tuple[str, str]:
-    """What makes the table again, and where it lies; `table` is quoted as SQL wants it."""
-    created = str(driver.sql(f"SHOW CREATE TABLE {table}").collect()[0][0])
-    described = driver.sql(f"DESCRIBE EXTENDED {table}").collect()
-    location = next(str(row[1]) for row in described if row[0] == "Location")
-    return _LOCATION.sub("", _COLLATION.sub("", created)).strip(), location
+def definitions(driver: SparkSession, database: str) -> dict[str, tuple[str, str]]:
+    """By quoted name, what makes each table of a database again, and where it lies.
+
+    The catalog is asked itself: in SQL the same is a dozen queries, in each update.
+    """
+    catalog = cast(Any, driver)._jsparkSession.sharedState().externalCatalog()
+    listed = catalog.listTables(database).mkString("\n").splitlines()
+    return {quoted([database, name]): _definition(catalog.getTable(database, name)) for name in listed}
+
+
+def _definition(table: Any) -> tuple[str, str]:
+    name = quoted([table.identifier().database().get(), table.identifier().table()])
+    columns = _COLLATION.sub("", table.schema().toDDL())
+    partitions = [quoted([each]) for each in table.partitionColumnNames().mkString("\n").splitlines()]
+    by = f" PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
+    created = f"CREATE TABLE {name} ({columns}) USING {table.provider().get()}{by}"
+    return created, str(table.location())
 
 
 def restore(driver: SparkSession, tables: Mapping[str, tuple[str, str]]) -> None:

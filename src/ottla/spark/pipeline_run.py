@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.spark.pipeline_board import Board
-from ottla.spark.pipeline_catalog import definition, forgets, quoted, restore
+from ottla.spark.pipeline_catalog import definitions, forgets, restore
 from ottla.spark.pipeline_events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
 from ottla.spark.pipeline_graph import Graph, Reading, read_definitions
 from ottla.spark.pipeline_project import Project
@@ -101,7 +101,6 @@ class Runner:
         try:
             outcome = self._follow(graph, selection, dry=False)
         finally:
-            self._remember_tables()
             self._save_result(outcome)
         return outcome
 
@@ -133,10 +132,8 @@ class Runner:
     def _remember_tables(self) -> None:
         driver = self._spark.driver
         if driver is not None and self._remembers:
-            database = self._project.database or "default"
-            rows = driver.sql(f"SHOW TABLES IN {quoted([database])}").collect()
-            names = [quoted([database, row.tableName]) for row in rows if not row.isTemporary]
-            tables = {name: TableState(*definition(driver, name)) for name in names}
+            found = definitions(driver, self._project.database or "default")
+            tables = {name: TableState(*told) for name, told in found.items()}
             self._state = replace(self._state, tables=tables)
         save_state(self._project, self._state)
 

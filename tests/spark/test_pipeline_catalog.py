@@ -1,0 +1,38 @@
+"""A table that an earlier process made is given back to Spark's catalog as it was."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.spark.pipeline_catalog import definitions, forgets, restore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_table_is_given_back_as_a_managed_one(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("CREATE DATABASE remembered")
+    spark.sql(
+        "CREATE TABLE remembered.t (a INT, `odd name` STRING, p STRING) USING parquet PARTITIONED BY (p)"
+    )
+    spark.sql("INSERT INTO remembered.t VALUES (1, 'x', 'y')")
+    try:
+        ((created, location),) = definitions(spark, "remembered").values()
+        copied = tmp_path / "u"
+        shutil.copytree(location.removeprefix("file:"), copied)
+        table = {"`remembered`.`u`": (created.replace("`t`", "`u`"), f"file:{copied}")}
+
+        restore(spark, table)
+        restore(spark, table)  # what is there already stays
+        spark.sql("MSCK REPAIR TABLE remembered.u")
+
+        described = {row[0]: row[1] for row in spark.sql("DESCRIBE EXTENDED remembered.u").collect()}
+        assert forgets(spark)
+        assert described["Type"] == "MANAGED"
+        assert [tuple(row) for row in spark.table("remembered.u").collect()] == [(1, "x", "y")]
+        spark.sql("TRUNCATE TABLE remembered.u")  # which Spark refuses for external tables
+        assert spark.table("remembered.u").count() == 0
+    finally:
+        spark.sql("DROP DATABASE remembered CASCADE")
