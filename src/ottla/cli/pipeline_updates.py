@@ -154,8 +154,9 @@ def _listening(spark: LocalSpark | RemoteSpark, board: Board) -> Iterator[None]:
     from ottla.spark.pipeline_listener import BoardListener
 
     listener = BoardListener(board)
-    # Said by a thread of Spark's client when its server ends before it: which is what happens when we are told to stop.
-    warnings.filterwarnings("ignore", "StreamingQueryListenerBus Handler thread", UserWarning)
+    # Said by Spark's client when its server ends before it, as one does that is told to stop with us.
+    for beginning in ("StreamingQueryListenerBus Handler thread", "Failed to remove the listener"):
+        warnings.filterwarnings("ignore", beginning, UserWarning)
     spark.connect.streams.addListener(listener)
     try:
         yield

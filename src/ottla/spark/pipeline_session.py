@@ -9,11 +9,12 @@ Spark decides by an environment variable whether its functions make columns for 
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -69,10 +70,14 @@ class LocalSpark:
     connect: SparkSession
 
     def close(self) -> None:
-        # The client first: left alone, it would try for minutes to tell a server that is gone what it no longer needs.
-        self.connect.stop()
+        """End it; a JVM that has ended already, as after a SIGTERM to all processes of a container, is no failure."""
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        self.connect.stop()  # the client first: left alone, it would go on telling a server that is gone what it no longer needs
         os.environ.pop(_CONNECT_MODE, None)
-        stop(self.driver)
+        with suppress(Py4JError, OSError):
+            stop(self.driver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +145,15 @@ def _start_local(project: Project, master: str | None, settings: Mapping[str, st
 
 
 def _connect(driver: SparkSession) -> SparkSession:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     jvm = cast(Any, driver)._jvm
     port = getattr(getattr(jvm, _SERVICE), "MODULE$").localPort()
     os.environ[_CONNECT_MODE] = "1"
     connect = ConnectSession.builder.remote(f"sc://localhost:{port}").getOrCreate()
+    # A server of this process's own does not come back: Spark's ten minutes of trying are for others.
+    connect.client.set_retry_policies([DefaultPolicy(max_retries=3, initial_backoff=100, max_backoff=1000)])
     return cast("SparkSession", connect)
 
 
