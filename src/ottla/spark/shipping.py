@@ -17,6 +17,7 @@ Rules
 from __future__ import annotations
 
 import atexit
+import contextlib
 import shutil
 import tempfile
 import zipfile
@@ -34,10 +35,14 @@ PACKAGES: Final = ("ottla", "pyspark_ottla")
 DISTRIBUTIONS: Final = ("crc32c", "cramjam")
 # What an executor never imports, and what is made anew where it runs.
 _LEFT_OUT: Final = ("__pycache__",)
+# Spark's name for it.
+_OF_STREAMS: Final = "streaming_job"
 
 
 def ship(spark: SparkSession) -> None:
     """Send Ottla to the executors of a session, now and to those that come later. A second time does nothing."""
+    from pyspark import SparkFiles
+
     context = spark.sparkContext
     sent = {url.rpartition("#")[2] for url in context.listArchives}
     if PACKAGES[0] in sent:
@@ -47,6 +52,13 @@ def ship(spark: SparkSession) -> None:
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     for name, place in places():
         context.addArchive(f"{archived(name, place, directory)}#{name}")
+    _show_to_streams(Path(SparkFiles.getRootDirectory()))
+
+
+def _show_to_streams(root: Path) -> None:
+    """The process on the driver that plans a stream looks for files in a directory below the one where they are."""
+    with contextlib.suppress(FileExistsError):
+        (root / _OF_STREAMS).symlink_to(".", target_is_directory=True)
 
 
 def places() -> Iterator[tuple[str, Path]]:
