@@ -40,7 +40,7 @@ BROKERS = 3
 PROJECT = Path(__file__).with_name(PIPELINE)
 SEED = 20
 _LOOK_S = 0.1
-_AWAY_S = 6.0  # how long the killed broker is left dead
+_AWAY = 0.2  # how long the killed broker is left dead, of the time that orders flow
 _PIPELINE_DEADLINE_S = 180.0  # until its first rows are there: a cold JVM on a small machine
 _DRAIN_DEADLINE_S = 180.0
 
@@ -133,7 +133,8 @@ class Demo:
         ottla("cluster", "kill", leader, "--data", self._cluster)
         self._scene.brokers[leader] = False
         self._view.say(f"[bold red]Broker {leader} is dead[/] (kill -9); it led partition 0.")
-        self._until(lambda: time.monotonic() > killed_at + _AWAY_S, 2 * _AWAY_S)
+        away_s = self._options.seconds * _AWAY
+        self._until(lambda: time.monotonic() > killed_at + away_s, away_s)
         pause_ms = self.sent.longest_pause_ms(killed_at, time.monotonic())
         self._view.say(f"Nobody noticed: the longest pause of any partition was {pause_ms:,.0f} ms.")
         ottla("cluster", "start", leader, "--data", self._cluster)

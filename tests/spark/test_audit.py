@@ -38,11 +38,17 @@ def topic(broker: ottla.testing.EmbeddedBroker) -> str:
     return name
 
 
-@pytest.fixture
-def table(spark: SparkSession, topic: str, ottla_read: Read, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(
+    spark: SparkSession,
+    broker: ottla.testing.EmbeddedBroker,
+    topic: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """The topic as a Parquet table, complete."""
-    path = tmp_path / "table"
-    ottla_read(subscribe=topic).load().drop("timestampType").write.parquet(str(path))
+    path = tmp_path_factory.mktemp("audited") / "table"
+    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap)
+    reader.option("subscribe", topic).load().drop("timestampType").write.parquet(str(path))
     return path
 
 
@@ -146,7 +152,7 @@ def test_files_that_a_killed_query_left_behind_do_not_count(
     stream = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
     table, checkpoint = tmp_path / "stream", tmp_path / "checkpoint"
     writer = stream.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
-    assert writer.trigger(availableNow=True).start(str(table)).awaitTermination(60)
+    assert writer.trigger(availableNow=True).start(str(table)).awaitTermination(180)
     shutil.copy(next(table.glob("part-*.parquet")), table / "part-00000-left-behind.snappy.parquet")
     assert run(topic, table).exit_code == 0
 

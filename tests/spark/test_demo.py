@@ -46,7 +46,7 @@ def left_behind(tmp_path: Path) -> Iterator[int]:
 
 @pytest.mark.timeout(400)
 def test_the_demo_runs_and_every_check_holds(tmp_path: Path) -> None:
-    done = started(tmp_path, "--seconds", "12", "--rate", "100")
+    done = started(tmp_path, "--seconds", "8", "--rate", "100")
     output, _ = done.communicate(timeout=390)
     assert done.returncode == 0, output
     assert "All 6 checks hold." in output

@@ -36,7 +36,7 @@ from ottla.spark.audit_verdict import Fault, Offender, PartitionAudit, Side, Ver
 __all__ = ["AuditError", "Bound", "Columns", "Edge", "Verdict", "audit"]
 
 _OFFENDERS: Final = 1000  # offsets that are looked at for the first runs of them
-_ASK_TIMEOUT_MS: Final = 15_000
+_ASK_TIMEOUT_MS: Final = 30_000
 _COUNTS: Final = ("missing", "extra", "duplicates", "altered", "read_twice", "older", "compacted")
 _RAISED: Final = re.compile(
     r"^(?:\w+\.)*\w+(?:Error|Exception): (.+)$", re.MULTILINE
