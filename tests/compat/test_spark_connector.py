@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(400)
 
 FORMATS = ["ottla", "kafka"]
-DAY_MS = 1_700_000_000_000
+# An hour ago: what is older than a week, Apache Kafka deletes after half a minute.
+START_MS = int(time() * 1000) - 3_600_000
 PARTITIONS = 3
 RECORDS = 60
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -71,7 +73,7 @@ def filled(broker: BrokerProcess) -> str:
             "key": None if number % 4 == 3 else b"key %d" % (number % 5),
             "partition": number % PARTITIONS,
             "headers": [("n", b"%d" % number), ("none", None)] if number % 2 else (),
-            "timestamp_ms": DAY_MS + 1_000 * number,
+            "timestamp_ms": START_MS + 1_000 * number,
         }
         for number in range(RECORDS)
     ]
@@ -107,10 +109,10 @@ QUESTIONS: list[tuple[dict[str, Any], int]] = [
     ({"subscribe": "T", "startingOffsets": '{"T":{"0":5,"1":-2,"2":19}}', "endingOffsets": '{"T":{"0":9,"1":-1,"2":-1}}'}, 25),
     ({"assign": '{"T":[0,2]}'}, 40),
     ({"subscribePattern": "T.*"}, 60),
-    ({"subscribe": "T", "startingTimestamp": str(DAY_MS + 30_500)}, 29),
-    ({"subscribe": "T", "endingTimestamp": str(DAY_MS + 30_000)}, 30),
-    ({"subscribe": "T", "startingOffsetsByTimestamp": json.dumps({"T": {str(each): DAY_MS + 10_000 * each for each in range(3)}})}, 51),
-    ({"subscribe": "T", "endingOffsetsByTimestamp": json.dumps({"T": {str(each): DAY_MS + 10_000 * each for each in range(3)}})}, 9),
+    ({"subscribe": "T", "startingTimestamp": str(START_MS + 30_500)}, 29),
+    ({"subscribe": "T", "endingTimestamp": str(START_MS + 30_000)}, 30),
+    ({"subscribe": "T", "startingOffsetsByTimestamp": json.dumps({"T": {str(each): START_MS + 10_000 * each for each in range(3)}})}, 51),
+    ({"subscribe": "T", "endingOffsetsByTimestamp": json.dumps({"T": {str(each): START_MS + 10_000 * each for each in range(3)}})}, 9),
     ({"subscribe": "T", "minPartitions": "9"}, 60),
     ({"subscribe": "T", "maxRecordsPerPartition": "7"}, 60),
     ({"subscribe": "T", "kafka.isolation.level": "read_committed"}, 60),
