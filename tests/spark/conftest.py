@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 _numbers = count(1)
 PATIENCE_S = 400
-# What Spark's own scripts need of the system, apart from Java.
-_TOOLS = ("bash", "sh", "env", "dirname", "ps", "sed", "uname")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -161,18 +158,13 @@ def ottla_write(broker: ottla.testing.EmbeddedBroker) -> Callable[..., DataFrame
 
 @pytest.fixture
 def without_java(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine that has no Java."""
+    """The environment of a machine that has no Java, and everything else: Spark's scripts and Hadoop run small tools."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in _TOOLS:
-        found = subprocess.run(
-            ["sh", "-c", f"command -v {name}"], capture_output=True, text=True, check=False
-        )
-        if place := found.stdout.strip():
-            (tools / name).symlink_to(os.path.realpath(place))
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in ("HOME", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
-    }
+    for directory in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for file in directory.iterdir() if directory.is_dir() else ():
+            if not file.name.startswith("java") and not (tools / file.name).is_symlink():
+                (tools / file.name).symlink_to(file)
+    names = ("HOME", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")
+    kept = {name: value for name, value in os.environ.items() if name in names}
     return {**kept, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache")}
