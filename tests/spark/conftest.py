@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from tests.spark.standalone import SHORT_LIVED_JVMS
 
 import ottla.spark
 import ottla.testing
@@ -57,6 +58,15 @@ def start_session(directory: Path, master: str = "local[2]", **conf: Any) -> Spa
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={directory / 'derby'} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     return ottla.spark.session("ottla-tests", master, **{**settings, **conf})
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _short_lived_jvms() -> Iterator[None]:
+    """Commands under test start a JVM each: it starts faster when nothing is prepared for a long life."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SHORT_LIVED_JVMS.items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

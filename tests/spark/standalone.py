@@ -18,7 +18,7 @@ from ottla.spark.java import find_java
 HOST = "127.0.0.1"
 START_DEADLINE_S = 100.0
 # Starting costs half when nothing is prepared for a long life.
-SHORT_LIVED_JVMS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+SHORT_LIVED_JVMS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
 _MASTER = re.compile(r"spark://127\.0\.0\.1:\d+")
 _REGISTERED = "Successfully registered with master"
 _LOGS = """\
