@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
 import pytest
 from bench import spark as bench_spark
-from bench.spark import Bench, broker_cost, cost, page, rate, ratios, verdicts
+from bench.spark import Bench, broker_cost, cost, page, rate, ratios, verdicts, whole_streams
 from bench.spark_loads import Figures, orders
 
 
@@ -36,6 +37,14 @@ def test_ratios_are_made_within_a_round_and_judged_by_their_median() -> None:
         ["read", "2.00 (0.50 to 3.00)", "held, rounds disagree"],
         ["write", "0.75 (0.75 to 0.75)", "MISSED by 25%"],
     ]
+
+
+def test_a_stream_counts_its_micro_batches_and_its_start_stands_beside() -> None:
+    measured = bench(stream=([1.0], [2.0]))
+    [ours] = measured.figures["stream"]["ottla"]
+    measured.figures["stream"]["ottla"] = [replace(ours, start_seconds=3.0)]
+    assert ratios(measured.figures["stream"]) == [2.0]
+    assert whole_streams(measured) == [["stream", "0.50 (0.50 to 0.50)"]]
 
 
 def test_the_page_has_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
