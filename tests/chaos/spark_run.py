@@ -31,12 +31,13 @@ RECOVERY_DEADLINE_S: Final = 180.0  # a driver, its executors and a cluster that
 _AUDIT_DEADLINE_S: Final = 300.0
 SETTINGS: Final = {"log.segment.bytes": "1048576", "replica.lag.time.max.ms": "5000"}
 
+# A driver's start is most of a short run: one is enough.
 SHORT_KINDS: Final = (
-    "the driver",
     "the driver and its executors",
     "an executor",
     "the Python workers",
     "a leader",
+    "two brokers of three",
 )
 
 Audit = Callable[[str, str, Path], Mapping[str, Any]]
