@@ -100,7 +100,7 @@ def _print_flows(report: Report) -> None:
         )
         for flow in report.flows
     ]
-    print_table(("flow", "state", "batches", "rows", "position", "lag", "group"), rows)
+    print_table(("flow", "state", "batches", "rows read", "position", "lag", "group"), rows)
 
 
 def _position_in_words(position: Offsets) -> str:

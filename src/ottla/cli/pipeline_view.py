@@ -92,7 +92,7 @@ def _brief(flow: FlowProgress) -> str:
     if flow.state != COMPLETED:
         return f"{flow.name} {flow.state}{lag}"
     return (
-        f"{flow.name} +{flow.rows_in_update:,} rows{lag}" if flow.rows is not None else f"{flow.name} written"
+        f"{flow.name} read {flow.rows_in_update:,} rows{lag}" if flow.rows is not None else f"{flow.name} written"
     )
 
 
@@ -143,7 +143,7 @@ class LiveTable:
         table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, header_style="bold")
         for name in ("flow", "state"):
             table.add_column(name)
-        for name in ("rows", "rows/s", "behind"):
+        for name in ("rows read", "rows/s", "behind"):
             table.add_column(name, justify="right", min_width=8)
         for flow in self._board.flows():
             state = Text(flow.state, style=_COLOURS.get(flow.state, ""))

@@ -34,7 +34,7 @@ def test_lines_sum_up_an_update(capsys: pytest.CaptureFixture[str]) -> None:
 
     out, err = capsys.readouterr()
     lines = [line.partition(" ")[2] for line in out.splitlines()]
-    summary = "orders +1,234 rows, 7 behind, customers written, revenue skipped"
+    summary = "orders read 1,234 rows, 7 behind, customers written, revenue skipped"
     assert lines == [
         "shop: revenue skipped",
         f"shop: update completed: {summary}",
