@@ -168,7 +168,9 @@ class Idle:
     def is_seen(self) -> bool:
         said = self._log.read_bytes()[self._begin :].decode(errors="replace")
         updates = [
-            re.findall(r"read ([\d,]+) rows", line) for line in said.splitlines() if "update completed" in line
+            re.findall(r"read ([\d,]+) rows", line)
+            for line in said.splitlines()
+            if "update completed" in line
         ]
         return any(len(rows) >= len(TABLES) and set(rows) == {"0"} for rows in updates)
 

@@ -92,7 +92,9 @@ def _brief(flow: FlowProgress) -> str:
     if flow.state != COMPLETED:
         return f"{flow.name} {flow.state}{lag}"
     return (
-        f"{flow.name} read {flow.rows_in_update:,} rows{lag}" if flow.rows is not None else f"{flow.name} written"
+        f"{flow.name} read {flow.rows_in_update:,} rows{lag}"
+        if flow.rows is not None
+        else f"{flow.name} written"
     )
 
 
