@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -23,7 +23,7 @@ from ottla.spark.pipeline_graph import Graph
 from ottla.spark.pipeline_project import Project
 from ottla.spark.pipeline_run import Outcome, Runner, Selection
 from ottla.spark.pipeline_session import LocalSpark, RemoteSpark, start_spark
-from ottla.spark.pipeline_topics import missing_topics
+from ottla.spark.pipeline_topics import missing_topics, reach_brokers
 from ottla.spark.pipeline_words import PipelineError
 
 FAILURES_IN_A_ROW: Final = 5
@@ -45,9 +45,7 @@ class Updates:
 
 def run_updates(updates: Updates) -> int:
     """Run until there is nothing left to do, or until stopped; the exit code."""
-    _missing(
-        updates.project, ()
-    )  # brokers that do not answer are better known now than after the start of Spark
+    _answers(updates.project)
     board = Board()
     with _terminations(), open_view(updates.project, board) as view:
         try:
@@ -90,15 +88,13 @@ def _one(updates: Updates, runner: Runner, selection: Selection) -> Outcome:
 
 def check_pipeline(project: Project, master: str | None, remote: str | None, *, verbose: bool) -> list[str]:
     """All that is wrong with a pipeline, in sentences; says what it found where nothing is."""
+    _answers(project)
     board = Board()
     updates = Updates(project, Selection(), None, master, remote, verbose)
     with open_view(project, board) as view, _spark(updates, view) as spark:
         runner = Runner(project, spark, board, lambda event: None)
-        try:
-            graph = runner.validate(Selection().reading(project.bootstrap_servers))
-        except ExceptionGroup as group:
-            return [str(error) for error in group.exceptions]
-    problems = _topic_problems(project, graph)
+        graph, outcome = runner.validate(Selection().reading(project.bootstrap_servers))
+    problems = [*outcome.errors, *_topic_problems(project, graph)]
     if not problems:
         tables = [
             name for name, output in graph.outputs.items() if output.kind not in ("sink", "temporary view")
@@ -116,7 +112,8 @@ def _check_topics(project: Project, graph: Graph) -> None:
 
 
 def _topic_problems(project: Project, graph: Graph) -> list[str]:
-    missing = set(_missing(project, graph.topics_read()))
+    with _broker_in_words(project):
+        missing = set(missing_topics(project.bootstrap_servers, graph.topics_read()))
     return [
         f"{flow.place}: the flow {flow.name} reads the topic {read.topic}, which does not exist at "
         f"{project.bootstrap_servers}. Make it with: ottla topics create {read.topic} --bootstrap {project.bootstrap_servers}"
@@ -126,9 +123,16 @@ def _topic_problems(project: Project, graph: Graph) -> list[str]:
     ]
 
 
-def _missing(project: Project, topics: Any) -> list[str]:
+def _answers(project: Project) -> None:
+    """Brokers that do not answer are better known now than after the start of Spark."""
+    with _broker_in_words(project):
+        reach_brokers(project.bootstrap_servers)
+
+
+@contextmanager
+def _broker_in_words(project: Project) -> Iterator[None]:
     try:
-        return missing_topics(project.bootstrap_servers, topics)
+        yield
     except (ConnectionError, TimeoutError) as error:
         raise PipelineError(f"No broker answers at {project.bootstrap_servers}: {error}") from error
 

@@ -66,6 +66,9 @@ class Graph:
     identifier: str  # Spark's
     outputs: dict[str, OutputDefinition] = field(default_factory=dict)
     flows: dict[str, FlowDefinition] = field(default_factory=dict)
+    problems: list[str] = field(
+        default_factory=list
+    )  # one sentence for each file that could not be read, and more
 
     def topics_read(self) -> set[str]:
         return {read.topic for flow in self.flows.values() for read in flow.reads}
@@ -140,7 +143,7 @@ def _place(element: Any) -> Place:
 
 
 def read_definitions(spark: SparkSession, project: Project, reading: Reading) -> Graph:
-    """Run and register all files of a project."""
+    """Run and register all files of a project. One that cannot be read is noted, so that all that is wrong is known at once."""
     from pyspark.pipelines.graph_element_registry import graph_element_registration_context
     from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
@@ -157,8 +160,11 @@ def read_definitions(spark: SparkSession, project: Project, reading: Reading) ->
     registry: Any = _Registry(project, reading, graph, SparkConnectGraphElementRegistry(spark, identifier))
     with _inside(project.directory), graph_element_registration_context(registry):
         for file in files:
-            _read_file(file, spark, project, graph, registry)
-    refuse_shared_parquet(project, graph)
+            try:
+                _read_file(file, spark, project, graph, registry)
+            except PipelineError as error:
+                graph.problems.append(str(error))
+    graph.problems += shared_parquet(project, graph)
     return graph
 
 
@@ -229,8 +235,9 @@ def _cause(error: Exception, graph: Graph) -> str:
     return said
 
 
-def refuse_shared_parquet(project: Project, graph: Graph) -> None:
-    """Raise a PipelineError where Spark would skip rows."""
+def shared_parquet(project: Project, graph: Graph) -> list[str]:
+    """A sentence for each table in which Spark would skip rows."""
+    problems = []
     writers: dict[str, list[FlowDefinition]] = {}
     for flow in graph.flows.values():
         writers.setdefault(_last_part(flow.target), []).append(flow)
@@ -240,10 +247,11 @@ def refuse_shared_parquet(project: Project, graph: Graph) -> None:
             continue
         if (output.format or project.table_format) == "parquet":
             names = " and ".join(flow.name for flow in flows)
-            raise PipelineError(
+            problems.append(
                 f"{flows[-1].place}: the flows {names} write to the Parquet table {target}, and Spark would skip rows: they share "
                 "its list of committed batches. Unite the inputs in one flow with `unionByName`, or give each flow a table."
             )
+    return problems
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from ottla.spark.pipeline_state import (
     save_state,
     with_graph,
 )
-from ottla.spark.pipeline_words import exception_in_words, in_words
+from ottla.spark.pipeline_words import PipelineError, exception_in_words, in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,17 +82,18 @@ class Runner:
         if spark.driver is not None and self._remembers:
             restore(spark.driver, {name: (t.created, t.location) for name, t in self._state.tables.items()})
 
-    def validate(self, reading: Reading) -> Graph:
-        """Read the definitions and let Spark check them; nothing is run."""
+    def validate(self, reading: Reading) -> tuple[Graph, Outcome]:
+        """Read the definitions and let Spark check them; nothing is run. Where a file is missing Spark would blame those that build on it."""
         graph = self._read(reading)
-        outcome = self._follow(graph, Selection(), dry=True)
-        if not outcome.completed:
-            raise ExceptionGroup("invalid", [ValueError(error) for error in outcome.errors])
-        return graph
+        if graph.problems:
+            return graph, Outcome(tuple(graph.problems))
+        return graph, self._follow(graph, Selection(), dry=True)
 
     def update(self, selection: Selection, reading: Reading, check: Callable[[Graph], None]) -> Outcome:
         """One update; `check` sees the graph before anything is run, and may raise."""
         graph = self._read(reading)
+        if graph.problems:
+            raise PipelineError("\n".join(graph.problems))
         check(graph)
         self._board.begin()
         began = UpdateState(started_ms=_now_ms(), process=os.getpid())

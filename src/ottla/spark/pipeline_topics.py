@@ -1,4 +1,4 @@
-"""What a pipeline asks the brokers: are its topics there, and where do they end."""
+"""What a pipeline asks the brokers: are they there, are its topics there, and where do they end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from ottla.spark.pipeline_board import Offsets
 _CLIENT_ID: Final = "ottla-pipeline"
 # Long enough for a leader that is being replaced.
 _TIMEOUT_MS: Final = 15_000
+
+
+def reach_brokers(bootstrap_servers: str) -> None:
+    """Raise what an unanswered request raises. One that is refused takes milliseconds, Spark's start takes seconds."""
+    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS) as admin:
+        admin.describe_cluster()
 
 
 def missing_topics(bootstrap_servers: str, topics: Iterable[str]) -> list[str]:
