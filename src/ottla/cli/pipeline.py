@@ -6,7 +6,7 @@ Exit codes: 0 done (or stopped, where it would have run on), 1 the pipeline fail
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from ottla.spark.pipeline_project import Project
+    from ottla.spark.pipeline_session import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,6 +61,9 @@ def _bootstrap(command: F) -> F:
 def _spark_options(command: F) -> F:
     for option in (
         click.option("--verbose", is_flag=True, help="Let Spark log what it warns of."),
+        click.option(
+            "--ship", is_flag=True, help="Send Ottla to the executors of a cluster whose Python lacks it."
+        ),
         click.option("--remote", metavar="sc://HOST:PORT", help="Run on a Spark Connect server."),
         click.option(
             "--master",
@@ -114,9 +118,20 @@ def run(directory: Path, continuous: bool, every: float | None, **given: Any) ->
     with _in_words():
         project = _project(directory, given["bootstrap"])
         again = every if every is not None else 0.0 if continuous else None
-        updates = Updates(project, selection, again, given["master"], given["remote"], given["verbose"])
-        code = run_updates(updates)
+        code = run_updates(Updates(project, selection, again, _where(given)))
     raise SystemExit(code)
+
+
+def _where(given: Mapping[str, Any]) -> Where:
+    from ottla.spark.pipeline_session import Where
+
+    if given["remote"] and given["master"]:
+        raise click.UsageError("--master starts Spark and --remote uses one that runs: give one of them.")
+    if given["remote"] and given["ship"]:
+        raise click.UsageError(
+            "--ship goes with --master: a Connect server and its executors have Ottla in their own Python."
+        )
+    return Where(given["master"], given["remote"], given["ship"], given["verbose"])
 
 
 def _check_selection(selection: Any) -> None:
@@ -142,14 +157,12 @@ def _check_selection(selection: Any) -> None:
 @_directory
 @_bootstrap
 @_spark_options
-def check(
-    directory: Path, bootstrap: str | None, master: str | None, remote: str | None, verbose: bool
-) -> None:
+def check(directory: Path, bootstrap: str | None, **given: Any) -> None:
     """Check the pipeline in DIR without running it: definitions, schemas, topics."""
     from ottla.cli.pipeline_updates import check_pipeline
 
     with _in_words():
-        problems = check_pipeline(_project(directory, bootstrap), master, remote, verbose=verbose)
+        problems = check_pipeline(_project(directory, bootstrap), _where(given))
     if problems:
         raise click.ClickException("\n".join(problems))
 

@@ -21,8 +21,9 @@ from ottla.errors import KafkaError
 from ottla.spark.pipeline_board import Board
 from ottla.spark.pipeline_graph import Graph
 from ottla.spark.pipeline_project import Project
+from ottla.spark.pipeline_remote import RemoteSpark
 from ottla.spark.pipeline_run import Outcome, Runner, Selection
-from ottla.spark.pipeline_session import LocalSpark, RemoteSpark, start_spark
+from ottla.spark.pipeline_session import LocalSpark, Where, start_spark
 from ottla.spark.pipeline_topics import missing_topics, reach_brokers
 from ottla.spark.pipeline_words import PipelineError
 
@@ -38,9 +39,7 @@ class Updates:
     project: Project
     selection: Selection
     every_s: float | None
-    master: str | None
-    remote: str | None
-    verbose: bool
+    where: Where
 
 
 def run_updates(updates: Updates) -> int:
@@ -49,7 +48,7 @@ def run_updates(updates: Updates) -> int:
     board = Board()
     with _terminations(), open_view(updates.project, board) as view:
         try:
-            with _spark(updates, view) as spark, _listening(spark, board):
+            with _spark(updates.project, updates.where, view) as spark, _listening(spark, board):
                 return _loop(updates, Runner(updates.project, spark, board, view.told), view)
         except KeyboardInterrupt:
             view.say("stopped")
@@ -86,12 +85,11 @@ def _one(updates: Updates, runner: Runner, selection: Selection) -> Outcome:
         return Outcome((str(error),))
 
 
-def check_pipeline(project: Project, master: str | None, remote: str | None, *, verbose: bool) -> list[str]:
+def check_pipeline(project: Project, where: Where) -> list[str]:
     """All that is wrong with a pipeline, in sentences; says what it found where nothing is."""
     _answers(project)
     board = Board()
-    updates = Updates(project, Selection(), None, master, remote, verbose)
-    with open_view(project, board) as view, _spark(updates, view) as spark:
+    with open_view(project, board) as view, _spark(project, where, view) as spark:
         runner = Runner(project, spark, board, lambda event: None)
         graph, outcome = runner.validate(Selection().reading(project.bootstrap_servers))
     problems = [*outcome.errors, *_topic_problems(project, graph)]
@@ -138,15 +136,14 @@ def _broker_in_words(project: Project) -> Iterator[None]:
 
 
 @contextmanager
-def _spark(updates: Updates, view: View) -> Iterator[LocalSpark | RemoteSpark]:
-    where = updates.remote or updates.master or "local[*]"
-    view.say(f"starting Spark ({where})" if not updates.remote else f"connecting to Spark at {where}")
+def _spark(project: Project, where: Where, view: View) -> Iterator[LocalSpark | RemoteSpark]:
+    view.say(f"connecting to Spark at {where}" if where.remote else f"starting Spark ({where})")
     began = time.monotonic()
-    spark = start_spark(
-        updates.project, master=updates.master, remote=updates.remote, verbose=updates.verbose
-    )
+    spark = start_spark(project, where)
     try:
         view.say(f"Spark is ready after {time.monotonic() - began:.1f} s")
+        for name, value in spark.decided.items():
+            view.say(f"the server decides {name}: {value or 'not set'}, not {project.configuration[name]}")
         yield spark
     finally:
         with _undisturbed():

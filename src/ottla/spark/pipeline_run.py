@@ -21,7 +21,8 @@ from ottla.spark.pipeline_catalog import definitions, forgets, restore
 from ottla.spark.pipeline_events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
 from ottla.spark.pipeline_graph import Graph, Reading, read_definitions
 from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_session import LocalSpark, RemoteSpark
+from ottla.spark.pipeline_remote import RemoteSpark
+from ottla.spark.pipeline_session import LocalSpark
 from ottla.spark.pipeline_state import (
     FlowResult,
     PipelineState,

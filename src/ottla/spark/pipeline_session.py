@@ -2,7 +2,7 @@
 
 - `LocalSpark` starts a driver in this process (`local[*]`, or a cluster's master) with a Connect server on a free port of this machine, and is its
   only client.
-- `RemoteSpark` uses a Connect server that somebody else runs (`sc://host:15002`).
+- `RemoteSpark` (pipeline_remote.py) uses a Connect server that somebody else runs (`sc://host:15002`).
 
 Spark decides by an environment variable whether its functions make columns for the classic API or for Connect; it is set as soon as the driver runs.
 """
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipeline_project import TABLE_FORMAT, WAREHOUSE, Project, ProjectError, local_path
+from ottla.spark.pipeline_remote import RemoteSpark, connect_to
 from ottla.spark.sessions import session, stop
+from ottla.spark.shipping import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +71,11 @@ class LocalSpark:
     driver: SparkSession
     connect: SparkSession
 
+    @property
+    def decided(self) -> Mapping[str, str | None]:
+        """Settings that Spark has otherwise than the project: a driver of ours has none."""
+        return {}
+
     def close(self) -> None:
         """End it; a JVM that has ended already, as after a SIGTERM to all processes of a container, is no failure."""
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -81,32 +88,27 @@ class LocalSpark:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteSpark:
-    """A session of a Connect server somewhere."""
+class Where:
+    """Which Spark a pipeline runs on: a Connect server, or a driver here with a master. `ship` sends Ottla to its executors."""
 
-    connect: SparkSession
+    master: str | None = None
+    remote: str | None = None
+    ship: bool = False
+    verbose: bool = False
 
-    @property
-    def driver(self) -> None:
-        return None
-
-    def close(self) -> None:
-        self.connect.stop()
+    def __str__(self) -> str:
+        return self.remote or self.master or "local[*]"
 
 
-def start_spark(
-    project: Project, *, master: str | None, remote: str | None, verbose: bool = False
-) -> LocalSpark | RemoteSpark:
+def start_spark(project: Project, where: Where) -> LocalSpark | RemoteSpark:
     """Start Spark for a project, or connect to one that runs. What a driver here has to say goes to `log_file`, unless verbose."""
     settings = {**_DEFAULTS, **_table_format(project), **project.configuration}
-    if remote:
-        fixed = ("spark.log.level", "spark.python.authenticate.socketTimeout", WAREHOUSE)
-        runtime = {name: value for name, value in settings.items() if name not in fixed}
-        return RemoteSpark(session(project.name, remote, **runtime))
-    if verbose:
-        return _start_local(project, master, settings)
+    if where.remote:
+        return connect_to(project, where.remote, settings)
+    if where.verbose:
+        return _start_local(project, where, settings)
     with _errors_to(log_file(project)):
-        return _start_local(project, master, settings)
+        return _start_local(project, where, settings)
 
 
 def log_file(project: Project) -> Path:
@@ -129,12 +131,13 @@ def _errors_to(file: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _start_local(project: Project, master: str | None, settings: Mapping[str, str]) -> LocalSpark:
+def _start_local(project: Project, where: Where, settings: Mapping[str, str]) -> LocalSpark:
     os.environ.setdefault(_WORKER_PATIENCE, "60")
     os.environ[_TOKEN] = secrets.token_urlsafe()  # nobody but this process may use the server
-    where = {WAREHOUSE: project.warehouse, **settings, **_SERVER}
-    driver = session(project.name, master, **where)
+    driver = session(project.name, where.master, **{WAREHOUSE: project.warehouse, **settings, **_SERVER})
     try:
+        if where.ship:
+            ship(driver)
         _check_format(driver, project)
         if project.database:
             driver.sql(f"CREATE DATABASE IF NOT EXISTS `{project.database}`")
