@@ -99,6 +99,8 @@ def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> V
     try:
         from ottla.spark.audit import AuditError, Columns
         from ottla.spark.audit import audit as compare
+        from ottla.spark.jvm_errors import without_incubator_warning
+        from ottla.spark.pipeline_topics import reach_brokers
         from ottla.spark.sessions import session
     except ImportError as error:
         _refuse(f"an audit needs Spark ({error.name} is not there): pip install 'ottla[spark]'")
@@ -111,7 +113,9 @@ def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> V
         checksum_function=given["checksum_function"],
     )
     try:
-        spark = session("ottla audit", master=given["master"], **confs)
+        reach_brokers(bootstrap)  # better known now than after the start of Spark
+        with without_incubator_warning():
+            spark = session("ottla audit", master=given["master"], **confs)
         return compare(
             spark,
             topic,
