@@ -1,4 +1,4 @@
-"""`ottla pipeline`: init, run, check, status. Spark's declarative pipelines, with topics as sources and sinks.
+"""`ottla pipeline`: init, prepare, run, check, status. Spark's declarative pipelines, with topics as sources and sinks.
 
 Exit codes: 0 done (or stopped, where it would have run on), 1 the pipeline failed, 2 the command was not understood, 130 interrupted.
 """
@@ -90,6 +90,23 @@ def init(name: str, bootstrap: str | None) -> None:
     for file in made:
         click.echo(f"  {file}")
     click.echo(f"Next: ottla serve, then python {name}/generate.py, then ottla pipeline run {name}")
+
+
+@pipeline.command()
+def prepare() -> None:
+    """Make Spark start in half the time on this machine, from now on (20 seconds, once; 200 MB in this Python's environment)."""
+    from ottla.spark.class_archive import archive_path, make_archive
+    from ottla.spark.java import find_java
+
+    with _in_words():
+        java = find_java()
+        archive = archive_path(java)
+        if archive.exists():
+            click.echo(f"Prepared already: {archive}")
+            return
+        click.echo(f"Starting Spark once on {java}, to keep its classes …")
+        made = make_archive(java)
+    click.echo(f"Wrote {made} ({made.stat().st_size // 1_000_000} MB). Delete it to undo this.")
 
 
 @pipeline.command()
@@ -213,7 +230,8 @@ _EXTRA = frozenset({"pyspark", "pyarrow", "yaml", "grpc", "pandas", "google", "p
 
 def _expected() -> tuple[type[BaseException], ...]:
     from ottla.errors import KafkaError
+    from ottla.spark.class_archive import ArchiveError
     from ottla.spark.java import NoJavaError
     from ottla.spark.pipeline_words import PipelineError
 
-    return (KafkaError, NoJavaError, PipelineError)
+    return (ArchiveError, KafkaError, NoJavaError, PipelineError)

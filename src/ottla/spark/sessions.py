@@ -6,7 +6,7 @@
 Rules
 - What the user says (arguments, spark-submit, spark-defaults.conf) wins over what stands here.
 - Java is found by `ottla.spark.java`, and is the same for all that Spark starts on this machine.
-- On this machine, Python workers are this Python: they have the packages that this program has.
+- On this machine, Python workers are this Python (`worker_python`): they have the packages that this program has.
 - `stop` ends the session and its JVM; Spark's own `stop` leaves the JVM until the program ends. After it a session with other settings can be
   made in the same program.
 """
@@ -14,12 +14,13 @@ Rules
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.spark.java import prepare_java
+from ottla.spark.class_archive import archive_options
+from ottla.spark.java import Java, prepare_java
+from ottla.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.conf import SparkConf
@@ -111,10 +112,10 @@ def _start_jvm(given: Mapping[str, str]) -> None:
 
     first = None
     if SparkContext._gateway is None and _SUBMITTED not in os.environ:
-        prepare_java()
+        java = prepare_java()
         _prepare_python(given)
         first = SparkConf(loadDefaults=False)
-        for name, value in {**_LAUNCH_DEFAULTS, **given, **_quiet_logs(given)}.items():
+        for name, value in {**_LAUNCH_DEFAULTS, **given, **_jvm_options(given, java)}.items():
             first.set(name, value)
     SparkContext._ensure_initialized(conf=first)
 
@@ -138,15 +139,24 @@ def _prepare_python(given: Mapping[str, str]) -> None:
     if named := given.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = named
     elif given.get("spark.master", "local").startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", worker_python())
 
 
-def _quiet_logs(given: Mapping[str, str]) -> dict[str, str]:
+def _jvm_options(given: Mapping[str, str], java: Java) -> dict[str, str]:
+    """The JVM's own options: ours first, for of two that say the same the later one counts."""
+    options = [
+        *_quiet_logs(),
+        *(f'"{option}"' for option in archive_options(java)),
+        given.get(_JVM_OPTIONS, ""),
+    ]
+    return {_JVM_OPTIONS: " ".join(filter(None, options))}
+
+
+def _quiet_logs() -> list[str]:
     """Before the session is there to be told its log level, Spark says what nobody can act on."""
     if "SPARK_CONF_DIR" in os.environ:
-        return {}  # whoever has a directory of settings has a log4j2.properties in it, or wants what comes without one
-    option = f'"-Dlog4j2.configurationFile={resources.files("ottla.spark") / "log4j2.properties"}"'
-    return {_JVM_OPTIONS: f"{option} {given.get(_JVM_OPTIONS, '')}".strip()}  # of two, the later one counts
+        return []  # whoever has a directory of settings has a log4j2.properties in it, or wants what comes without one
+    return [f'"-Dlog4j2.configurationFile={resources.files("ottla.spark") / "log4j2.properties"}"']
 
 
 def _text(value: object) -> str:
