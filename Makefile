@@ -26,8 +26,14 @@ check: setup  ## ruff, mypy --strict, import-linter, the tidy test
 	.venv/bin/lint-imports
 	$(PY) -m pytest tests/tidy
 
-test: setup  ## every test that needs only PyPI
+test: setup  ## every test that needs only PyPI; ARGS="tests/unit -k name" runs some
+ifdef ARGS
 	$(PY) -m pytest -m "not compat" $(ARGS)
+else
+	.venv/bin/ottla pipeline prepare
+	$(PY) -m pytest -m "not compat and not alone" -n 4
+	$(PY) -m pytest -m "not compat and alone" tests/integration
+endif
 
 chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; ARGS="--spark --faults 100" breaks a Spark query
 	$(PY) -m tests.chaos $(ARGS)

@@ -14,10 +14,25 @@ import pytest
 from hypothesis import settings
 from tests.brokers import BrokerProcess, running, start_ottla
 from tests.compat.apache_kafka import CannotFetchError, start_apache_kafka
+from tests.scheduling import Piles, begins
+from xdist.remote import Producer
 
-# Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may.
-settings.register_profile("ottla", deadline=None)
+# Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may. The examples are the same in every
+# run, so that a change is judged by what it changed; `--hypothesis-profile=explore` draws new ones.
+settings.register_profile("ottla", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
 settings.load_profile("ottla")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first."""
+    items.sort(key=lambda item: begins(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Piles:
+    return Piles(config, log)
+
 
 TARGETS = ["ottla", pytest.param("apache", marks=pytest.mark.compat)]
 

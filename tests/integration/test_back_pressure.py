@@ -19,6 +19,7 @@ from tests.integration.peer import (
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 
+pytestmark = pytest.mark.alone  # deadlines of a tenth of a second and less
 MIB = 1 << 20
 QUEUE_BYTES = MIB
 # Buffers of one connection and what the allocator keeps: far below what the requests ask for, far above noise.

@@ -150,6 +150,7 @@ def test_a_member_whose_connection_breaks_while_it_waits_can_come_back(
         assert first.heartbeat() == second.heartbeat() == 0
 
 
+@pytest.mark.alone
 def test_a_rebalance_of_a_hundred_members_ends_within_a_second_of_the_last_join(
     served: BrokerThread, group: str
 ) -> None:

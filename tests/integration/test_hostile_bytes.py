@@ -31,6 +31,7 @@ from ottla.protocol.frame import RequestHeader, write_request
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.records.batch import HEADER_BYTES
 
+pytestmark = pytest.mark.alone  # deadlines of a tenth of a second and less
 MIB = 1 << 20
 METADATA = (ApiKey.METADATA, 9, MetadataRequest(topics=[]))
 ABSURD_SIZES = [-1, -(2**31), -5, 0, 1, 7, (100 << 20) + 1, 2**31 - 1]

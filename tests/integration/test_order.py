@@ -94,6 +94,7 @@ def test_hundreds_of_mixed_pipelined_requests_are_answered_in_their_order(
         assert len(read_all(peer, name)) == len(mine)
 
 
+@pytest.mark.alone
 def test_a_request_behind_a_long_poll_waits_and_those_of_others_do_not(
     served: BrokerThread, peer: Peer, topic: str
 ) -> None:

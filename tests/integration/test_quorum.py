@@ -34,6 +34,7 @@ from ottla.protocol.messages.topics import (
     DeleteTopicState,
 )
 
+pytestmark = pytest.mark.alone  # deadlines of a second and less
 SOON_S = 0.2  # how long a change of metadata may take to reach every broker
 
 

@@ -28,6 +28,7 @@ from tests.integration.troubled_disk import TroubledDisk
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 
+pytestmark = pytest.mark.alone  # deadlines of a second and less
 CLEAN_MARK = ".kafka_cleanshutdown"
 LIMIT_S = 1.0
 PARTITIONS = 4

@@ -136,6 +136,7 @@ class TestGrowth:
         assert produce(peer, topic, batch(b"v"), partition=2).base_offset == 0
         assert [found.partition_index for found in describe_topic(peer, topic).partitions] == [0, 1, 2]
 
+    @pytest.mark.alone
     def test_a_topic_of_many_partitions_comes_and_goes_without_keeping_others_waiting(
         self, served: BrokerThread, peer: Peer, topic: str
     ) -> None:
