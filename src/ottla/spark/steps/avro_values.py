@@ -42,7 +42,7 @@ def parse_avro(
     result = StructType([StructField(PARSED, record_type(parsed_schema)), StructField(REASON, StringType())])
     made_of: Any = arrow_udf  # its stubs do not know that hints are enough
     decode = made_of(_decoder(parsed_schema, result, registry_header), result)
-    judged = records.withColumn("_judged", decode(F.col(quoted(name("column", column)))))
+    judged = records.select("*", decode(F.col(quoted(name("column", column)))).alias("_judged"))
     return judged.selectExpr(
         "* EXCEPT (_judged)", f"_judged.{PARSED} AS {PARSED}", f"_judged.{REASON} AS {REASON}"
     )

@@ -35,10 +35,11 @@ def parse_json(records: DataFrame, schema: str | StructType, *, column: str = "v
     text = F.col(quoted(name("column", column))).cast("string")
     wanted = f"{to_ddl(fields)}, {_CORRUPT} STRING"
     tried = F.from_json(text, wanted, {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"})
-    judged = records.withColumns({"_text": text, "_tried": tried}).withColumn(REASON, _json_reason(fields))
+    tried_all = records.select("*", text.alias("_text"), tried.alias("_tried"))
+    judged = tried_all.select("*", _json_reason(fields).alias(REASON))
     parsed = F.struct(*(F.col(f"_tried.{quoted_part(each.name)}").alias(each.name) for each in fields))
     # Not `drop`, which looks at the columns at once.
-    return judged.withColumn(PARSED, F.when(F.col(REASON).isNull(), parsed)).selectExpr(
+    return judged.select("*", F.when(F.col(REASON).isNull(), parsed).alias(PARSED)).selectExpr(
         "* EXCEPT (_text, _tried)"
     )
 
@@ -62,7 +63,7 @@ def require(records: DataFrame, rules: Mapping[str, str]) -> DataFrame:
             )
         broken = F.when(~F.coalesce(F.expr(condition), F.lit(False)), F.lit(reason))
         verdict = F.coalesce(verdict, broken)
-    return records.withColumn(REASON, verdict)
+    return records.select(F.expr(f"* EXCEPT ({REASON})"), verdict.alias(REASON))
 
 
 def _fields(schema: str | StructType) -> tuple[Field, ...]:

@@ -58,7 +58,7 @@ def latest(rows: DataFrame, keys: str | Iterable[str], *, order_by: str) -> Data
 
     window = Window.partitionBy(*(F.col(quoted(each)) for each in names("keys", keys)))
     newest = F.row_number().over(window.orderBy(F.col(quoted(order_by)).desc_nulls_last()))
-    return rows.withColumn("_newest", newest).where("_newest = 1").selectExpr("* EXCEPT (_newest)")
+    return rows.select("*", newest.alias("_newest")).where("_newest = 1").selectExpr("* EXCEPT (_newest)")
 
 
 def local_table(table: str) -> Path:
