@@ -40,6 +40,18 @@ _WRAPPERS: Final = (
     "Job aborted",
     "[TASK_WRITE_FAILED]",
 )
+# A Spark that has no Ottla says so in words about its own machinery.
+_LACKING: Final = (
+    (
+        re.compile(r"Failed to find the data source: ottla\b"),
+        "This Spark has no Ottla: install ottla[spark] in the Python that its driver or Connect server uses (PYSPARK_PYTHON), and start it anew. "
+        "docs/spark-clusters.md has other ways.",
+    ),
+    (
+        re.compile(r"No module named '(?:ottla|pyspark_ottla|crc32c|cramjam)'"),
+        "The executors' Python has no Ottla: with --master, add --ship; else install it there. docs/spark-clusters.md has other ways.",
+    ),
+)
 _OURS: Final = ("OptionError", "StepError", "DataLossError", "KafkaError")
 
 
@@ -60,6 +72,9 @@ class Place:
 
 def in_words(text: str) -> str:
     """The sentence in what Spark says about a failure."""
+    for signs, sentence in _LACKING:
+        if signs.search(text):
+            return sentence
     if told := _told_by_python(text):
         return told
     if any(wrapper in text[:400] for wrapper in _WRAPPERS) and (causes := _CAUSED_BY.findall(text)):

@@ -35,6 +35,15 @@ from ottla.spark.pipeline_words import Place, exception_in_words, in_words, plac
             "ZeroDivisionError: by zero",
         ),
         ("", "no reason was given"),
+        (
+            "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: ottla. Make sure the provider name is correct. SQLSTATE: 42K02",
+            "This Spark has no Ottla: install ottla[spark] in the Python that its driver or Connect server uses (PYSPARK_PYTHON), and start it anew. "
+            "docs/spark-clusters.md has other ways.",
+        ),
+        (
+            "Traceback (most recent call last):\n  File\nModuleNotFoundError: No module named 'ottla'\n\tat org.apache.spark.a",
+            "The executors' Python has no Ottla: with --master, add --ship; else install it there. docs/spark-clusters.md has other ways.",
+        ),
     ],
 )
 def test_the_sentence_is_kept(said: str, sentence: str) -> None:
