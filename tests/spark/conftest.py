@@ -23,6 +23,8 @@ from tests.spark.standalone import SHORT_LIVED_JVMS
 import ottla.spark
 import ottla.testing
 from ottla.blocking import Producer
+from ottla.spark.class_archive import archive_path, make_archive
+from ottla.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
@@ -62,7 +64,10 @@ def start_session(directory: Path, master: str = "local[2]", **conf: Any) -> Spa
 
 @pytest.fixture(scope="package", autouse=True)
 def _short_lived_jvms() -> Iterator[None]:
-    """Commands under test start a JVM each: it starts faster when nothing is prepared for a long life."""
+    """Commands under test start a JVM each: from an archive that is made once for an environment, with nothing prepared for a long life."""
+    java = find_java()
+    if not archive_path(java).exists():
+        make_archive(java)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT_LIVED_JVMS.items():
             patch.setenv(name, value)

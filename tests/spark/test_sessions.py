@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from tests.spark.conftest import NewTopic
 
 import ottla.spark
+from ottla.spark.class_archive import archive_path
+from ottla.spark.java import find_java
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -24,6 +27,13 @@ def test_a_session_has_settings_for_a_laptop_where_nothing_else_is_said(spark: S
 
 def test_a_second_call_answers_the_session_that_there_is(spark: SparkSession) -> None:
     assert ottla.spark.session("other") is spark
+
+
+def test_the_jvm_starts_from_the_archive_that_was_prepared(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    process = jvm.java.lang.ProcessHandle.current().pid()
+    assert str(archive_path(find_java())) in Path(f"/proc/{process}/maps").read_text()
 
 
 def test_a_broker_in_this_process_serves_python_workers(
