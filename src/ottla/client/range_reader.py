@@ -80,6 +80,7 @@ class RangeReader:
         self._settings = settings
         self._end = end
         self._topic_id: UUID | None = None
+        self._has_answered = False
         self._under_way: RawConnection | None = None
         self._missing_since: float | None = None
         self.position = start
@@ -130,6 +131,7 @@ class RangeReader:
             for data in topic.partitions:
                 if data.error_code != ErrorCode.NONE:
                     raise error_of(data.error_code)
+                self._has_answered = True
                 return data
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker's answer left out the partition")
 
@@ -142,8 +144,8 @@ class RangeReader:
 
     def _asked(self) -> RawConnection:
         leader = self._cluster.leader_of(self._partition)
-        if self._topic_id is None:
-            self._topic_id = leader.topic_id
+        if not self._has_answered:
+            self._topic_id = leader.topic_id  # what the cluster remembers may be of a topic that is long gone
         elif leader.topic_id != self._topic_id:
             raise self._lost(self.position, self._end, "the topic was deleted and made again", is_gone=True)
         connection = self._cluster.connection_to(leader.node_id)

@@ -21,15 +21,16 @@ from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.address import Address, reason
-from ottla.wire.connection import CannotConnectError
+from ottla.wire.failures import CannotConnectError, ConnectionLostError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
-from ottla.wire.stream import ConnectionLostError
 
 _SIZE: Final = Struct(">i")
 _TIMEVAL: Final = Struct("@ll")
 _LEAST_FRAME_BYTES: Final = 4
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _FIRST_MEMORY_BYTES: Final = 64 << 10
+# One address of several that swallows our packets should not use up all the time there is for the others.
+_CONNECT_TIMEOUT_S: Final = 10.0
 
 
 class RawConnection:
@@ -169,7 +170,7 @@ def _error_at_once(frame: memoryview) -> int:
 
 def _connected(address: Address, timeout_s: float) -> socket.socket:
     try:
-        made = socket.create_connection((address.host, address.port), timeout_s)
+        made = socket.create_connection((address.host, address.port), min(timeout_s, _CONNECT_TIMEOUT_S))
     except (OSError, UnicodeError) as error:
         raise CannotConnectError(f"could not reach {address}: {reason(error)}") from error
     made.settimeout(None)

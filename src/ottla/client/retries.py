@@ -6,14 +6,13 @@ them has an answer that waiting will not improve, or the time is up; then it han
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.wire.connection import CannotConnectError
+from ottla.wire.failures import CannotConnectError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,6 +49,8 @@ async def settle(
     A request is repeatable if it does no harm when carried out twice. If it is not, a connection that is lost while
     the answer is awaited is an error at once: nobody can know whether the request was carried out. Without items nothing is asked.
     """
+    import asyncio  # here, because those who have no event loop take the rest of this module
+
     if not items:
         return {}
     loop = asyncio.get_running_loop()
@@ -59,7 +60,9 @@ async def settle(
         failure = None
         try:
             outcomes.update(await attempt(pending, max(1, int((deadline - loop.time()) * 1000))))
-            pending = {key: item for key, item in pending.items() if _passes(outcomes.get(key), repeatable)}
+            pending = {
+                key: item for key, item in pending.items() if passes(outcomes.get(key), repeatable=repeatable)
+            }
         except (ConnectionError, TimeoutError) as error:
             if not (repeatable or isinstance(error, CannotConnectError)):
                 raise
@@ -70,14 +73,16 @@ async def settle(
             raise failure
         else:
             break
-    return {key: outcomes[key] if key in outcomes else _unanswered(key) for key in items}
+    return {key: outcomes[key] if key in outcomes else unanswered(key) for key in items}
 
 
-def _unanswered(key: object) -> KafkaError:
+def unanswered(key: object) -> KafkaError:
+    """What stands for an answer that a broker has left out."""
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer left out {key}")
 
 
-def _passes(answer: object, repeatable: bool) -> bool:
+def passes(answer: object, *, repeatable: bool) -> bool:
+    """Whether an answer is an error that passes by itself, and whether the request may be sent again then."""
     if not isinstance(answer, KafkaError):
         return False
     if repeatable:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ottla.blocking import Admin
-from ottla.client.group_offsets import CommittedOffset
 from ottla.client.metadata import TopicPartition
+from ottla.client.raw_admin import RawAdmin
 from ottla.errors import ErrorCode, KafkaError
 from ottla.spark.offsets import PartitionOffsets, parse_numbers
 
@@ -41,7 +40,7 @@ class GroupProgress:
     def __init__(self, bootstrap_servers: str, group_id: str) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._group_id = group_id
-        self._admin: Admin | None = None
+        self._admin: RawAdmin | None = None
         self._not_before_s = 0.0
         self._has_warned = False
         self._committed: Mapping[TopicPartition, int] = {}
@@ -67,11 +66,10 @@ class GroupProgress:
 
     def _refused(self, offsets: Mapping[TopicPartition, int]) -> KafkaError | None:
         if self._admin is None:
-            self._admin = Admin(
+            self._admin = RawAdmin(
                 self._bootstrap_servers, client_id="ottla-spark-progress", timeout_ms=_TIMEOUT_MS
             )
-        commits = {partition: CommittedOffset(offset) for partition, offset in offsets.items()}
-        outcomes = self._admin.alter_group_offsets(self._group_id, commits)
+        outcomes = self._admin.alter_group_offsets(self._group_id, offsets)
         return next((error for error in outcomes.values() if error is not None), None)
 
     def _failed(self, reason: str) -> None:

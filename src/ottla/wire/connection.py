@@ -25,19 +25,13 @@ from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.address import Address, reason
+from ottla.wire.failures import CannotConnectError as CannotConnectError
+from ottla.wire.failures import NobodyListensError as NobodyListensError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.stream import ConnectionLostError, Stream
 
 DEFAULT_TIMEOUT_MS = 30_000
 _REFUSED = reason(ConnectionRefusedError(ECONNREFUSED, ""))
-
-
-class CannotConnectError(ConnectionError):
-    """No connection could be made; nothing was sent."""
-
-
-class NobodyListensError(CannotConnectError):
-    """The connection was refused: the machine is there, and no process listens. It may have died."""
 
 
 class VersionRange(NamedTuple):

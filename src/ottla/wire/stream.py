@@ -13,14 +13,11 @@ from struct import Struct
 
 from ottla.wire.address import reason
 from ottla.wire.deadlines import Deadlines
+from ottla.wire.failures import ConnectionLostError as ConnectionLostError
 from ottla.wire.frame_reader import FrameReader, FrameSizeError
 
 _CORRELATION_ID = Struct(">i")
 _MAX_CORRELATION_ID = 2**31 - 1
-
-
-class ConnectionLostError(ConnectionError):
-    """The connection ended. What had been sent may have been carried out, or not."""
 
 
 class Stream(asyncio.BufferedProtocol):

@@ -172,6 +172,19 @@ def test_a_topic_that_is_made_again_during_a_scan_is_data_loss(broker: EmbeddedB
         list(batches)
 
 
+def test_a_topic_that_is_made_again_between_scans_is_another_topic(
+    broker: EmbeddedBroker, topic: str
+) -> None:
+    """A worker keeps what it knows of the cluster from scan to scan; that may be of the old one."""
+    fill(broker.bootstrap, topic, 10)
+    assert offsets(read(broker.bootstrap, topic, 0, 10)) == list(range(10))
+    with Admin(broker.bootstrap) as admin:
+        admin.delete_topics([topic])
+    broker.create_topic(topic)
+    fill(broker.bootstrap, topic, 5)
+    assert offsets(read(broker.bootstrap, topic, 0, 5)) == list(range(5))
+
+
 # ---- faults
 
 
