@@ -53,7 +53,7 @@ def test_only_what_is_taken_away_goes_and_then_the_group_is_asked_to_rebalance_a
         consumer.subscribe(["t"], on_assigned=listener.assigned, on_revoked=listener.revoked)
         assert len(await values(consumer, 3)) == 3
         cluster.rebalance()
-        await polling_until(consumer, lambda: cluster.generation_id == 3)
+        await polling_until(consumer, lambda: cluster.generation_id == 3 and len(listener.heard) == 4)
         assert consumer.assignment == {T0}
         assert consumer.position(T0) == 2  # never given up
 
