@@ -15,6 +15,7 @@ from tests.spark.conftest import NewTopic, produce
 
 from ottla import testing
 from ottla.blocking import Admin
+from ottla.client.group_offsets import CommittedOffset
 from ottla.client.metadata import TopicPartition
 from ottla.spark.columns import columns
 from ottla.spark.data_loss import DataLossError
@@ -355,3 +356,18 @@ def test_a_broker_that_comes_back_is_waited_for() -> None:
         assert asked.result(60)["orders"]["0"] in (0, 2)
         assert reader.latestOffset(start, EVERYTHING) == {"orders": {"0": 2}}
         reader.stop()
+
+
+def test_spark_4_1_asks_only_for_the_end_and_gets_all_there_is(
+    opened: Opened, broker: EmbeddedBroker, new_topic: NewTopic
+) -> None:
+    """It asks for that before it asks where to begin."""
+    topic = new_topic(values=[b"x"] * 3)
+    reader = opened(subscribe=topic, startingOffsets="earliest", groupId="old-spark", commitProgress="true")
+    end = reader.latestOffset()
+    assert ranges(reader, reader.initialOffset(), end) == [f"{topic}-0 [0, 3)"]
+    add(broker, topic, 2)
+    later = reader.latestOffset()
+    assert ranges(reader, end, later) == [f"{topic}-0 [3, 5)"]
+    with Admin(broker.bootstrap) as admin:
+        assert admin.list_group_offsets("old-spark") == {TopicPartition(topic, 0): CommittedOffset(3)}

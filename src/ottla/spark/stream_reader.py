@@ -17,13 +17,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from ottla.client.metadata import TopicPartition
@@ -41,6 +34,14 @@ from ottla.spark.offsets import (
 from ottla.spark.options import SourceOptions, TopicPattern, source_options
 from ottla.spark.position_options import for_stream
 from ottla.spark.positions import AtOffsets, depends_on_the_end
+from ottla.spark.read_limits import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+    check_limits,
+)
 from ottla.spark.splitting import split
 from ottla.spark.tasks import RangePartition, scanned
 
@@ -61,6 +62,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._starts_at_the_end = False
         self._target: PartitionOffsets | None = None
         self._latest: PartitionOffsets = {}
+        self._done: PartitionOffsets = {}  # for Spark 4.1, which does not say: the end of the batch that was planned last
         self._last_batch_s: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,6 +73,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = source_options(self._given)
         check_columns(self._schema, include_headers=options.include_headers)
         for_stream(options)
+        check_limits(options)
         return options
 
     @cached_property
@@ -124,7 +127,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._target = self._topics.latest_not_before({})
 
-    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: OffsetJson | None = None, limit: ReadLimit | None = None) -> OffsetJson:  # noqa: N802 - Spark's name
+        if start is None:  # Spark 4.1
+            return self._all_there_is()
         begin = offsets_of_json(start)
         # Spark asks when everything before `start` is done. Its own `commit` comes only with the batch after the next data.
         if self._options.commit_progress:
@@ -136,6 +141,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadAllAvailable):
             return offsets_as_json(self._latest)
         return offsets_as_json(self._admitted(begin))
+
+    def _all_there_is(self) -> OffsetJson:
+        if self._options.commit_progress and self._done:
+            self._progress.commit(self._done)
+        self._latest = self._topics.latest_not_before(self._done)
+        return offsets_as_json(self._latest)
 
     def _ends(self, begin: PartitionOffsets) -> PartitionOffsets:
         if self._target is None:
@@ -165,6 +176,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         begin, until = offsets_of_json(start), offsets_of_json(end)
         self._starts_at_the_end = False  # this is the first batch, or there has been one
+        self._done = until
         if begin == until:
             return []
         # A first batch that is repeated may begin with partitions that it did not know of when it ended.
