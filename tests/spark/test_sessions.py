@@ -36,6 +36,21 @@ def test_the_jvm_starts_from_the_archive_that_was_prepared(spark: SparkSession) 
     assert str(archive_path(find_java())) in Path(f"/proc/{process}/maps").read_text()
 
 
+def test_workers_take_pyspark_as_it_is_installed(spark: SparkSession) -> None:
+    """Spark's zip of it has no bytecode: every process would compile it anew."""
+
+    def origin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from importlib.util import find_spec
+
+        found = [find_spec(name) for name in ("pyspark", "py4j")]
+        yield pa.record_batch({"origin": [str(each and each.origin) for each in found]})
+
+    origins = [
+        row[0] for row in spark.range(1, numPartitions=1).mapInArrow(origin, "origin string").collect()
+    ]
+    assert not [each for each in origins if ".zip" in each]
+
+
 def test_a_broker_in_this_process_serves_python_workers(
     spark: SparkSession, broker: EmbeddedBroker, new_topic: NewTopic
 ) -> None:
