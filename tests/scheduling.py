@@ -1,8 +1,7 @@
 """Which tests run side by side (`make test` runs four processes, with pytest-xdist).
 
 - A file's tests stay together, and in their order: they share brokers and projects.
-- Spark's tests are two piles: those that share one session, and those that start JVMs of their own. Each pile has one process at a time, for
-  a JVM takes a core and a gigabyte.
+- Spark's tests are three piles: those that share one session, and two of those that start JVMs of their own. A JVM takes a core and a gigabyte.
 - What takes longest begins first, so that nobody waits for it in the end.
 - Tests marked `alone` measure time, and run when no others do: `make test` runs them afterwards.
 """
@@ -25,9 +24,13 @@ LONGEST_FIRST: Final = (
     "tests/clients",
     "tests/integration",
 )
-JVMS_OF_THEIR_OWN: Final = frozenset(
-    {"test_clusters", "test_demo", "test_java", "test_pipeline", "test_pipeline_clusters"}
-)
+SPARK_PILES: Final = {
+    "test_clusters": "Spark's clusters",
+    "test_java": "Spark's clusters",
+    "test_pipeline_clusters": "Spark's clusters",
+    "test_demo": "Spark's projects",
+    "test_pipeline": "Spark's projects",
+}
 
 
 def pile(nodeid: str) -> str:
@@ -35,7 +38,7 @@ def pile(nodeid: str) -> str:
     file = PurePosixPath(nodeid.partition("::")[0])
     if file.parts[:2] != ("tests", "spark"):
         return str(file)
-    return "Spark's own JVMs" if file.stem in JVMS_OF_THEIR_OWN else "Spark's session"
+    return SPARK_PILES.get(file.stem, "Spark's session")
 
 
 def begins(nodeid: str) -> int:

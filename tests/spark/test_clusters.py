@@ -1,4 +1,7 @@
-"""The same job where it runs on many machines: executors are processes of their own, with the Python that they have."""
+"""The same job where it runs on many machines: executors are processes of their own, with the Python that they have.
+
+A standalone cluster whose workers have Ottla is in test_pipeline_clusters.py.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +81,6 @@ def test_the_job_runs_on_a_local_cluster_with_the_java_from_pypi(
     result = run_job("local-cluster[2,1,640]", tmp_path, environment=without_java)
     assert result["places"] == [f"{sys.executable} {SOURCES / 'ottla' / '__init__.py'}"]
     assert int(result["java"].split(".")[0]) >= 21
-
-
-def test_the_job_runs_on_a_cluster_whose_workers_have_ottla(master: str, tmp_path: Path) -> None:
-    result = run_job(master, tmp_path, environment=dict(os.environ))
-    assert result["places"] == [f"{sys.executable} {SOURCES / 'ottla' / '__init__.py'}"]
 
 
 def test_the_job_brings_ottla_to_workers_that_lack_it(master: str, tmp_path: Path, bare_python: Path) -> None:

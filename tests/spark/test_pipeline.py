@@ -116,6 +116,7 @@ def test_the_readmes_lines_make_a_project_and_run_it(project: Project) -> None:
 
 
 def test_it_goes_on_where_it_was_until_it_is_stopped(project: Project) -> None:
+    before = project.rows()
     project.generate(200)
     wanted = log_end(project.bootstrap, "orders")
     command = [
@@ -151,6 +152,7 @@ def test_it_goes_on_where_it_was_until_it_is_stopped(project: Project) -> None:
     raw = parquet.read_table(project.directory / "tables" / "raw_orders", columns=["partition", "offset"])
     assert raw.num_rows == wanted
     assert len(set(zip(*raw.to_pydict().values(), strict=True))) == wanted
+    assert project.rows()["orders"] > before["orders"]
     assert project.status()["last_update"]["outcome"] in ("completed", "stopped")
 
 

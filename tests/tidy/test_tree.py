@@ -98,3 +98,12 @@ def test_unit_tests_mirror_the_source() -> None:
 def test_every_file_is_in_a_room() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     none_of(rules.outside_the_rooms(sorted(paths()), page))
+
+
+def test_tests_that_run_alone_are_where_make_looks_for_them() -> None:
+    marked = (file for file in files_in("tests/") if "pytest.mark." + "alone" in file.text)
+    none_of(
+        f"{file.path}: `make test` runs tests alone in tests/integration only"
+        for file in marked
+        if not file.path.startswith("tests/integration/")
+    )
