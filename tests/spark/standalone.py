@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of real processes, started as its scripts start them: a master, and workers with an executor each."""
+"""A standalone Spark cluster of real processes, started as its scripts start them: a master, and workers with an executor each; and a Connect server."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ HOST = "127.0.0.1"
 START_DEADLINE_S = 100.0
 # Starting costs half when nothing is prepared for a long life.
 SHORT_LIVED_JVMS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
+_HOME = Path(pyspark.__file__).parent
+_CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _MASTER = re.compile(r"spark://127\.0\.0\.1:\d+")
 _REGISTERED = "Successfully registered with master"
 _LOGS = """\
@@ -32,21 +34,13 @@ appender.console.layout.pattern = %m%n
 """
 
 
+_CONNECT = re.compile(r"Spark Connect server started at: \S+:(\d+)")
+
+
 @contextlib.contextmanager
 def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
     """The address of a master that has so many workers, with one core each."""
-    home = Path(pyspark.__file__).parent
-    environment = {
-        **os.environ,
-        **SHORT_LIVED_JVMS,
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(home),
-        "SPARK_CONF_DIR": str(directory / "conf"),
-        "SPARK_DAEMON_MEMORY": "128m",
-        "SPARK_LOCAL_IP": HOST,
-    }
-    (directory / "conf").mkdir(parents=True)
-    (directory / "conf" / "log4j2.properties").write_text(_LOGS)
+    environment = _environment(directory)
     with contextlib.ExitStack() as running:
         arguments = [
             "org.apache.spark.deploy.master.Master",
@@ -57,12 +51,9 @@ def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
             "--webui-port",
             "0",
         ]
-        output = running.enter_context(_daemon(home, arguments, environment, directory / "master.output"))
-        wait_until(
-            lambda: _MASTER.search(output.read_text()) is not None, "the master listens", START_DEADLINE_S
-        )
-        found = _MASTER.search(output.read_text())
-        assert found is not None
+        command = [_program("spark-class"), *arguments]
+        output = running.enter_context(_daemon(command, environment, directory / "master.output"))
+        master = _said(output, _MASTER, "the master listens")[0]
         arguments = [
             "org.apache.spark.deploy.worker.Worker",
             "--host",
@@ -74,12 +65,58 @@ def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
         ]
         for number in range(workers):
             work = directory / f"worker{number}"
-            own = [*arguments, "--memory", "600m", "--work-dir", str(work), found[0]]
+            own = [*arguments, "--memory", "600m", "--work-dir", str(work), master]
+            command = [_program("spark-class"), *own]
             output = running.enter_context(
-                _daemon(home, own, environment, directory / f"worker{number}.output")
+                _daemon(command, environment, directory / f"worker{number}.output")
             )
             wait_until(partial(_says, output, _REGISTERED), "the worker is known", START_DEADLINE_S)
-        yield found[0]
+        yield master
+
+
+@contextlib.contextmanager
+def connect_server(directory: Path, master: str, python: str, **conf: str) -> Iterator[str]:
+    """The address of a Spark Connect server of its own process, as `sbin/start-connect-server.sh` starts it, on a master."""
+    settings = {
+        "spark.connect.grpc.binding.port": "0",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.ui.enabled": "false",
+        **conf,
+    }
+    command = [_program("spark-submit"), "--master", master, "--class", _CONNECT_SERVER]
+    command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    # To Spark's scripts this server is a daemon, too.
+    environment = {**_environment(directory), "PYSPARK_PYTHON": python, "SPARK_DAEMON_MEMORY": "512m"}
+    with _daemon([*command, "spark-internal"], environment, directory / "connect.output") as output:
+        port = _said(output, _CONNECT, "the Connect server listens")[1]
+        yield f"sc://{HOST}:{port}"
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """What all of Spark's processes have: their settings and what they log are below a directory."""
+    (directory / "conf").mkdir(parents=True)
+    (directory / "conf" / "log4j2.properties").write_text(_LOGS)
+    return {
+        **os.environ,
+        **SHORT_LIVED_JVMS,
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(_HOME),
+        "SPARK_CONF_DIR": str(directory / "conf"),
+        "SPARK_DAEMON_MEMORY": "128m",
+        "SPARK_LOCAL_IP": HOST,
+    }
+
+
+def _program(name: str) -> str:
+    return str(_HOME / "bin" / name)
+
+
+def _said(output: Path, words: re.Pattern[str], what: str) -> re.Match[str]:
+    wait_until(lambda: words.search(output.read_text()) is not None, what, START_DEADLINE_S)
+    found = words.search(output.read_text())
+    assert found is not None
+    return found
 
 
 def _says(output: Path, words: str) -> bool:
@@ -87,10 +124,9 @@ def _says(output: Path, words: str) -> bool:
 
 
 @contextlib.contextmanager
-def _daemon(home: Path, arguments: list[str], environment: Mapping[str, str], output: Path) -> Iterator[Path]:
+def _daemon(command: list[str], environment: Mapping[str, str], output: Path) -> Iterator[Path]:
     """A process of Spark's, which ends with the block; what it says is in a file."""
     with output.open("wb") as sink:
-        command = [str(home / "bin" / "spark-class"), *arguments]
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=environment
         )

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 from typing import Final
 
 import click
@@ -20,6 +21,7 @@ from ottla.cli.pipeline_view import View, open_view
 from ottla.errors import KafkaError
 from ottla.spark.pipeline_board import Board
 from ottla.spark.pipeline_graph import Graph
+from ottla.spark.pipeline_master import is_cluster, reach_master, waits_for_executors
 from ottla.spark.pipeline_project import Project
 from ottla.spark.pipeline_remote import RemoteSpark
 from ottla.spark.pipeline_run import Outcome, Runner, Selection
@@ -30,6 +32,8 @@ from ottla.spark.pipeline_words import PipelineError
 FAILURES_IN_A_ROW: Final = 5
 _LONGEST_PAUSE_S: Final = 30.0
 _INTERRUPTED: Final = 130
+# Executors of a cluster that has room come within five.
+_EXECUTORS_DUE_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
     selection, failures = updates.selection, 0
     while True:
         began = time.monotonic()
-        outcome = _one(updates, runner, selection)
+        outcome = _one(updates, runner, selection, view)
         view.ended(outcome)
         if updates.every_s is None:
             return 0 if outcome.completed else 1
@@ -74,11 +78,16 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
         time.sleep(max(pause, began + updates.every_s - time.monotonic(), 0.0))
 
 
-def _one(updates: Updates, runner: Runner, selection: Selection) -> Outcome:
+def _one(updates: Updates, runner: Runner, selection: Selection, view: View) -> Outcome:
     """One update. What cannot even begin (a file that is being edited, brokers that are away) is a failure like others where there will be a next."""
     reading = selection.reading(updates.project.bootstrap_servers)
+
+    def check(graph: Graph) -> None:
+        view.warn(graph.warnings)
+        _check_topics(updates.project, graph)
+
     try:
-        return runner.update(selection, reading, lambda graph: _check_topics(updates.project, graph))
+        return runner.update(selection, reading, check)
     except (PipelineError, KafkaError, OSError) as error:
         if updates.every_s is None:
             raise
@@ -92,14 +101,12 @@ def check_pipeline(project: Project, where: Where) -> list[str]:
     with open_view(project, board) as view, _spark(project, where, view) as spark:
         runner = Runner(project, spark, board, lambda event: None)
         graph, outcome = runner.validate(Selection().reading(project.bootstrap_servers))
+        view.warn(graph.warnings)
     problems = [*outcome.errors, *_topic_problems(project, graph)]
     if not problems:
-        tables = [
-            name for name, output in graph.outputs.items() if output.kind not in ("sink", "temporary view")
-        ]
         topics = ", ".join(sorted(graph.topics_read())) or "none"
         click.echo(
-            f"{project.name} is fine: {len(graph.flows)} flows, tables {', '.join(tables)}, topics read {topics}."
+            f"{project.name} is fine: {len(graph.flows)} flows, tables {', '.join(graph.tables())}, topics read {topics}."
         )
     return problems
 
@@ -138,16 +145,29 @@ def _broker_in_words(project: Project) -> Iterator[None]:
 @contextmanager
 def _spark(project: Project, where: Where, view: View) -> Iterator[LocalSpark | RemoteSpark]:
     view.say(f"connecting to Spark at {where}" if where.remote else f"starting Spark ({where})")
+    if where.master:
+        reach_master(where.master)
     began = time.monotonic()
     spark = start_spark(project, where)
+    hint = Timer(_EXECUTORS_DUE_S, _tell_of_executors, (spark, view))
+    hint.daemon = True
+    if is_cluster(where.master):
+        hint.start()
     try:
         view.say(f"Spark is ready after {time.monotonic() - began:.1f} s")
         for name, value in spark.decided.items():
             view.say(f"the server decides {name}: {value or 'not set'}, not {project.configuration[name]}")
         yield spark
     finally:
+        hint.cancel()
         with _undisturbed():
             spark.close()
+
+
+def _tell_of_executors(spark: LocalSpark | RemoteSpark, view: View) -> None:
+    """Spark itself would wait without a word."""
+    if spark.driver is not None and (sentence := waits_for_executors(spark.driver)):
+        view.say(sentence)
 
 
 @contextmanager

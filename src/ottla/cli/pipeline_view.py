@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -30,6 +30,9 @@ class View(Protocol):
 
     def say(self, sentence: str) -> None:
         """Something about the run as a whole."""
+
+    def warn(self, sentences: Sequence[str]) -> None:
+        """What a pipeline would better not do; each is shown once."""
 
     def told(self, event: FlowEvent) -> None:
         """A flow has entered a state."""
@@ -69,10 +72,14 @@ class Lines:
     def __init__(self, project: Project, board: Board) -> None:
         self._project = project
         self._board = board
-        self._began = time.monotonic()
+        self._warned: set[str] = set()
 
     def say(self, sentence: str) -> None:
         click.echo(f"{_clock()} {self._project.name}: {sentence}")
+
+    def warn(self, sentences: Sequence[str]) -> None:
+        for sentence in _unseen(sentences, self._warned):
+            click.echo(f"{_clock()} Warning: {sentence}", err=True)
 
     def told(self, event: FlowEvent) -> None:
         if event.state in (FAILED, SKIPPED):
@@ -122,9 +129,14 @@ class LiveTable:
         self._console = console
         self._updates = 0
         self._sentence = ""
+        self._warned: set[str] = set()
 
     def say(self, sentence: str) -> None:
         self._sentence = sentence
+
+    def warn(self, sentences: Sequence[str]) -> None:
+        for sentence in _unseen(sentences, self._warned):
+            self._console.print(f"[yellow]Warning:[/yellow] {_escaped(sentence)}")
 
     def told(self, event: FlowEvent) -> None:
         self._sentence = ""
@@ -152,6 +164,13 @@ class LiveTable:
             rate = None if flow.rows_per_s is None else round(flow.rows_per_s)
             table.add_row(flow.name, state, _number(flow.rows), _number(rate), _number(flow.behind))
         return table
+
+
+def _unseen(sentences: Sequence[str], seen: set[str]) -> list[str]:
+    """Those that were not there before; a pipeline that runs on reads its definitions again and again."""
+    new = [sentence for sentence in sentences if sentence not in seen]
+    seen.update(new)
+    return new
 
 
 def _number(value: int | None) -> str:

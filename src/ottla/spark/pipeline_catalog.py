@@ -4,7 +4,7 @@ A metastore would remember, at the price of a database and seconds at each start
 the pipeline's state, and given to the catalog before the first update of a process.
 
 Rules
-- Only for the built-in catalog in memory; whoever has configured a catalog has one that remembers.
+- Only for the built-in catalog in memory; whoever has configured a catalog has one that remembers. A Connect server's is in pipeline_remote_catalog.py.
 - A table that is given back is a managed one, as it was: a full refresh empties it, which Spark refuses for external tables. Spark also refuses to
   make a managed table where data already are, so it is made as an external one, and then declared managed in the catalog itself.
 """
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _CATALOG_TABLE_TYPE: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTableType$"
 _TABLE_TYPE: Final = 1  # where CatalogTable has its type
-_COLLATION: Final = re.compile(r" COLLATE UTF8_BINARY\b")
+# Delta's catalog leaves to the built-in one what is not Delta's: the list of tables, too.
+_IN_MEMORY: Final = ("builtin", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+COLLATION: Final = re.compile(r" COLLATE UTF8_BINARY\b")
 
 
 def forgets(driver: SparkSession) -> bool:
@@ -29,7 +31,7 @@ def forgets(driver: SparkSession) -> bool:
     return (
         conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"
         and conf.get("spark.sql.defaultCatalog", "spark_catalog") == "spark_catalog"
-        and conf.get("spark.sql.catalog.spark_catalog", "builtin") == "builtin"
+        and conf.get("spark.sql.catalog.spark_catalog", "builtin") in _IN_MEMORY
     )
 
 
@@ -45,7 +47,7 @@ def definitions(driver: SparkSession, database: str) -> dict[str, tuple[str, str
 
 def _definition(table: Any) -> tuple[str, str]:
     name = quoted([table.identifier().database().get(), table.identifier().table()])
-    columns = _COLLATION.sub("", table.schema().toDDL())
+    columns = COLLATION.sub("", table.schema().toDDL())
     partitions = [quoted([each]) for each in table.partitionColumnNames().mkString("\n").splitlines()]
     by = f" PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
     created = f"CREATE TABLE {name} ({columns}) USING {table.provider().get()}{by}"

@@ -6,6 +6,8 @@ Rules
 - A flow's function is called inside `defining`, so that `read_topic` knows the flow.
 - Parquet's streaming tables have one flow each. Spark lets several flows write to one, but they share the table's list of committed batches: each
   takes the others' batches for its own, and skips data without a word. This is refused here.
+- A flow that Spark runs before the tables that it reads are filled (pipeline_order.py) is warned of.
+- Settings are the session's: given to Spark once more with the definitions, those that it takes only at its start would make every flow fail.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipeline_context import Recorder, TopicRead, defining
+from ottla.spark.pipeline_order import in_words, tables_looked_up
 from ottla.spark.pipeline_project import Project, definition_files
-from ottla.spark.pipeline_words import PipelineError, Place, exception_in_words, place_of
+from ottla.spark.pipeline_words import Place, exception_in_words, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +49,7 @@ class FlowDefinition:
     target: str
     place: Place
     reads: tuple[TopicRead, ...] = ()
+    looked_up: frozenset[tuple[str, str]] = frozenset()  # steps on tables for which Spark would not wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,14 @@ class Graph:
     identifier: str  # Spark's
     outputs: dict[str, OutputDefinition] = field(default_factory=dict)
     flows: dict[str, FlowDefinition] = field(default_factory=dict)
-    problems: list[str] = field(
-        default_factory=list
-    )  # one sentence for each file that could not be read, and more
+    problems: list[str] = field(default_factory=list)  # why it cannot be run, in sentences
+    warnings: list[str] = field(default_factory=list)  # what it would better not do
+
+    def tables(self) -> list[str]:
+        """Those that are stored, by the names that their definitions give them."""
+        return [
+            name for name, output in self.outputs.items() if output.kind in ("table", "materialized view")
+        ]
 
     def topics_read(self) -> set[str]:
         return {read.topic for flow in self.flows.values() for read in flow.reads}
@@ -92,7 +101,10 @@ class Reading:
 class _Registry:
     """Stands before Spark's own registry: notes what is defined, and passes it on."""
 
-    def __init__(self, project: Project, reading: Reading, graph: Graph, spark_registry: Any) -> None:
+    def __init__(
+        self, project: Project, reading: Reading, graph: Graph, spark_registry: Any, client: Any
+    ) -> None:
+        self._client = client
         self._project = project
         self._reading = reading
         self._graph = graph
@@ -114,19 +126,25 @@ class _Registry:
             self._reading.bootstrap_servers,
             self._reading.since_of(flow.target),
         )
+        made: list[Any] = []
+
+        def defined() -> Any:
+            made.append(flow.func())
+            return made[-1]
+
         with defining(recorder):
-            self._spark.register_flow(flow)
-        self._note(flow, tuple(recorder.reads))
+            self._spark.register_flow(replace(flow, func=defined))
+        looked_up = tables_looked_up(made[-1]._plan.plan(self._client))
+        self._graph.flows[flow.name] = FlowDefinition(
+            flow.name, flow.target, _place(flow), tuple(recorder.reads), looked_up
+        )
 
     def register_auto_cdc_flow(self, flow: Any) -> None:
         self._spark.register_auto_cdc_flow(flow)
-        self._note(flow, ())
+        self._graph.flows[flow.name] = FlowDefinition(flow.name, flow.target, _place(flow))
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         self._spark.register_sql(sql_text, file_path)
-
-    def _note(self, flow: Any, reads: tuple[TopicRead, ...]) -> None:
-        self._graph.flows[flow.name] = FlowDefinition(flow.name, flow.target, _place(flow), reads)
 
 
 _KINDS: Final = {
@@ -154,21 +172,23 @@ def read_definitions(spark: SparkSession, project: Project, reading: Reading) ->
         spark,
         default_catalog=project.catalog,
         default_database=project.database,
-        sql_conf=dict(project.configuration),
+        sql_conf={},
     )
     graph = Graph(identifier)
-    registry: Any = _Registry(project, reading, graph, SparkConnectGraphElementRegistry(spark, identifier))
+    spark_registry = SparkConnectGraphElementRegistry(spark, identifier)
+    registry: Any = _Registry(project, reading, graph, spark_registry, cast(Any, spark).client)
     with _inside(project.directory), graph_element_registration_context(registry):
-        for file in files:
-            try:
-                _read_file(file, spark, project, graph, registry)
-            except PipelineError as error:
-                graph.problems.append(str(error))
-    graph.problems += shared_parquet(project, graph)
+        failures = [_read_file(file, spark, project, graph, registry) for file in files]
+    causes = [f"{place}: {_cause(said, graph)}" for place, said in filter(None, failures)]
+    graph.problems += [*causes, *shared_parquet(project, graph)]
+    graph.warnings += out_of_order(graph)
     return graph
 
 
-def _read_file(file: Path, spark: SparkSession, project: Project, graph: Graph, registry: _Registry) -> None:
+def _read_file(
+    file: Path, spark: SparkSession, project: Project, graph: Graph, registry: _Registry
+) -> tuple[Place | Path, str] | None:
+    """Where and why a file could not be read; None if it could."""
     try:
         if file.suffix == ".py":
             _run_python(file, spark, graph.identifier)
@@ -176,11 +196,9 @@ def _read_file(file: Path, spark: SparkSession, project: Project, graph: Graph, 
             text = file.read_text(encoding="utf-8")
             registry.register_sql(text, file.relative_to(project.directory))
             note_sql(graph, text, file)
-    except PipelineError:
-        raise
     except Exception as error:
-        place = place_of(error, project.directory) or file
-        raise PipelineError(f"{place}: {_cause(error, graph)}") from error
+        return place_of(error, project.directory) or file, exception_in_words(error)
+    return None
 
 
 def _hush() -> None:
@@ -221,8 +239,8 @@ def _last_part(name: str) -> str:
     return name.rpartition(".")[2].strip("`")
 
 
-def _cause(error: Exception, graph: Graph) -> str:
-    said = exception_in_words(error)
+def _cause(said: str, graph: Graph) -> str:
+    """The sentence, or a better one, which needs to know all tables."""
     missing = _NOT_YET.search(said)
     if missing and _last_part(missing["table"]) in graph.outputs:
         table = missing["table"]
@@ -233,6 +251,15 @@ def _cause(error: Exception, graph: Graph) -> str:
             '`selectExpr("* EXCEPT (a, b)")`.'
         )
     return said
+
+
+def out_of_order(graph: Graph) -> list[str]:
+    """A sentence for each flow that Spark runs too early."""
+    tables = {_last_part(name) for name in graph.tables()}
+    found = {
+        name: [each for each in flow.looked_up if each[1] in tables] for name, flow in graph.flows.items()
+    }
+    return [f"{graph.flows[name].place}: {in_words(name, steps)}" for name, steps in found.items() if steps]
 
 
 def shared_parquet(project: Project, graph: Graph) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ottla.spark.pipeline_catalog import quoted
 from ottla.spark.pipeline_project import Project
 from ottla.spark.pipeline_words import PipelineError, in_words
 from ottla.spark.sessions import session
@@ -54,6 +55,9 @@ def connect_to(project: Project, url: str, settings: Mapping[str, str]) -> Remot
         max_retries=_TRIES, initial_backoff=_FIRST_PAUSE_MS, max_backoff=_LONGEST_PAUSE_MS
     )
     cast(Any, connect).client.set_retry_policies([patience])
+    if project.database:
+        database = [project.catalog, project.database] if project.catalog else [project.database]
+        connect.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
     return RemoteSpark(connect, _decided(connect, project))
 
 
@@ -62,7 +66,10 @@ def reach_server(url: str) -> None:
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client import SparkConnectClient
 
-    client = SparkConnectClient(connection=url)
+    try:
+        client = SparkConnectClient(connection=url)
+    except PySparkException as error:
+        raise PipelineError(f"--remote {url}: {in_words(str(error))}") from error
     client.set_retry_policies([])
     try:
         client.get_configs(_ANY_SETTING)

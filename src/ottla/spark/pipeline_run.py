@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipeline_board import Board
-from ottla.spark.pipeline_catalog import definitions, forgets, restore
+from ottla.spark.pipeline_catalog import definitions, forgets, quoted, restore
 from ottla.spark.pipeline_events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
 from ottla.spark.pipeline_graph import Graph, Reading, read_definitions
 from ottla.spark.pipeline_project import Project
 from ottla.spark.pipeline_remote import RemoteSpark
+from ottla.spark.pipeline_remote_catalog import described, give_back
 from ottla.spark.pipeline_session import LocalSpark
 from ottla.spark.pipeline_state import (
     FlowResult,
@@ -36,6 +37,8 @@ from ottla.spark.pipeline_words import PipelineError, exception_in_words, in_wor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_ASIDE: Final = "_given_back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,10 @@ class Runner:
         self._told = told
         self._state = load_state(project)
         self._graph: Graph | None = None
-        self._remembers = spark.driver is not None and forgets(spark.driver)
-        if spark.driver is not None and self._remembers:
-            restore(spark.driver, {name: (t.created, t.location) for name, t in self._state.tables.items()})
+        self._forgets = forgets(spark.connect)
+        self._described: set[str] = set()
+        if self._forgets:
+            self._restore({name: (t.created, t.location) for name, t in self._state.tables.items()})
 
     def validate(self, reading: Reading) -> tuple[Graph, Outcome]:
         """Read the definitions and let Spark check them; nothing is run. Where a file is missing Spark would blame those that build on it."""
@@ -124,20 +128,37 @@ class Runner:
                     failures.pop(event.flow, None)  # Spark tries it again
                 if not tables_made and not dry:
                     tables_made = True
-                    self._remember_tables()
+                    self._remember_tables(graph)
                 self._board.note(event)
                 self._told(event)
         except Exception as error:
             return Outcome(_sentences(graph, failures) or (exception_in_words(error),))
         return Outcome()
 
-    def _remember_tables(self) -> None:
-        driver = self._spark.driver
-        if driver is not None and self._remembers:
-            found = definitions(driver, self._project.database or "default")
+    def _restore(self, tables: Mapping[str, tuple[str, str]]) -> None:
+        if self._spark.driver is not None:
+            restore(self._spark.driver, tables)
+        else:
+            aside = f"{self._project.storage}/{_ASIDE}"
+            give_back(self._spark.connect, self._database, tables, aside)
+
+    def _remember_tables(self, graph: Graph) -> None:
+        names = {quoted([self._database, name.rpartition(".")[2]]) for name in graph.tables()}
+        if self._spark.driver is not None and self._forgets:
+            found = definitions(self._spark.driver, self._database)
+        elif names != self._described:
+            found = described(self._spark.connect, sorted(names), with_definitions=self._forgets)
+            self._described = names
+        else:
+            found = None
+        if found is not None:
             tables = {name: TableState(*told) for name, told in found.items()}
             self._state = replace(self._state, tables=tables)
         save_state(self._project, self._state)
+
+    @property
+    def _database(self) -> str:
+        return self._project.database or "default"
 
     def _save_result(self, outcome: Outcome) -> None:
         last = self._state.last_update

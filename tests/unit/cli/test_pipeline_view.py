@@ -43,6 +43,15 @@ def test_lines_sum_up_an_update(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Error: a.py:3: the flow orders failed: why" in err
 
 
+def test_a_warning_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    view = Lines(PROJECT, board())
+    view.warn(["a.py:3: the flow orders is late"])
+    view.warn(["a.py:3: the flow orders is late", "b.py:1: so is revenue"])
+
+    told = [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["Warning: a.py:3: the flow orders is late", "Warning: b.py:1: so is revenue"]
+
+
 def test_the_live_table_has_a_row_per_flow() -> None:
     console = Console(width=90, record=True, quiet=False, file=Path("/dev/null").open("w"))  # noqa: SIM115
     view = LiveTable(PROJECT, board(), console)

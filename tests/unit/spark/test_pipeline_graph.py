@@ -10,6 +10,7 @@ from ottla.spark.pipeline_graph import (
     OutputDefinition,
     Reading,
     note_sql,
+    out_of_order,
     shared_parquet,
 )
 from ottla.spark.pipeline_project import Project
@@ -61,3 +62,16 @@ def test_only_tables_that_are_made_anew_begin_at_a_time() -> None:
     assert (reading.since_of("orders"), reading.since_of("raw")) == ("2026-01-01", None)
     assert Reading("b:1", "2026-01-01", None).since_of("raw") == "2026-01-01"
     assert Reading("b:1").since_of("raw") is None
+
+
+def test_a_flow_that_runs_too_early_is_warned_of() -> None:
+    graph = Graph("1")
+    note_sql(graph, "CREATE STREAMING TABLE raw;\nCREATE TEMPORARY VIEW v AS SELECT 2", FILE)
+    graph.flows["late"] = FlowDefinition(
+        "late", "late", Place(FILE, 3), (), frozenset({("drop", "raw"), ("drop", "v")})
+    )
+    graph.flows["fine"] = FlowDefinition("fine", "fine", Place(FILE, 4), (), frozenset({("drop", "v")}))
+
+    (warning,) = out_of_order(graph)
+
+    assert warning.startswith("a.sql:3: the flow late uses `drop` on raw: from the second update on")
