@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, fetched from Maven Central: what our source and sink are compared with.
+"""Spark's own Kafka connector, fetched from Maven Central: what our source and sink are compared with. Other jars for Spark come the same way.
 
 Nothing of it is kept in the repository: Maven copies the connector and what it needs beyond Spark itself into `.cache/`.
 `CannotFetchError` says what is missing, and the tests that need it are skipped with that sentence.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -52,10 +53,17 @@ def connector_jars() -> list[Path]:
     jars = home / "jars"
     if not jars.is_dir():
         try:
-            _fetch(home, jars, _DEPENDENCY.format("org.apache.spark", ARTIFACT, version("pyspark"), ""))
+            _fetch(home, _DEPENDENCY.format("org.apache.spark", ARTIFACT, version("pyspark"), ""), _WANTED)
         except CannotFetchError:
-            _fetch(home, jars, "".join(_DEPENDENCY.format(*each, _ALONE) for each in _FALLBACK))
+            _fetch(home, "".join(_DEPENDENCY.format(*each, _ALONE) for each in _FALLBACK), _WANTED)
     return sorted(jars.glob("*.jar"))
+
+
+def fetch_jars(home: Path, package: tuple[str, str, str], others: Sequence[str]) -> list[Path]:
+    """The jar of a package (group, artifact, version), and those of the artifacts that it needs beyond Spark; fetched on first use."""
+    if not (home / "jars").is_dir():
+        _fetch(home, _DEPENDENCY.format(*package, ""), (package[1], *others))
+    return sorted((home / "jars").glob("*.jar"))
 
 
 def connector_version() -> str:
@@ -64,22 +72,23 @@ def connector_version() -> str:
     return name.removeprefix(f"{ARTIFACT}-")
 
 
-def _fetch(home: Path, jars: Path, dependencies: str) -> None:
+def _fetch(home: Path, dependencies: str, wanted: Sequence[str]) -> None:
     if shutil.which("mvn") is None:
-        raise CannotFetchError("Spark's Kafka connector comes from Maven Central; mvn is not on the PATH")
+        raise CannotFetchError(f"{wanted[0]} comes from Maven Central; mvn is not on the PATH")
+    jars = home / "jars"
     home.mkdir(parents=True, exist_ok=True)
     (home / "pom.xml").write_text(_POM.format(dependencies=dependencies))
     (home / "settings.xml").write_text(_SETTINGS)
     partial = home / f"jars.{os.getpid()}"  # renamed when whole, so that an interrupted fetch is no fetch
     command = ["mvn", "-q", "-B", "-s", "settings.xml", "dependency:copy-dependencies"]
-    command += [f"-DoutputDirectory={partial}", f"-DincludeArtifactIds={','.join(_WANTED)}"]
+    command += [f"-DoutputDirectory={partial}", f"-DincludeArtifactIds={','.join(wanted)}"]
     try:
         done = subprocess.run(
             command, cwd=home, capture_output=True, text=True, timeout=MAVEN_DEADLINE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise CannotFetchError(f"Maven did not fetch {ARTIFACT} in {MAVEN_DEADLINE_SECONDS} s") from None
+        raise CannotFetchError(f"Maven did not fetch {wanted[0]} in {MAVEN_DEADLINE_SECONDS} s") from None
     if done.returncode != 0:
-        raise CannotFetchError(f"Maven could not fetch {ARTIFACT}: {done.stdout[-600:]}")
+        raise CannotFetchError(f"Maven could not fetch {wanted[0]}: {done.stdout[-600:]}")
     if not jars.is_dir():
         partial.rename(jars)

@@ -6,7 +6,7 @@ streaming query wrote is read through its `_spark_metadata`, as Spark always doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType, StructType
 
 from ottla.spark.audit_scope import AuditError
+from ottla.spark.table_formats import TableFormatError, check_format, format_settings
 
 DEFAULT_VALUE: Final = "value"
 _SUFFIXES: Final = ("parquet", "orc", "json", "avro", "csv")
@@ -52,15 +53,27 @@ def open_table(spark: SparkSession, table: str, table_format: str | None) -> Dat
         if not is_path(table):
             return _named(spark, table)
         found = table_format or _format_at(table)
+        check_format(spark, found)
         return spark.read.format(found).load(
             table if "://" in table else str(Path(table).expanduser().resolve())
         )
+    except TableFormatError as error:
+        raise AuditError(f"{table} cannot be read as a table: {error}") from error
     except (
         PySparkException,
         Py4JJavaError,
     ) as error:  # the second: what Spark has no exception for in Python
         words = _first_line(error.java_exception if isinstance(error, Py4JJavaError) else error)
         raise AuditError(f"{table} cannot be read as a table: {words}") from error
+
+
+def settings_for(table: str, table_format: str | None, given: Mapping[str, str]) -> dict[str, str]:
+    """What a session must be told so that it can read a table, beside what the user has `given`."""
+    try:
+        found = table_format or (_format_at(table) if is_path(table) else "")
+    except AuditError:
+        return {}  # told when the table is opened
+    return format_settings(found, given=given)
 
 
 def is_path(table: str) -> bool:

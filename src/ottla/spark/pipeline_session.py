@@ -23,6 +23,7 @@ from ottla.spark.pipeline_project import TABLE_FORMAT, WAREHOUSE, Project, Proje
 from ottla.spark.pipeline_remote import RemoteSpark, connect_to
 from ottla.spark.sessions import session, stop
 from ottla.spark.shipping import ship
+from ottla.spark.table_formats import TableFormatError, format_settings, prepare_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,14 +54,6 @@ _DEFAULTS: Final = {
     # A Python worker on a busy machine takes longer than Spark's fifteen seconds to say that it is there.
     "spark.python.authenticate.socketTimeout": "60s",
     "spark.log.level": "WARN",
-}
-# What makes a format known to Spark, a class that tells whether it is there, and what to add to get it.
-_FORMATS: Final = {
-    "delta": ("io.delta.sql.DeltaSparkSessionExtension", "io.delta:delta-spark_2.13:VERSION"),
-    "iceberg": (
-        "org.apache.iceberg.spark.SparkCatalog",
-        "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION",
-    ),
 }
 
 
@@ -102,7 +95,7 @@ class Where:
 
 def start_spark(project: Project, where: Where) -> LocalSpark | RemoteSpark:
     """Start Spark for a project, or connect to one that runs. What a driver here has to say goes to `log_file`, unless verbose."""
-    settings = {**_DEFAULTS, **_table_format(project), **project.configuration}
+    settings = {**_DEFAULTS, **_default_format(project), **project.configuration}
     if where.remote:
         return connect_to(project, where.remote, settings)
     if where.verbose:
@@ -134,11 +127,13 @@ def _errors_to(file: Path) -> Iterator[None]:
 def _start_local(project: Project, where: Where, settings: Mapping[str, str]) -> LocalSpark:
     os.environ.setdefault(_WORKER_PATIENCE, "60")
     os.environ[_TOKEN] = secrets.token_urlsafe()  # nobody but this process may use the server
-    driver = session(project.name, where.master, **{WAREHOUSE: project.warehouse, **settings, **_SERVER})
+    formats = format_settings(project.table_format, project.warehouse, project.configuration)
+    started_with = {WAREHOUSE: project.warehouse, **settings, **formats, **_SERVER}
+    driver = session(project.name, where.master, **started_with)
     try:
         if where.ship:
             ship(driver)
-        _check_format(driver, project)
+        _prepare_format(driver, project)
         if project.database:
             driver.sql(f"CREATE DATABASE IF NOT EXISTS `{project.database}`")
         return LocalSpark(driver, _connect(driver))
@@ -160,18 +155,15 @@ def _connect(driver: SparkSession) -> SparkSession:
     return cast("SparkSession", connect)
 
 
-def _table_format(project: Project) -> dict[str, str]:
+def _default_format(project: Project) -> dict[str, str]:
     return {"spark.sql.sources.default": project.table_format} if project.table_format != "parquet" else {}
 
 
-def _check_format(driver: SparkSession, project: Project) -> None:
+def _prepare_format(driver: SparkSession, project: Project) -> None:
     """Spark would say that it cannot find a class, in the middle of the first run."""
-    if project.table_format not in _FORMATS:
-        return
-    class_name, package = _FORMATS[project.table_format]
-    utils = cast(Any, driver)._jvm.org.apache.spark.util.Utils
-    if not utils.classIsLoadable(class_name):
+    try:
+        prepare_format(driver, project.table_format)
+    except TableFormatError as error:
         raise ProjectError(
-            f"{project.file}: '{TABLE_FORMAT}' is {project.table_format}, but this Spark does not have it. "
-            f"Add it to 'configuration' as `spark.jars.packages: {package}`, or leave the format out for Parquet."
-        )
+            f"{project.file}: '{TABLE_FORMAT}' is {project.table_format}, but {error} Or leave the format out for Parquet."
+        ) from error
