@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 from tests.brokers import wait_until
 
+from ottla.spark.class_archive import archive_options
 from ottla.spark.java import find_java
 
 HOST = "127.0.0.1"
@@ -63,13 +64,13 @@ def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
             "--cores",
             "1",
         ]
+        outputs = []
         for number in range(workers):
-            work = directory / f"worker{number}"
-            own = [*arguments, "--memory", "600m", "--work-dir", str(work), master]
-            command = [_program("spark-class"), *own]
-            output = running.enter_context(
-                _daemon(command, environment, directory / f"worker{number}.output")
-            )
+            own = ["--memory", "600m", "--work-dir", str(directory / f"worker{number}"), master]
+            command = [_program("spark-class"), *arguments, *own]
+            said = directory / f"worker{number}.output"
+            outputs.append(running.enter_context(_daemon(command, environment, said)))
+        for output in outputs:
             wait_until(partial(_says, output, _REGISTERED), "the worker is known", START_DEADLINE_S)
         yield master
 
@@ -94,15 +95,21 @@ def connect_server(directory: Path, master: str, python: str, **conf: str) -> It
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """What all of Spark's processes have: their settings and what they log are below a directory."""
-    (directory / "conf").mkdir(parents=True)
-    (directory / "conf" / "log4j2.properties").write_text(_LOGS)
+    """What all of Spark's processes have: their logs are below a directory, and they start from the archive of classes, if there is one."""
+    directory.mkdir(parents=True, exist_ok=True)
+    logs = directory / "log4j2.properties"
+    logs.write_text(_LOGS)
+    java = find_java()
+    options = [
+        SHORT_LIVED_JVMS["JDK_JAVA_OPTIONS"],
+        *archive_options(java),
+        f"-Dlog4j2.configurationFile={logs}",
+    ]
     return {
         **os.environ,
-        **SHORT_LIVED_JVMS,
-        "JAVA_HOME": str(find_java().home),
+        "JDK_JAVA_OPTIONS": " ".join(options),
+        "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(_HOME),
-        "SPARK_CONF_DIR": str(directory / "conf"),
         "SPARK_DAEMON_MEMORY": "128m",
         "SPARK_LOCAL_IP": HOST,
     }

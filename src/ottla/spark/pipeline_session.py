@@ -43,6 +43,8 @@ _SERVER: Final = {
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
+# What is shipped goes to the driver's files. A session of the server that is isolated has files of its own, and its workers see only those.
+_SHARED: Final = {"spark.sql.artifact.isolation.enabled": "false"}
 _DEFAULTS: Final = {
     # Streams do without it, and say so each time that they start.
     "spark.sql.adaptive.enabled": "false",
@@ -128,7 +130,8 @@ def _start_local(project: Project, where: Where, settings: Mapping[str, str]) ->
     os.environ.setdefault(_WORKER_PATIENCE, "60")
     os.environ[_TOKEN] = secrets.token_urlsafe()  # nobody but this process may use the server
     formats = format_settings(project.table_format, project.warehouse, project.configuration)
-    started_with = {WAREHOUSE: project.warehouse, **settings, **formats, **_SERVER}
+    server = {**_SERVER, **_SHARED} if where.ship else _SERVER
+    started_with = {WAREHOUSE: project.warehouse, **settings, **formats, **server}
     driver = session(project.name, where.master, **started_with)
     try:
         if where.ship:

@@ -44,7 +44,7 @@ _WRAPPERS: Final = (
 _LACKING: Final = (
     (
         re.compile(r"Failed to find the data source: ottla\b"),
-        "This Spark has no Ottla: install ottla[spark] in the Python that its driver or Connect server uses (PYSPARK_PYTHON), and start it anew. "
+        "This Spark has no Ottla: with --master, add --ship; else install ottla[spark] in the Python of the Connect server (PYSPARK_PYTHON), and start it anew. "
         "docs/spark-clusters.md has other ways.",
     ),
     (
