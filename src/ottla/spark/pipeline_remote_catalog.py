@@ -23,11 +23,19 @@ _LOCATION: Final = "Location"
 def described(
     spark: SparkSession, names: Iterable[str], *, with_definitions: bool
 ) -> dict[str, tuple[str, str]]:
-    """By quoted name, what makes each table again (nothing, where nobody will ask), and where it lies."""
-    return {
-        name: (_definition(spark, name) if with_definitions else "", _location_of_table(spark, name))
-        for name in names
-    }
+    """By quoted name, what makes each table again (nothing, where nobody will ask), and where it lies. A table of which the catalog tells neither is left out."""
+    from pyspark.errors import PySparkException
+
+    found = {}
+    for name in names:
+        try:
+            created = _definition(spark, name) if with_definitions else ""
+            location = _location_of_table(spark, name)
+        except PySparkException:  # not every catalog has an answer, and an update goes on without it
+            continue
+        if location:
+            found[name] = created, location
+    return found
 
 
 def _definition(spark: SparkSession, name: str) -> str:

@@ -85,7 +85,8 @@ class Runner:
         self._forgets = forgets(spark.connect)
         self._described: set[str] = set()
         if self._forgets:
-            self._restore({name: (t.created, t.location) for name, t in self._state.tables.items()})
+            tables = self._state.tables.items()
+            self._restore({name: (table.created, table.location) for name, table in tables if table.created})
 
     def validate(self, reading: Reading) -> tuple[Graph, Outcome]:
         """Read the definitions and let Spark check them; nothing is run. Where a file is missing Spark would blame those that build on it."""
@@ -143,7 +144,8 @@ class Runner:
             give_back(self._spark.connect, self._database, tables, aside)
 
     def _remember_tables(self, graph: Graph) -> None:
-        names = {quoted([self._database, name.rpartition(".")[2]]) for name in graph.tables()}
+        catalog = [self._project.catalog] if self._project.catalog else []
+        names = {quoted([*catalog, self._database, name.rpartition(".")[2]]) for name in graph.tables()}
         if self._spark.driver is not None and self._forgets:
             found = definitions(self._spark.driver, self._database)
         elif names != self._described:

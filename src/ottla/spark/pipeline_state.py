@@ -21,7 +21,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table: what makes it (`CREATE TABLE`), and where it lies."""
+    """A table: what makes it (`CREATE TABLE`; empty if its catalog remembers it), and where it lies."""
 
     created: str
     location: str
