@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -128,6 +129,7 @@ def test_it_goes_on_where_it_was_until_it_is_stopped(project: Project) -> None:
         str(project.directory),
         "--continuous",
     ]
+    last = ""
     running = subprocess.Popen(
         [*command, "--master", "local[2]"],
         stdout=subprocess.PIPE,
@@ -141,6 +143,7 @@ def test_it_goes_on_where_it_was_until_it_is_stopped(project: Project) -> None:
         for line in running.stdout:
             assert time.monotonic() < deadline, line
             if "update completed" in line and project.rows()["raw_orders"] >= wanted:
+                last = line
                 break
         running.send_signal(signal.SIGTERM)
         rest, _ = running.communicate(timeout=DEADLINE_S)
@@ -149,6 +152,7 @@ def test_it_goes_on_where_it_was_until_it_is_stopped(project: Project) -> None:
         running.wait()
 
     assert running.returncode == 0, rest
+    assert re.search(r"\borders read", last)  # in the same update: after the table that it reads
     raw = parquet.read_table(project.directory / "tables" / "raw_orders", columns=["partition", "offset"])
     assert raw.num_rows == wanted
     assert len(set(zip(*raw.to_pydict().values(), strict=True))) == wanted
@@ -175,10 +179,14 @@ def test_what_is_wrong_is_said_with_file_and_line(project: Project) -> None:
     )
     (definitions / "more.py").write_text(
         "from pyspark import pipelines as dp\n"
-        "from ottla.spark import steps\n\n"
+        "from pyspark.sql import functions as F\n"
+        "from ottla.spark import steps\n"
         "@dp.table\n"
         "def returns():\n"
-        "    return steps.read_topic(spark, 'returns')\n",
+        "    return steps.read_topic(spark, 'returns')\n"
+        "@dp.table\n"
+        "def early():\n"
+        "    return steps.read_table(spark, 'raw_orders').withColumn('x', F.lit(1))\n",
         encoding="utf-8",
     )
     told = project.ottla("check", "coffee", "--master", "local[2]", expect=1)
@@ -187,6 +195,7 @@ def test_what_is_wrong_is_said_with_file_and_line(project: Project) -> None:
     assert "stacktrace" not in told
     assert f"{definitions}/more.py:4: the flow returns reads the topic returns, which does not exist" in told
     assert "ottla topics create returns" in told
+    assert "the flow early uses `withColumn` on raw_orders" in told
 
 
 def test_mistakes_are_found_before_spark_starts(project: Project, tmp_path: Path) -> None:
