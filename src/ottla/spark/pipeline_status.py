@@ -3,7 +3,7 @@
 - A flow's position is in its checkpoint: the newest file in `offsets` that has one of the same name in `commits` is what has been written; each
   line that is a Kafka source's is `{"orders": {"0": 23}}`. A full refresh begins a new checkpoint, with a higher number.
 - A Parquet table that a stream writes has a list of its files, `_spark_metadata`; what else lies there was never committed. Rows are counted from
-  the files' footers.
+  the files' footers. Delta and Iceberg have lists of their own, which are not read here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ottla.spark.pipeline_project import Project, local_path
 from ottla.spark.pipeline_state import PipelineState
 
 _COMMITTED_FILES: Final = "_spark_metadata"
+_OTHER_LISTS: Final = ("_delta_log", "metadata")  # Delta's and Iceberg's
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ def _table(name: str, location: str) -> TableStanding:
 
 def _data_files(table: Path) -> list[Path] | None:
     log = table / _COMMITTED_FILES
+    if any((table / each).is_dir() for each in _OTHER_LISTS):
+        return None
     if not log.is_dir():
         return sorted(table.rglob("*.parquet")) if table.is_dir() else None
     return [

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 
 from ottla.spark.pipeline_project import Project
@@ -75,3 +76,13 @@ def test_a_table_has_the_rows_of_the_files_that_were_committed(tmp_path: Path) -
         ("far", None, None),
         ("orders", 3, 2),
     ]
+
+
+@pytest.mark.parametrize("its_list", ["_delta_log", "metadata"])
+def test_of_a_table_with_another_list_of_files_nothing_is_guessed(tmp_path: Path, its_list: str) -> None:
+    table = tmp_path / "t"
+    (table / its_list).mkdir(parents=True)
+    parquet.write_table(pa.table({"a": [1, 2]}), table / "replaced.parquet")
+    state = PipelineState(tables={"`default`.`t`": TableState("CREATE …", f"file:{table}")})
+    (standing,) = table_standings(state)
+    assert (standing.name, standing.rows, standing.files, standing.size_bytes) == ("t", None, None, None)
