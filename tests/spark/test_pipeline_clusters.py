@@ -68,9 +68,12 @@ def test_a_project_runs_on_a_connect_server_with_executors_elsewhere(tmp_path: P
         copy_template(tmp_path / "coffee", broker.bootstrap)
         commands = Commands(tmp_path / "coffee", broker.bootstrap)
         commands.generate(200)
+        with (tmp_path / "coffee" / "spark-pipeline.yml").open("a", encoding="utf-8") as file:
+            file.write("  spark.sql.warehouse.dir: /elsewhere\n")
 
         told = commands("run", "--remote", server)
         assert f"connecting to Spark at {server}" in told
+        assert re.search(r"the server decides spark.sql.warehouse.dir: \S*/warehouse, not /elsewhere", told)
         assert "update completed" in told
         commands.generate(50)
         told = commands("run", "--remote", server)  # in a session of its own: it goes on where the first was
