@@ -48,7 +48,9 @@ def definitions(driver: SparkSession, database: str) -> dict[str, tuple[str, str
 def _definition(table: Any) -> tuple[str, str]:
     name = quoted([table.identifier().database().get(), table.identifier().table()])
     ddl = COLLATION.sub("", table.schema().toDDL())
-    columns = f" ({ddl})" if ddl else ""  # Delta's tables have theirs in their log, and the catalog does not know them
+    columns = (
+        f" ({ddl})" if ddl else ""
+    )  # Delta's tables have theirs in their log, and the catalog does not know them
     partitions = [quoted([each]) for each in table.partitionColumnNames().mkString("\n").splitlines()]
     by = f" PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
     created = f"CREATE TABLE {name}{columns} USING {table.provider().get()}{by}"
