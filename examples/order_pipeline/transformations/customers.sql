@@ -1,5 +1,4 @@
--- The latest state per customer. A materialized view is computed anew by each update;
--- with Delta or Iceberg, `dp.create_auto_cdc_flow` keeps such a table up to date row by row.
+-- The latest state per customer. A materialized view is computed anew by each update.
 CREATE MATERIALIZED VIEW customers
 COMMENT 'What each customer has ordered so far, and last'
 AS SELECT

@@ -8,7 +8,7 @@ Rules
 - Parquet cannot change a row: each batch writes a new version of the whole table, and puts it in the place of the old one at once. The table is a
   symbolic link to its newest version, which a rename replaces; a reader sees one version or the next. That needs a file system with links. The
   version before stays for readers that have begun, older ones go.
-- Delta and Iceberg can: there it is one MERGE per batch. In a declarative pipeline use `dp.create_auto_cdc_flow` for them.
+- Delta and Iceberg can: there it is one MERGE per batch, into a table that is there already.
 """
 
 from __future__ import annotations
