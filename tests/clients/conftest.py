@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, wait_until
 from tests.clients.catalogue import PROGRAMS, Family
 from tests.clients.families.confluent_family import ConfluentClient
-from tests.clients.model import Client
+from tests.clients.model import Client, RefusedError
 from tests.compat.apache_kafka import CannotFetchError
 
 COUNTER = itertools.count()
@@ -54,12 +54,26 @@ MakeTopic = Callable[..., str]
 
 
 @pytest.fixture
-def make_topic(reference: Client, topic_name: str) -> MakeTopic:
+def make_topic(broker: BrokerProcess, reference: Client, topic_name: str) -> MakeTopic:
     """Create this test's topic, with the partitions and configs given, and answer its name."""
 
     def make(partitions: int = 1, **configs: str) -> str:
         named = {name.replace("_", "."): value for name, value in configs.items()}
         reference.create_topic(topic_name, partitions, configs=named)
+        await_topic(broker, reference, topic_name)
         return topic_name
 
     return make
+
+
+def await_topic(broker: BrokerProcess, client: Client, topic: str) -> None:
+    """Apache Kafka answers that a topic is created before its broker has heard of it. Ours may be taken at its word."""
+
+    def is_known() -> bool:
+        try:
+            return bool(client.describe_topic(topic))
+        except RefusedError:
+            return False
+
+    if broker.name != "ottla":
+        wait_until(is_known, f"{topic} is known")

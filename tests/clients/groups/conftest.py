@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.brokers import BrokerProcess, running
+from tests.clients.conftest import await_topic
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.groups.catalogue import GroupFamily, Hosts
 from tests.clients.groups.host import Host, Member
@@ -17,6 +18,8 @@ from tests.clients.groups.offsets_topic import PARTITIONS
 from tests.clients.model import Client, Message
 from tests.compat.apache_kafka import CannotFetchError
 from tests.conftest import start
+
+from ottla.blocking import Admin
 
 COUNTER = itertools.count()
 # Groups begin at once, and sessions may be so short that a test can wait for their end. Some clients would create a topic
@@ -64,6 +67,10 @@ def group_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """The broker under test, quick with groups. What it has is not needed afterwards, so it need not close it."""
     data = tmp_path_factory.mktemp(f"groups-{target}") / "data"
     with running(start(target, data, GROUP_SETTINGS)) as process:
+        with Admin(process.bootstrap) as admin:
+            admin.list_group_offsets(
+                "nobody"
+            )  # Apache Kafka has no coordinators before somebody asks for one
         yield process
         process.kill()
 
@@ -82,6 +89,7 @@ class GroupTrial:
 
     def make_topic(self, partitions: int, name: str | None = None) -> str:
         self.writer.create_topic(name or self.topic, partitions)
+        await_topic(self.broker, self.writer, name or self.topic)
         return name or self.topic
 
     def join(self, family: GroupFamily, *, host: Host | None = None, **wishes: Any) -> Member:
