@@ -21,8 +21,8 @@ from tests.spark import cluster_job
 from tests.spark.standalone import SHORT_LIVED_JVMS, standalone_cluster
 
 import ottla.testing
-from ottla.spark.pipeline_template import copy_template
-from ottla.spark.pipeline_topics import log_ends
+from ottla.spark.pipelines.template import copy_template
+from ottla.spark.pipelines.topics import log_ends
 
 DEADLINE_S = 500.0
 ROOT = Path(__file__).resolve().parents[2]

@@ -78,7 +78,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 def log_end(bootstrap: str, topic: str) -> int:
-    from ottla.spark.pipeline_topics import log_ends
+    from ottla.spark.pipelines.topics import log_ends
 
     return sum(log_ends(bootstrap, [topic]).values())
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.spark.pipeline_catalog import definitions, forgets, restore
-from ottla.spark.pipeline_remote_catalog import described, give_back
+from ottla.spark.pipelines.catalog import definitions, forgets, restore
+from ottla.spark.pipelines.remote_catalog import described, give_back
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

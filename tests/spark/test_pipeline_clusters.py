@@ -19,8 +19,8 @@ from pyarrow import parquet
 from tests.spark.standalone import connect_server, standalone_cluster
 
 import ottla.testing
-from ottla.spark.pipeline_template import copy_template
-from ottla.spark.pipeline_topics import log_ends
+from ottla.spark.pipelines.template import copy_template
+from ottla.spark.pipelines.topics import log_ends
 
 DEADLINE_S = 360.0
 pytestmark = pytest.mark.timeout(400)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ottla.testing
 from ottla.spark import steps
-from ottla.spark.pipeline_template import copy_template
+from ottla.spark.pipelines.template import copy_template
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

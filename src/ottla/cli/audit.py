@@ -101,7 +101,7 @@ def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> V
         from ottla.spark.audit import audit as compare
         from ottla.spark.audit_table import settings_for
         from ottla.spark.jvm_errors import without_incubator_warning
-        from ottla.spark.pipeline_topics import reach_brokers
+        from ottla.spark.pipelines.topics import reach_brokers
         from ottla.spark.sessions import session
     except ImportError as error:
         _refuse(f"an audit needs Spark ({error.name} is not there): pip install 'ottla[spark]'")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from ottla.spark.pipeline_project import Project
-    from ottla.spark.pipeline_session import Where
+    from ottla.spark.pipelines.project import Project
+    from ottla.spark.pipelines.session import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,7 +82,7 @@ def _spark_options(command: F) -> F:
 )
 def init(name: str, bootstrap: str | None) -> None:
     """Make the directory NAME with a pipeline that runs: orders from a topic to tables and a dead-letter topic."""
-    from ottla.spark.pipeline_template import copy_template
+    from ottla.spark.pipelines.template import copy_template
 
     with _in_words():
         made = copy_template(Path(name), bootstrap)
@@ -128,7 +128,7 @@ def prepare() -> None:
 def run(directory: Path, continuous: bool, every: float | None, **given: Any) -> None:
     """Run the pipeline in DIR: once, or again and again."""
     from ottla.cli.pipeline_updates import Updates, run_updates
-    from ottla.spark.pipeline_run import Selection
+    from ottla.spark.pipelines.run import Selection
 
     selection = Selection(given["refresh"], given["full_refresh"], given["full_refresh_all"], given["since"])
     _check_selection(selection)
@@ -140,7 +140,7 @@ def run(directory: Path, continuous: bool, every: float | None, **given: Any) ->
 
 
 def _where(given: Mapping[str, Any]) -> Where:
-    from ottla.spark.pipeline_session import Where
+    from ottla.spark.pipelines.session import Where
 
     if given["remote"] and given["master"]:
         raise click.UsageError("--master starts Spark and --remote uses one that runs: give one of them.")
@@ -199,7 +199,7 @@ def status(directory: Path, as_json: bool, bootstrap: str | None) -> None:
 def _project(directory: Path, bootstrap: str | None) -> Project:
     from dataclasses import replace
 
-    from ottla.spark.pipeline_project import BOOTSTRAP_SERVERS, load_project
+    from ottla.spark.pipelines.project import BOOTSTRAP_SERVERS, load_project
 
     project = load_project(directory)
     if bootstrap:
@@ -232,6 +232,6 @@ def _expected() -> tuple[type[BaseException], ...]:
     from ottla.errors import KafkaError
     from ottla.spark.class_archive import ArchiveError
     from ottla.spark.java import NoJavaError
-    from ottla.spark.pipeline_words import PipelineError
+    from ottla.spark.pipelines.words import PipelineError
 
     return (ArchiveError, KafkaError, NoJavaError, PipelineError)

@@ -12,11 +12,11 @@ import click
 from ottla.cli.moments import duration
 from ottla.cli.session import print_json, print_table
 from ottla.errors import KafkaError
-from ottla.spark.pipeline_board import Offsets
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_state import PipelineState, UpdateState, load_state
-from ottla.spark.pipeline_status import FlowStanding, TableStanding, flow_standings, table_standings
-from ottla.spark.pipeline_topics import log_ends
+from ottla.spark.pipelines.board import Offsets
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.state import PipelineState, UpdateState, load_state
+from ottla.spark.pipelines.status import FlowStanding, TableStanding, flow_standings, table_standings
+from ottla.spark.pipelines.topics import log_ends
 
 
 @dataclass(frozen=True, slots=True)

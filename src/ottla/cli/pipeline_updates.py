@@ -19,15 +19,15 @@ import click
 
 from ottla.cli.pipeline_view import View, open_view
 from ottla.errors import KafkaError
-from ottla.spark.pipeline_board import Board
-from ottla.spark.pipeline_graph import Graph
-from ottla.spark.pipeline_master import is_cluster, reach_master, waits_for_executors
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_remote import RemoteSpark
-from ottla.spark.pipeline_run import Outcome, Runner, Selection
-from ottla.spark.pipeline_session import LocalSpark, Where, start_spark
-from ottla.spark.pipeline_topics import missing_topics, reach_brokers
-from ottla.spark.pipeline_words import PipelineError
+from ottla.spark.pipelines.board import Board
+from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.master import is_cluster, reach_master, waits_for_executors
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.remote import RemoteSpark
+from ottla.spark.pipelines.run import Outcome, Runner, Selection
+from ottla.spark.pipelines.session import LocalSpark, Where, start_spark
+from ottla.spark.pipelines.topics import missing_topics, reach_brokers
+from ottla.spark.pipelines.words import PipelineError
 
 FAILURES_IN_A_ROW: Final = 5
 _LONGEST_PAUSE_S: Final = 30.0
@@ -172,7 +172,7 @@ def _tell_of_executors(spark: LocalSpark | RemoteSpark, view: View) -> None:
 
 @contextmanager
 def _listening(spark: LocalSpark | RemoteSpark, board: Board) -> Iterator[None]:
-    from ottla.spark.pipeline_listener import BoardListener
+    from ottla.spark.pipelines.listener import BoardListener
 
     listener = BoardListener(board)
     # Said by Spark's client when its server ends before it, as one does that is told to stop with us.

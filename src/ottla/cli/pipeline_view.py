@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from ottla.errors import KafkaError
-from ottla.spark.pipeline_board import Board, FlowProgress
-from ottla.spark.pipeline_events import COMPLETED, ENDED, FAILED, RUNNING, SKIPPED, FlowEvent
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_topics import log_ends
+from ottla.spark.pipelines.board import Board, FlowProgress
+from ottla.spark.pipelines.events import COMPLETED, ENDED, FAILED, RUNNING, SKIPPED, FlowEvent
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.topics import log_ends
 
 if TYPE_CHECKING:
-    from ottla.spark.pipeline_run import Outcome
+    from ottla.spark.pipelines.run import Outcome
 
 _LAG_EVERY_S: Final = 2.0
 _REFRESHES_PER_S: Final = 4

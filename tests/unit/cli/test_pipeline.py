@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import ottla.testing
 from ottla.cli.pipeline import pipeline
-from ottla.spark.pipeline_template import copy_template
+from ottla.spark.pipelines.template import copy_template
 
 
 @pytest.fixture

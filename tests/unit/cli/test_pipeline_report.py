@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from ottla.cli.pipeline_report import outcome_in_words
-from ottla.spark.pipeline_state import UpdateState
+from ottla.spark.pipelines.state import UpdateState
 
 
 def test_an_update_whose_process_is_gone_was_cut_off() -> None:

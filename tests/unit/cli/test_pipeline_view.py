@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from ottla.cli.pipeline_view import Lines, LiveTable
-from ottla.spark.pipeline_board import Board
-from ottla.spark.pipeline_events import FlowEvent
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_run import Outcome
+from ottla.spark.pipelines.board import Board
+from ottla.spark.pipelines.events import FlowEvent
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.run import Outcome
 
 PROJECT = Project(Path("/p/spark-pipeline.yml"), "shop", "file:///p/storage", None, None, {}, ())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.spark.pipeline_context import TopicRead, current_flow
+from ottla.spark.pipelines.context import TopicRead, current_flow
 from ottla.spark.steps.arguments import StepError, duration, name, quoted
 from ottla.spark.steps.positions import Position, position_options
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.spark.pipeline_graph import (
+from ottla.spark.pipelines.graph import (
     FlowDefinition,
     Graph,
     OutputDefinition,
@@ -13,8 +13,8 @@ from ottla.spark.pipeline_graph import (
     out_of_order,
     shared_parquet,
 )
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_words import Place
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.words import Place
 
 PROJECT = Project(Path("/p/spark-pipeline.yml"), "p", "file:///p/s", None, None, {}, ())
 FILE = Path("a.sql")

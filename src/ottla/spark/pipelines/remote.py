@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ottla.spark.pipeline_catalog import quoted
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_words import PipelineError, in_words
+from ottla.spark.pipelines.catalog import quoted
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.words import PipelineError, in_words
 from ottla.spark.sessions import session
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.spark.pipeline_graph import Graph
-from ottla.spark.pipeline_project import Project, local_path
+from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.project import Project, local_path
 
 FILE_NAME: Final = "ottla-pipeline.json"
 _VERSION: Final = 1

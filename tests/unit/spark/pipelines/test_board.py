@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.spark.pipeline_board import Board, parse_offsets
-from ottla.spark.pipeline_events import FlowEvent
+from ottla.spark.pipelines.board import Board, parse_offsets
+from ottla.spark.pipelines.events import FlowEvent
 
 
 def test_rows_add_up_over_updates_and_states_begin_anew() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.spark.pipeline_context import TopicRead
-from ottla.spark.pipeline_graph import FlowDefinition, Graph
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_state import (
+from ottla.spark.pipelines.context import TopicRead
+from ottla.spark.pipelines.graph import FlowDefinition, Graph
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.state import (
     FlowResult,
     PipelineState,
     TableState,
@@ -17,7 +17,7 @@ from ottla.spark.pipeline_state import (
     state_file,
     with_graph,
 )
-from ottla.spark.pipeline_words import Place
+from ottla.spark.pipelines.words import Place
 
 
 def project(directory: Path, storage: str | None = None) -> Project:

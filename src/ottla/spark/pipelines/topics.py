@@ -8,7 +8,7 @@ from typing import Final
 from ottla.blocking import Admin
 from ottla.client.metadata import TopicInfo, TopicPartition
 from ottla.client.offsets import ListedOffset, OffsetSpec
-from ottla.spark.pipeline_board import Offsets
+from ottla.spark.pipelines.board import Offsets
 
 _CLIENT_ID: Final = "ottla-pipeline"
 # Long enough for a leader that is being replaced.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.spark.pipeline_events import FlowEvent, parse_event, short_name
+from ottla.spark.pipelines.events import FlowEvent, parse_event, short_name
 
 
 @pytest.mark.parametrize(

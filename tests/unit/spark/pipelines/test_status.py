@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_state import FlowState, PipelineState, TableState
-from ottla.spark.pipeline_status import FlowStanding, flow_standings, table_standings
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.state import FlowState, PipelineState, TableState
+from ottla.spark.pipelines.status import FlowStanding, flow_standings, table_standings
 
 
 def project(directory: Path) -> Project:

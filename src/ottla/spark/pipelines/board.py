@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ottla.spark.pipeline_events import COMPLETED, ENDED, QUEUED, RUNNING, FlowEvent
+from ottla.spark.pipelines.events import COMPLETED, ENDED, QUEUED, RUNNING, FlowEvent
 
 Offsets = Mapping[tuple[str, int], int]
 _UNSEEN: Final[Offsets] = {}

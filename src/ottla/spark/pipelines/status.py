@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from ottla.spark.pipeline_board import Offsets, parse_offsets
-from ottla.spark.pipeline_project import Project, local_path
-from ottla.spark.pipeline_state import PipelineState
+from ottla.spark.pipelines.board import Offsets, parse_offsets
+from ottla.spark.pipelines.project import Project, local_path
+from ottla.spark.pipelines.state import PipelineState
 
 _COMMITTED_FILES: Final = "_spark_metadata"
 _OTHER_LISTS: Final = ("_delta_log", "metadata")  # Delta's and Iceberg's

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.spark.pipeline_project import (
+from ottla.spark.pipelines.project import (
     ProjectError,
     checked_name,
     definition_files,

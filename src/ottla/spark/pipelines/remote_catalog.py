@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ottla.spark.pipeline_catalog import COLLATION, quoted
+from ottla.spark.pipelines.catalog import COLLATION, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

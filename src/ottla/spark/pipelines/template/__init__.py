@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-from ottla.spark.pipeline_project import DEFAULT_BOOTSTRAP_SERVERS, FILE_NAMES, checked_name
+from ottla.spark.pipelines.project import DEFAULT_BOOTSTRAP_SERVERS, FILE_NAMES, checked_name
 
 _NAME: Final = "order_pipeline"  # what the project in this package is called
 

@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ottla.spark.pipeline_board import Board
-from ottla.spark.pipeline_catalog import definitions, forgets, quoted, restore
-from ottla.spark.pipeline_events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
-from ottla.spark.pipeline_graph import Graph, Reading, read_definitions
-from ottla.spark.pipeline_project import Project
-from ottla.spark.pipeline_remote import RemoteSpark
-from ottla.spark.pipeline_remote_catalog import described, give_back
-from ottla.spark.pipeline_session import LocalSpark
-from ottla.spark.pipeline_state import (
+from ottla.spark.pipelines.board import Board
+from ottla.spark.pipelines.catalog import definitions, forgets, quoted, restore
+from ottla.spark.pipelines.events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
+from ottla.spark.pipelines.graph import Graph, Reading, read_definitions
+from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.remote import RemoteSpark
+from ottla.spark.pipelines.remote_catalog import described, give_back
+from ottla.spark.pipelines.session import LocalSpark
+from ottla.spark.pipelines.state import (
     FlowResult,
     PipelineState,
     TableState,
@@ -33,7 +33,7 @@ from ottla.spark.pipeline_state import (
     save_state,
     with_graph,
 )
-from ottla.spark.pipeline_words import PipelineError, exception_in_words, in_words
+from ottla.spark.pipelines.words import PipelineError, exception_in_words, in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
