@@ -44,7 +44,7 @@ def test_a_stream_counts_its_micro_batches_and_its_start_stands_beside() -> None
     [ours] = measured.figures["stream"]["ottla"]
     measured.figures["stream"]["ottla"] = [replace(ours, start_seconds=3.0)]
     assert ratios(measured.figures["stream"]) == [2.0]
-    assert whole_streams(measured) == [["stream", "0.50 (0.50 to 0.50)"]]
+    assert whole_streams(measured) == [["stream", "0.50 (0.50 to 0.50)", "MISSED by 50%"]]
 
 
 def test_the_page_has_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,20 +81,3 @@ def test_no_two_programs_share_a_name(named: re.Pattern[str]) -> None:
     names = [name for page in PAGES for block in blocks_of(page) for name in set(named.findall(block))]
     assert len(names) >= 10
     assert sorted(set(names)) == sorted(names)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_leads_somewhere(page: str) -> None:
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", text_of(page)) if "://" not in link]
-    assert links
-    assert [link for link in links if not leads_somewhere(link)] == []
-
-
-def leads_somewhere(link: str) -> bool:
-    """To a file, and there to a heading, if it names one: as GitHub writes those in an address."""
-    name, _, anchor = link.partition("#")
-    file = DOCS / name
-    if not anchor:
-        return file.exists()
-    headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
-    return anchor in [re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings]

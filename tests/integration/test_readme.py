@@ -150,9 +150,3 @@ def test_every_make_target_in_the_readme_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert targets
     assert [target for target in sorted(targets) if f"\n{target}:" not in makefile] == []
-
-
-def test_every_link_in_the_readme_leads_somewhere() -> None:
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []

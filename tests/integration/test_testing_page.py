@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ottla.testing import EmbeddedBroker
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -38,9 +36,3 @@ def test_every_program_of_the_page_on_blocking_clients_runs(ottla_broker: Embedd
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         assert done.stdout
-
-
-@pytest.mark.parametrize("page", ["testing.md", "blocking.md"])
-def test_every_link_of_the_pages_leads_somewhere(page: str) -> None:
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", (DOCS / page).read_text()) if "://" not in link]
-    assert [link for link in links if not (DOCS / link).exists()] == []

@@ -40,9 +40,3 @@ def test_the_programs_and_commands_of_the_page_do_what_it_says(
     for line in lines:
         done = CliRunner().invoke(command, shlex.split(line)[1:])
         assert done.exit_code == 0, f"{line}\n{done.output}"
-
-
-def test_every_link_leads_somewhere() -> None:
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", PAGE.read_text()) if "://" not in link]
-    assert links
-    assert [link for link in links if not (PAGE.parent / link).exists()] == []
