@@ -14,11 +14,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow
 import pytest
 from pyarrow import parquet
 from tests.spark import cluster_job
-from tests.spark.standalone import SHORT_LIVED_JVMS, standalone_cluster
+from tests.spark.standalone import SHORT_LIVED_JVMS, bare_python, standalone_cluster
 
 import ottla.testing
 from ottla.spark.pipelines.template import copy_template
@@ -37,16 +36,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Python that has what Spark's Arrow needs, and neither Ottla nor what Ottla needs."""
-    directory = tmp_path_factory.mktemp("bare")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
-    (packages,) = directory.glob("lib/python*/site-packages")
-    for name in ("pyarrow", "pyarrow.libs", "numpy", "numpy.libs"):
-        place = Path(pyarrow.__file__).parents[1] / name
-        if place.exists():
-            (packages / name).symlink_to(place)
-    return str(directory / "bin" / "python")
+def python_without_ottla(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(bare_python(tmp_path_factory.mktemp("bare")))
 
 
 def run(command: list[str], directory: Path, **environment: str) -> str:
@@ -103,14 +94,14 @@ def test_an_environment_that_is_packed_as_the_page_says_has_all_that_executors_n
 
 
 def test_a_pipeline_brings_ottla_to_the_executors_of_a_master(
-    master: str, bare_python: str, tmp_path: Path
+    master: str, python_without_ottla: str, tmp_path: Path
 ) -> None:
     copy_template(tmp_path / "coffee")
     with (tmp_path / "coffee" / "spark-pipeline.yml").open("a", encoding="utf-8") as file:
         file.write("  spark.executor.memory: 512m\n")  # as much as the workers have
     ottla_command = [sys.executable, "-m", "ottla.cli.main", "pipeline"]
     with ottla.testing.broker() as broker:
-        environment = {"OTTLA_BOOTSTRAP": broker.bootstrap, "PYSPARK_PYTHON": bare_python}
+        environment = {"OTTLA_BOOTSTRAP": broker.bootstrap, "PYSPARK_PYTHON": python_without_ottla}
         run([sys.executable, "coffee/generate.py", broker.bootstrap, "200"], tmp_path)
         told = run([*ottla_command, "run", "coffee", "--master", master, "--ship"], tmp_path, **environment)
         records = sum(log_ends(broker.bootstrap, ["orders"]).values())

@@ -6,10 +6,12 @@ import contextlib
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import pyarrow
 import pyspark
 from tests.brokers import wait_until
 
@@ -146,3 +148,14 @@ def _daemon(command: list[str], environment: Mapping[str, str], output: Path) ->
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def bare_python(directory: Path) -> Path:
+    """A Python that has what Spark's Arrow needs, and neither Ottla nor what Ottla needs."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+    (packages,) = directory.glob("lib/python*/site-packages")
+    for name in ("pyarrow", "pyarrow.libs", "numpy", "numpy.libs"):
+        place = Path(pyarrow.__file__).parents[1] / name
+        if place.exists():
+            (packages / name).symlink_to(place)
+    return directory / "bin" / "python"

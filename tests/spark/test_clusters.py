@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
 from tests.spark import cluster_job
-from tests.spark.standalone import SHORT_LIVED_JVMS, standalone_cluster
+from tests.spark.standalone import SHORT_LIVED_JVMS, bare_python, standalone_cluster
 
 import ottla.testing
 
@@ -36,17 +35,8 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has what Spark's Arrow needs, and neither Ottla nor what Ottla needs."""
-    directory = tmp_path_factory.mktemp("bare")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
-    (packages,) = directory.glob("lib/python*/site-packages")
-    for name in ("pyarrow", "numpy"):
-        for part in (name, f"{name}.libs"):
-            place = Path(pyarrow.__file__).parents[1] / part
-            if place.exists():
-                (packages / part).symlink_to(place)
-    return directory / "bin" / "python"
+def python_without_ottla(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(bare_python(tmp_path_factory.mktemp("bare")))
 
 
 def run_job(
@@ -83,7 +73,9 @@ def test_the_job_runs_on_a_local_cluster_with_the_java_from_pypi(
     assert int(result["java"].split(".")[0]) >= 21
 
 
-def test_the_job_brings_ottla_to_workers_that_lack_it(master: str, tmp_path: Path, bare_python: Path) -> None:
-    result = run_job(master, tmp_path, "--ship", environment=dict(os.environ), python=str(bare_python))
-    assert all(place.startswith(str(bare_python)) for place in result["places"])
+def test_the_job_brings_ottla_to_workers_that_lack_it(
+    master: str, tmp_path: Path, python_without_ottla: str
+) -> None:
+    result = run_job(master, tmp_path, "--ship", environment=dict(os.environ), python=python_without_ottla)
+    assert all(place.startswith(python_without_ottla) for place in result["places"])
     assert not any(str(SOURCES) in place for place in result["places"])
