@@ -4,7 +4,7 @@ Starts a broker of its own in a temporary directory, sends JSON orders with conf
 key, some compressed) while a second client reads them, then verifies what was read, stops the broker, starts it again
 and reads everything once more. The exit code is 0 only if every check holds.
 
-    make demo
+    python examples/orders.py
     python examples/orders.py --orders 1000000 --seconds 30 --keep
 """
 
@@ -170,8 +170,13 @@ class Rate:
 # The clients
 
 
+def client_of(address: str) -> dict[str, Any]:
+    """What all clients here have in common. Below a notice (5) librdkafka tells of its own housekeeping, on stderr."""
+    return {"bootstrap.servers": address, "log_level": 5}
+
+
 def create_topic(address: str) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient(client_of(address))
     created = admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
     created[TOPIC].result(DEADLINE_S)
 
@@ -183,8 +188,8 @@ class Sender:
         self._ledger = ledger
         self._producers = [
             Producer(
-                {
-                    "bootstrap.servers": address,
+                client_of(address)
+                | {
                     "compression.type": compression,
                     "enable.idempotence": True,
                     "linger.ms": 20,
@@ -235,8 +240,8 @@ class Reader:
         self.expected: int | None = None
         self.ends: dict[int, tuple[int, int]] = {}
         self._consumer = Consumer(
-            {
-                "bootstrap.servers": address,
+            client_of(address)
+            | {
                 "group.id": "orders-demo",  # the client insists on one; partitions are assigned by hand
                 "enable.auto.commit": False,
                 "fetch.queue.backoff.ms": 10,
