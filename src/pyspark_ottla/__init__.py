@@ -1,5 +1,5 @@
 """Spark looks for packages named `pyspark_*` and takes their `DefaultSource`: so it finds the format "ottla" by itself."""
 
-from ottla.spark.source import OttlaDataSource as DefaultSource
+from ottla.spark.data_source import OttlaDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

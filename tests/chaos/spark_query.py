@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ottla.spark.sessions import session
+from ottla.spark.runtime.sessions import session
 
 # Small enough that what a long fault leaves behind comes in several batches.
 _MOST_PER_BATCH = 2_000

@@ -13,8 +13,8 @@ from typing import Any
 import ottla.spark
 from ottla.blocking import Producer
 from ottla.spark import steps
-from ottla.spark.audit import audit
-from ottla.spark.audit_verdict import sentence
+from ottla.spark.audit.job import audit
+from ottla.spark.audit.verdict import sentence
 from ottla.spark.table_formats import format_settings, prepare_format
 
 TOPIC = "events"

@@ -23,8 +23,8 @@ from tests.spark.standalone import SHORT_LIVED_JVMS
 import ottla.spark
 import ottla.testing
 from ottla.blocking import Producer
-from ottla.spark.class_archive import archive_path, make_archive
-from ottla.spark.java import find_java
+from ottla.spark.runtime.class_archive import archive_path, make_archive
+from ottla.spark.runtime.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession

@@ -15,8 +15,8 @@ import pyarrow
 import pyspark
 from tests.brokers import wait_until
 
-from ottla.spark.class_archive import archive_options
-from ottla.spark.java import find_java
+from ottla.spark.runtime.class_archive import archive_options
+from ottla.spark.runtime.java import find_java
 
 HOST = "127.0.0.1"
 START_DEADLINE_S = 100.0

@@ -18,8 +18,8 @@ import ottla.testing
 from ottla import blocking
 from ottla.cli.main import ottla as command
 from ottla.client.metadata import TopicPartition
-from ottla.spark.audit import AuditError, Bound, Columns, Edge, audit
-from ottla.spark.audit_verdict import Fault, OffsetRun, notes
+from ottla.spark.audit.job import AuditError, Bound, Columns, Edge, audit
+from ottla.spark.audit.verdict import Fault, OffsetRun, notes
 
 Read = Callable[..., DataFrameReader]
 RECORDS = 12  # of each of two partitions

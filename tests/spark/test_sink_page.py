@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ottla.testing
-from ottla.spark.sink_options import PRODUCER_SETTINGS
+from ottla.spark.sink.options import PRODUCER_SETTINGS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark-sink.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -17,12 +17,12 @@ from ottla import testing
 from ottla.blocking import Admin
 from ottla.client.group_offsets import CommittedOffset
 from ottla.client.metadata import TopicPartition
-from ottla.spark.columns import columns
-from ottla.spark.data_loss import DataLossError
 from ottla.spark.option_values import OptionError
-from ottla.spark.stream_reader import OttlaStreamReader
-from ottla.spark.tasks import RangePartition
-from ottla.spark.topics import ClusterError
+from ottla.spark.source.columns import columns
+from ottla.spark.source.data_loss import DataLossError
+from ottla.spark.source.stream_reader import OttlaStreamReader
+from ottla.spark.source.tasks import RangePartition
+from ottla.spark.source.topics import ClusterError
 from ottla.testing import EmbeddedBroker
 
 Opened: TypeAlias = Callable[..., OttlaStreamReader]

@@ -17,7 +17,7 @@ from ottla.config import ConfigError
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.spark.audit import Bound, Verdict
+    from ottla.spark.audit.job import Bound, Verdict
 
 _NOT_EQUAL: Final = 1
 _CANNOT_TELL: Final = 2
@@ -82,7 +82,7 @@ def audit(topic: str, table: str, bootstrap: str, as_json: bool, **given: Any) -
     ottla audit orders ./tables/orders --to table
     ottla audit orders sales.orders --from 2025-01-31 --checksum-column crc --checksum crc32
     """
-    from ottla.spark.audit_verdict import as_json as verdict_json
+    from ottla.spark.audit.verdict import as_json as verdict_json
 
     verdict = _verdict(topic, table, bootstrap, given)
     if as_json:
@@ -97,12 +97,12 @@ def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> V
     start, end = _bound("--from", given["start"]), _bound("--to", given["end"])
     options, confs = _pairs("--option", given["options"]), _pairs("--conf", given["confs"])
     try:
-        from ottla.spark.audit import AuditError, Columns
-        from ottla.spark.audit import audit as compare
-        from ottla.spark.audit_table import settings_for
-        from ottla.spark.jvm_errors import without_incubator_warning
+        from ottla.spark.audit.job import AuditError, Columns
+        from ottla.spark.audit.job import audit as compare
+        from ottla.spark.audit.table import settings_for
         from ottla.spark.pipelines.topics import reach_brokers
-        from ottla.spark.sessions import session
+        from ottla.spark.runtime.jvm_errors import without_incubator_warning
+        from ottla.spark.runtime.sessions import session
     except ImportError as error:
         _refuse(f"an audit needs Spark ({error.name} is not there): pip install 'ottla[spark]'")
     confs |= settings_for(table, given["table_format"], confs)
@@ -145,7 +145,7 @@ def _refuse(words: str) -> NoReturn:
 
 def _bound(option: str, text: str) -> Bound:
     """An end of the range as it was written; a mistake is one of the command."""
-    from ottla.spark.audit_scope import Bound, Edge
+    from ottla.spark.audit.scope import Bound, Edge
 
     words = {"earliest": Edge.EARLIEST, "latest": Edge.LATEST} | (
         {"table": Edge.TABLE} if option == "--to" else {}
@@ -177,8 +177,8 @@ def _pairs(option: str, assignments: tuple[str, ...]) -> dict[str, str]:
 
 
 def _print(verdict: Verdict) -> None:
-    from ottla.spark.audit_verdict import notes
-    from ottla.spark.audit_verdict import sentence as verdict_sentence
+    from ottla.spark.audit.verdict import notes
+    from ottla.spark.audit.verdict import sentence as verdict_sentence
 
     click.echo(f"The topic {verdict.topic} beside {verdict.table}:")
     rows = []

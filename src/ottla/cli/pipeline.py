@@ -95,8 +95,8 @@ def init(name: str, bootstrap: str | None) -> None:
 @pipeline.command()
 def prepare() -> None:
     """Make Spark start in half the time on this machine, from now on (20 seconds, once; 200 MB in this Python's environment)."""
-    from ottla.spark.class_archive import archive_path, make_archive
-    from ottla.spark.java import find_java
+    from ottla.spark.runtime.class_archive import archive_path, make_archive
+    from ottla.spark.runtime.java import find_java
 
     with _in_words():
         java = find_java()
@@ -230,8 +230,8 @@ _EXTRA = frozenset({"pyspark", "pyarrow", "yaml", "grpc", "pandas", "google", "p
 
 def _expected() -> tuple[type[BaseException], ...]:
     from ottla.errors import KafkaError
-    from ottla.spark.class_archive import ArchiveError
-    from ottla.spark.java import NoJavaError
     from ottla.spark.pipelines.words import PipelineError
+    from ottla.spark.runtime.class_archive import ArchiveError
+    from ottla.spark.runtime.java import NoJavaError
 
     return (ArchiveError, KafkaError, NoJavaError, PipelineError)

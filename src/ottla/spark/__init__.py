@@ -14,24 +14,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.spark import audit as audit
     from ottla.spark import steps as steps
-    from ottla.spark.java import Java as Java
-    from ottla.spark.java import NoJavaError as NoJavaError
-    from ottla.spark.java import find_java as find_java
-    from ottla.spark.java import prepare_java as prepare_java
-    from ottla.spark.progress import QueryGroups as QueryGroups
-    from ottla.spark.sessions import session as session
-    from ottla.spark.sessions import stop as stop
-    from ottla.spark.shipping import ship as ship
+    from ottla.spark.runtime.java import Java as Java
+    from ottla.spark.runtime.java import NoJavaError as NoJavaError
+    from ottla.spark.runtime.java import find_java as find_java
+    from ottla.spark.runtime.java import prepare_java as prepare_java
+    from ottla.spark.runtime.sessions import session as session
+    from ottla.spark.runtime.sessions import stop as stop
+    from ottla.spark.runtime.shipping import ship as ship
+    from ottla.spark.runtime.worker_python import worker_python as worker_python
+    from ottla.spark.source.progress import QueryGroups as QueryGroups
 
 _HOMES = {
-    "Java": "ottla.spark.java",
-    "NoJavaError": "ottla.spark.java",
-    "QueryGroups": "ottla.spark.progress",
-    "find_java": "ottla.spark.java",
-    "prepare_java": "ottla.spark.java",
-    "ship": "ottla.spark.shipping",
-    "session": "ottla.spark.sessions",
-    "stop": "ottla.spark.sessions",
+    "Java": "ottla.spark.runtime.java",
+    "NoJavaError": "ottla.spark.runtime.java",
+    "QueryGroups": "ottla.spark.source.progress",
+    "find_java": "ottla.spark.runtime.java",
+    "prepare_java": "ottla.spark.runtime.java",
+    "ship": "ottla.spark.runtime.shipping",
+    "session": "ottla.spark.runtime.sessions",
+    "stop": "ottla.spark.runtime.sessions",
+    "worker_python": "ottla.spark.runtime.worker_python",
 }
 
 _MODULES = ("audit", "steps")
@@ -47,6 +49,7 @@ __all__ = [
     "ship",
     "steps",
     "stop",
+    "worker_python",
 ]
 
 

@@ -21,7 +21,10 @@ def imported_by(*modules: str) -> set[str]:
 
 
 def test_what_plans_needs_no_event_loop_and_no_arrays() -> None:
-    planners = ("source", "stream_reader", "batch_reader", "topics", "progress")
+    planners = (
+        "data_source",
+        *(f"source.{name}" for name in ("stream_reader", "batch_reader", "topics", "progress")),
+    )
     imported = imported_by(*(f"ottla.spark.{name}" for name in planners))
     assert not imported & {"asyncio", "ssl", "numpy", "pyarrow", "pandas", "crc32c", "ottla.blocking"}
 

@@ -6,7 +6,7 @@ Rules
 - A flow's function is called inside `defining`, so that `read_topic` knows the flow.
 - Parquet's streaming tables have one flow each. Spark lets several flows write to one, but they share the table's list of committed batches: each
   takes the others' batches for its own, and skips data without a word. This is refused here.
-- A flow that Spark runs before the tables that it reads are filled (pipeline_order.py) is warned of.
+- A flow that Spark runs before the tables that it reads are filled (pipelines/order.py) is warned of.
 - Settings are the session's: given to Spark once more with the definitions, those that it takes only at its start would make every flow fail.
 """
 

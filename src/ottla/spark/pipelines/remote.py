@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ottla.spark.pipelines.catalog import quoted
 from ottla.spark.pipelines.project import Project
 from ottla.spark.pipelines.words import PipelineError, in_words
-from ottla.spark.sessions import session
+from ottla.spark.runtime.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipelines.project import TABLE_FORMAT, WAREHOUSE, Project, ProjectError, local_path
 from ottla.spark.pipelines.remote import RemoteSpark, connect_to
-from ottla.spark.sessions import session, stop
-from ottla.spark.shipping import ship
+from ottla.spark.runtime.sessions import session, stop
+from ottla.spark.runtime.shipping import ship
 from ottla.spark.table_formats import TableFormatError, format_settings, prepare_format
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
     good, bad = steps.split(orders)
 
 Nothing here looks at a DataFrame's columns or rows: in a pipeline Spark allows that only later.
-Nor is there a `withColumn`: over Spark Connect it looks up tables at once, and Spark forgets that a flow must wait for them (pipeline_order.py).
+Nor is there a `withColumn`: over Spark Connect it looks up tables at once, and Spark forgets that a flow must wait for them (pipelines/order.py).
 """
 
 from ottla.spark.steps.arguments import StepError

@@ -1,0 +1,197 @@
+"""The options of the sink, read and checked once, on the driver. Names are those of Spark's Kafka sink, and case does not matter.
+
+Options of the source are let pass, for many jobs have one set of options for reading and writing. The settings of the client
+(`kafka.`) are those of Java's producer:
+- what our producer has: it is used;
+- what only makes sense in Java: it has no effect, so that a job that ran with it still runs;
+- what would break what the sink promises: refused, with the way to get what was probably wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.client.producer import Producer
+from ottla.spark.option_values import OptionError, boolean, nearest, one_of, positive
+from ottla.spark.source.kafka_options import BOOTSTRAP_SERVERS, PREFIX, USED, WITHOUT_EFFECT
+from ottla.spark.source.options import NAMES as SOURCE_NAMES
+
+_NAMES: Final = ("topic", "bootstrap.servers", "kafka.bootstrap.servers")
+# Spark's own, for whatever it writes.
+_OF_SPARK: Final = (
+    "asyncprogresstrackingcheckpointintervalms",
+    "asyncprogresstrackingenabled",
+    "checkpointlocation",
+    "path",
+    "queryname",
+    "serialization.format",
+)
+_TRANSACTIONS: Final = (
+    "the sink writes at least once, each task with an idempotent producer; transactions, which would make it exactly once, "
+    "are not there yet"
+)
+
+
+def _positive(option: str, text: str) -> int:
+    return positive(option, text)
+
+
+def _from_zero(option: str, text: str) -> int:
+    return positive(option, text, zero=True)
+
+
+def _text(option: str, text: str) -> str:
+    if not text.strip():
+        raise OptionError(f"Option '{option}' must not be empty.")
+    return text.strip()
+
+
+def _acks(option: str, text: str) -> str | int:
+    value = one_of(option, text, ("all", "-1", "0", "1"))
+    return value if value == "all" else int(value)
+
+
+def _compression(option: str, text: str) -> str:
+    return one_of(option, text, ("none", "gzip", "snappy", "lz4", "zstd"))
+
+
+# Java's name of a setting: the name that our producer has for it, and how its value is read.
+PRODUCER_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
+    "acks": ("acks", _acks),
+    "batch.size": ("batch_size", _positive),
+    "buffer.memory": ("buffer_memory", _positive),
+    "client.id": ("client_id", _text),
+    "compression.gzip.level": ("compression_level", _positive),
+    "compression.lz4.level": ("compression_level", _positive),
+    "compression.type": ("compression", _compression),
+    "compression.zstd.level": ("compression_level", _positive),
+    "delivery.timeout.ms": ("delivery_timeout_ms", _positive),
+    "enable.idempotence": ("enable_idempotence", boolean),
+    "linger.ms": ("linger_ms", _from_zero),
+    "max.block.ms": ("max_block_ms", _from_zero),
+    "max.in.flight.requests.per.connection": ("max_in_flight_requests_per_connection", _positive),
+    "max.request.size": ("max_request_size", _positive),
+    "metadata.max.age.ms": ("metadata_max_age_ms", _positive),
+    "request.timeout.ms": ("request_timeout_ms", _positive),
+    "retries": ("retries", _from_zero),
+    "retry.backoff.max.ms": ("retry_backoff_max_ms", _from_zero),
+    "retry.backoff.ms": ("retry_backoff_ms", _from_zero),
+}
+
+_WITHOUT_EFFECT: Final = (
+    "auto.include.jmx.reporter",
+    "client.dns.lookup",
+    "config.providers",
+    "connections.max.idle.ms",
+    "enable.metrics.push",
+    "metadata.max.idle.ms",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "security.providers",
+    "send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms",
+    "socket.connection.setup.timeout.ms",
+    "transaction.timeout.ms",
+)
+
+_REFUSED: Final = {
+    "key.serializer": "keys are string or binary columns; encode them with DataFrame functions",
+    "value.serializer": "values are string or binary columns; encode them with DataFrame functions",
+    "interceptor.classes": "interceptors are Java classes; change records with DataFrame functions",
+    "partitioner.class": "it names a Java class; fill the column 'partition' instead",
+    "partitioner.ignore.keys": "fill the column 'partition' instead",
+    "transactional.id": _TRANSACTIONS,
+    "transaction.two.phase.commit.enable": _TRANSACTIONS,
+}
+_SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.")
+_MISSING: Final = (
+    "Option 'kafka.bootstrap.servers' is missing: say which brokers to write to, "
+    'as in .option("kafka.bootstrap.servers", "localhost:9092").'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where to write: `topic` is None where the rows say it. `producer` are the arguments of our producer."""
+
+    bootstrap_servers: str
+    topic: str | None
+    producer: Mapping[str, Any]
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Read all options, or raise an OptionError that says what is wrong with the first bad one."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        _refuse_unknown(name)
+    settings: dict[str, Any] = {}
+    for name, value in given.items():
+        if name.startswith(PREFIX):
+            settings |= _setting(name.removeprefix(PREFIX), value)
+    servers = (given.get(PREFIX + BOOTSTRAP_SERVERS) or given.get(BOOTSTRAP_SERVERS) or "").strip()
+    if not servers:
+        raise OptionError(_MISSING)
+    topic = given.get("topic")
+    if topic is not None:
+        topic = _text("topic", topic)
+    return SinkOptions(servers, topic, _possible(servers, settings))
+
+
+def _refuse_unknown(name: str) -> None:
+    if name.replace(".", "") == "transactionalid":
+        raise OptionError(f"Option '{name}' is not supported: {_TRANSACTIONS}.")
+    known = {each.lower() for each in (*_NAMES, *SOURCE_NAMES)}
+    if name.startswith(PREFIX) or name in known or name in _OF_SPARK:
+        return
+    guess = nearest(name, (*_NAMES, *SOURCE_NAMES))
+    hint = f"Did you mean '{guess}'?" if guess else "There are: topic, and those that begin with 'kafka.'."
+    raise OptionError(f"Option '{name}' is unknown. {hint}")
+
+
+def _setting(name: str, value: str) -> dict[str, Any]:
+    """The producer's argument that a setting of Java's producer means; none if it has no effect."""
+    if name == BOOTSTRAP_SERVERS or name in _WITHOUT_EFFECT:
+        return {}
+    if name in PRODUCER_SETTINGS:
+        ours, read = PRODUCER_SETTINGS[name]
+        return {ours: read(PREFIX + name, value)}
+    if name in _REFUSED:
+        if name == "partitioner.ignore.keys" and not boolean(PREFIX + name, value):
+            return {}
+        raise OptionError(f"Option 'kafka.{name}' is not supported: {_REFUSED[name]}.")
+    if name == "security.protocol" and value.strip().upper() == "PLAINTEXT":
+        return {}
+    if name.startswith(_SECURITY_PREFIXES):
+        raise OptionError(
+            f"Option 'kafka.{name}' is not supported: Ottla's client speaks plain text only (security.protocol PLAINTEXT)."
+        )
+    return _of_the_consumer(name)
+
+
+def _of_the_consumer(name: str) -> dict[str, Any]:
+    """Settings of a consumer may be among those that a job has for both; anything else is a mistake."""
+    if name in USED or name in WITHOUT_EFFECT:
+        return {}
+    guess = nearest(name, (*PRODUCER_SETTINGS, *_WITHOUT_EFFECT, *_REFUSED))
+    hint = f" Did you mean 'kafka.{guess}'?" if guess else " See docs/spark.md for those that there are."
+    raise OptionError(f"Option 'kafka.{name}' is unknown: no Kafka producer has such a setting.{hint}")
+
+
+def _possible(servers: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings, if a producer can be made of them: some do not go together."""
+    try:
+        Producer(servers, **settings)
+    except ValueError as error:
+        raise OptionError(f"The options of the producer cannot be carried out: {error}.") from None
+    return settings

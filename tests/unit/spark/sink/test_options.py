@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.spark.option_values import OptionError
+from ottla.spark.sink.options import SinkOptions, sink_options
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def test_where_to_write_is_read_whatever_the_case() -> None:
+    assert sink_options({"Kafka.Bootstrap.Servers": " h:1 ", "TOPIC": "t"}) == SinkOptions("h:1", "t", {})
+    assert sink_options({"bootstrap.servers": "h:1"}) == SinkOptions("h:1", None, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "argument", "value"),
+    [
+        ("acks", "all", "acks", "all"),
+        ("acks", "1", "acks", 1),
+        ("acks", "-1", "acks", -1),
+        ("batch.size", "1000", "batch_size", 1000),
+        ("buffer.memory", "2000000", "buffer_memory", 2_000_000),
+        ("client.id", "mill", "client_id", "mill"),
+        ("compression.type", "zstd", "compression", "zstd"),
+        ("compression.zstd.level", "5", "compression_level", 5),
+        ("delivery.timeout.ms", "9000", "delivery_timeout_ms", 9000),
+        ("enable.idempotence", "false", "enable_idempotence", False),
+        ("linger.ms", "0", "linger_ms", 0),
+        ("max.block.ms", "5", "max_block_ms", 5),
+        ("max.in.flight.requests.per.connection", "2", "max_in_flight_requests_per_connection", 2),
+        ("max.request.size", "5000", "max_request_size", 5000),
+        ("metadata.max.age.ms", "1000", "metadata_max_age_ms", 1000),
+        ("request.timeout.ms", "100", "request_timeout_ms", 100),
+        ("retries", "0", "retries", 0),
+        ("retry.backoff.ms", "10", "retry_backoff_ms", 10),
+        ("retry.backoff.max.ms", "20", "retry_backoff_max_ms", 20),
+    ],
+)
+def test_settings_of_javas_producer_are_those_of_ours(
+    name: str, text: str, argument: str, value: Any
+) -> None:
+    assert sink_options({**SERVERS, f"kafka.{name}": text}).producer == {argument: value}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "kafka.send.buffer.bytes",
+        "kafka.metric.reporters",
+        "kafka.fetch.min.bytes",
+        "kafka.max.poll.records",
+        "startingOffsets",
+        "includeHeaders",
+        "checkpointLocation",
+        "path",
+    ],
+)
+def test_what_has_no_meaning_for_the_sink_has_no_effect(option: str) -> None:
+    assert sink_options({**SERVERS, option: "1"}) == SinkOptions("localhost:9092", None, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "Option 'kafka.bootstrap.servers' is missing: say which brokers to write to"),
+        ({"topic": " "}, "Option 'topic' must not be empty."),
+        ({"topics": "t"}, "Option 'topics' is unknown. Did you mean 'topic'?"),
+        (
+            {"frobnicate": "t"},
+            "Option 'frobnicate' is unknown. There are: topic, and those that begin with 'kafka.'.",
+        ),
+        ({"kafka.acks": "2"}, "Option 'kafka.acks' must be all or -1 or 0 or 1, not '2'."),
+        (
+            {"kafka.linger.ms": "-1"},
+            "Option 'kafka.linger.ms' must be a whole number of at least 0, not '-1'.",
+        ),
+        ({"kafka.batch.size": "big"}, "Option 'kafka.batch.size' must be a whole number, not 'big'."),
+        (
+            {"kafka.compression.type": "zip"},
+            "Option 'kafka.compression.type' must be none or gzip or snappy or lz4 or zstd, not 'zip'.",
+        ),
+        (
+            {"kafka.enable.idempotence": "yes"},
+            "Option 'kafka.enable.idempotence' must be true or false, not 'yes'.",
+        ),
+        (
+            {"kafka.linger.msec": "5"},
+            "Option 'kafka.linger.msec' is unknown: no Kafka producer has such a setting. Did",
+        ),
+        ({"kafka.client.id": ""}, "Option 'kafka.client.id' must not be empty."),
+        (
+            {"kafka.key.serializer": "x"},
+            "Option 'kafka.key.serializer' is not supported: keys are string or binary",
+        ),
+        (
+            {"kafka.value.serializer": "x"},
+            "Option 'kafka.value.serializer' is not supported: values are string",
+        ),
+        ({"kafka.partitioner.class": "x"}, "fill the column 'partition' instead."),
+        ({"kafka.partitioner.ignore.keys": "true"}, "fill the column 'partition' instead."),
+        ({"kafka.interceptor.classes": "x"}, "change records with DataFrame functions."),
+        (
+            {"kafka.transactional.id": "x"},
+            "Option 'kafka.transactional.id' is not supported: the sink writes at least once",
+        ),
+        (
+            {"transactionalId": "x"},
+            "Option 'transactionalid' is not supported: the sink writes at least once",
+        ),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "Ottla's client speaks plain text only"),
+        ({"kafka.security.protocol": "SSL"}, "Ottla's client speaks plain text only"),
+        (
+            {"kafka.acks": "1", "kafka.enable.idempotence": "true"},
+            "The options of the producer cannot be carried out: idempotence needs acks",
+        ),
+        ({"kafka.bootstrap.servers": "host:port"}, "host:port"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_words(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        sink_options({**SERVERS, **options} if options else {})
+    assert words in str(refused.value)
+
+
+def test_what_changes_nothing_is_let_pass() -> None:
+    harmless = {"kafka.partitioner.ignore.keys": "false", "kafka.security.protocol": "PLAINTEXT"}
+    assert sink_options({**SERVERS, **harmless}).producer == {}
