@@ -27,7 +27,11 @@ from ottla.client.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.compression import Compression
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.retention.hours": "-1",  # some records here are of 1970
+}
 DEADLINE_SECONDS = 60.0
 NUMBERS = itertools.count()
 

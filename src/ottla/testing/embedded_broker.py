@@ -7,6 +7,7 @@ Rules
 - It has a thread and an event loop of its own: blocking clients, asyncio applications and C libraries can all be tested with
   it, and `with` and `async with` are the same. Its other methods wait a few milliseconds for it, and may be called from anywhere.
 - Its settings are a broker's, but for what only costs tests time: nothing waits for the disk or for a group's late members.
+  And records stay, however old their timestamps say they are.
 - Its data lies in a temporary directory, which goes with it, or where it is told to be, and stays there.
 - Clients are imported when they are needed to look into it: a test that does not is the sooner ready.
 - `stop`, `kill` and `start` keep its port and its data, so that clients can find it again.
@@ -45,6 +46,8 @@ _SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "log.cleaner.enable": "false",
+    # Tests have fixed dates. In hours, so that whoever sets minutes or milliseconds is heard.
+    "log.retention.hours": "-1",
 }
 
 

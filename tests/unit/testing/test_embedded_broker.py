@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.brokers import wait_until
 
 import ottla
 import ottla.testing
@@ -174,3 +175,21 @@ def test_a_broker_that_does_not_run_says_so() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         broker.drop_connections()
     broker.close()
+
+
+def test_old_records_stay_unless_somebody_sets_how_long() -> None:
+    async def main(bootstrap: str) -> None:
+        async with ottla.Producer(bootstrap) as producer:
+            for topic in ("stays", "goes"):
+                await producer.send(topic, "of 1970", timestamp_ms=1)
+
+    with ottla.testing.broker(settings={"log.retention.check.interval.ms": 10}) as broker:
+        broker.create_topic("stays")
+        broker.create_topic("goes", configs={"retention.ms": "60000"})
+        asyncio.run(main(broker.bootstrap))
+        wait_until(lambda: not broker.records("goes"), "what is too old for its topic is deleted")
+        assert values(broker, "stays") == [b"of 1970"]
+    by_minutes = {"log.retention.check.interval.ms": 10, "log.retention.minutes": 60}
+    with ottla.testing.broker(settings=by_minutes) as broker:
+        asyncio.run(main(broker.bootstrap))
+        wait_until(lambda: not broker.records("stays"), "what is too old for the broker is deleted")
