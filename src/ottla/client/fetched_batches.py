@@ -96,6 +96,15 @@ class FetchedBatches:
             header: BatchHeader = _header(records, position)  # type: ignore[assignment]
             if header[2] != epoch and position != begin:
                 break
+            source = self._source
+            if header[12] == 1 and isinstance(source, bytes) and not self._hidden:
+                enough = min(end, begin + _ENOUGH_BYTES)
+                behind, offset = decoder.add_lone(
+                    source, position, enough, wanted=wanted, check_crcs=check_crcs
+                )
+                if behind > position:
+                    next_offset, epoch, position = offset, header[2], behind
+                    continue
             behind = position + header[1] + BATCH_OVERHEAD_BYTES
             if not header[5] & CONTROL and position not in self._hidden:
                 try:

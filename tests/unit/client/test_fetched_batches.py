@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from itertools import repeat
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.records.strategies import record_lists
 
 from ottla.client.fetched_batches import FetchedBatches
 from ottla.protocol.messages.fetch import AbortedTransaction
+from ottla.records.batch import HEADER_BYTES, iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, build_marker
@@ -114,3 +120,64 @@ def test_bytes_that_are_no_batch_end_the_batches_before_them() -> None:
     assert found.damage is not None
     assert "magic is 0" in str(found.damage)
     assert decoded(found) == [([0], 1)]
+
+
+# ---- batches of one record
+
+
+def lone_batches(records: list[Record], step: int) -> list[bytearray]:
+    """Each record in a batch of its own; with a step, there are gaps between their offsets."""
+    shifted = [record._replace(offset=at * step) for at, record in enumerate(records)]
+    return [build_batch([each], base_offset=each.offset, partition_leader_epoch=3) for each in shifted]
+
+
+def plainly(log: bytes) -> tuple[list[Record], bool]:
+    """The records before the first damage, and whether there is any, as the plain decoder sees it."""
+    records: list[Record] = []
+    for each in iter_batches(log):
+        try:
+            records += list(each.records())
+        except CorruptRecord:
+            return records, True
+    return records, False
+
+
+def together(log: bytes, wanted: int, *, check_crcs: bool) -> tuple[list[Record], bool]:
+    found, records = fetched(log), list[Record]()
+    while found.size_bytes:
+        try:
+            columns = found.decode(wanted, check_crcs=check_crcs).columns
+        except CorruptRecord:
+            return records, True
+        rows = zip(*columns[:4], columns.headers or repeat(()), strict=False)
+        records += [Record(*row) for row in rows]
+    return records, False
+
+
+@settings(deadline=None)
+@given(record_lists(min_size=1), st.sampled_from([1, 1, 3]), st.sampled_from([1, 2, 500]))
+def test_batches_of_one_record_give_what_was_put_in(records: list[Record], step: int, wanted: int) -> None:
+    log = b"".join(lone_batches(records, step))
+    assert together(log, wanted, check_crcs=True) == plainly(log)
+
+
+@settings(deadline=None, max_examples=300)
+@given(record_lists(min_size=2), st.data())
+def test_a_changed_byte_in_a_batch_of_one_record_is_seen_as_the_plain_decoder_sees_it(
+    records: list[Record], data: st.DataObject
+) -> None:
+    batches = lone_batches(records, 1)
+    changed = batches[data.draw(st.integers(0, len(batches) - 1))]
+    place = data.draw(st.integers(HEADER_BYTES, min(len(changed), HEADER_BYTES + 12) - 1) | st.just(-1))
+    near = [changed[place] ^ 1, changed[place] ^ 128, changed[place] + 2 & 255, 0, 1, 255]
+    was, changed[place] = changed[place], data.draw(st.sampled_from(near))
+    log = b"".join(batches)
+    assert together(log, 500, check_crcs=False) == plainly(log)
+    if changed[place] != was:
+        assert together(log, 500, check_crcs=True)[1], "the checksum tells"
+
+
+@pytest.mark.parametrize("options", [{"compression": Compression.GZIP}, {"timestamp_type": 1}])
+def test_a_batch_of_one_record_among_others_may_be_of_any_kind(options: dict[str, object]) -> None:
+    kinds = [batch(0), batch(1), batch(2, **options), batch(3, 4), batch(5), batch(6), batch(9)]
+    assert decoded(fetched(*kinds)) == [([0, 1, 2, 3, 4, 5, 6, 9], 10)]
