@@ -231,9 +231,31 @@ def test_groups_and_offsets_are_deleted(node: BrokerProcess, name: str) -> None:
     )
 
 
+def test_members_are_removed(node: BrokerProcess, name: str) -> None:
+    def look() -> None:
+        (seen,) = answer(node, "describe", name)["members"]
+        member_id = seen["member_id"]
+        half = ottla(
+            *("groups", "remove-members", name, "--member", member_id, "--instance", "gone"),
+            *("--reason", "it hangs"),
+            bootstrap=node.bootstrap,
+        )
+        assert (half.returncode, half.stdout) == (1, f"Removed {member_id} from the group {name}.\n")
+        assert half.stderr == (
+            f'Error: could not remove gone: the group "{name}" has no member "gone" (UNKNOWN_MEMBER_ID)\n'
+        )
+
+    while_reading(node, name, look)
+    assert answer(node, "remove-members", name, "--all-members") == {"removed": []}
+    nobody = ottla("groups", "remove-members", name, "--all-members", bootstrap=node.bootstrap)
+    assert (nobody.returncode, nobody.stdout) == (0, f"The group {name} has no members.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["remove-members", "nobody", "--member", "m"], 'there is no group "nobody" (GROUP_ID_NOT_FOUND)'),
+        (["remove-members", "nobody", "--all-members"], 'there is no group "nobody" (GROUP_ID_NOT_FOUND)'),
         (["describe", "nobody"], 'there is no group "nobody" (GROUP_ID_NOT_FOUND)'),
         (["reset-offsets", "g", "--topic", "nix", "--to-latest"], 'there is no topic "nix"'),
     ],

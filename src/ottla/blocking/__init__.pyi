@@ -109,6 +109,13 @@ class Admin:
     def delete_groups(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete groups that have no members, with their committed offsets."""
 
+    def remove_members(self, group_id: str, *, members: Iterable[str] | None=None, instances: Iterable[str] | None=None, reason: str='') -> dict[str, KafkaError | None]:
+        """Take members out of a group: by their ids, static ones by their `group_instance_id`s; without either, all there are.
+
+        The others share at once what these had. It is for members that are gone: one that still runs joins again. Raises
+        KafkaError if all are meant and there is no such group. The broker logs the reason.
+        """
+
     def list_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None=None) -> CommittedOffsets:
         """The committed offsets of a group: of these partitions, or of all. What has none is not in the answer."""
 

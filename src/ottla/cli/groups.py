@@ -1,4 +1,4 @@
-"""`ottla groups`: list, describe, reset-offsets, delete, delete-offsets."""
+"""`ottla groups`: list, describe, reset-offsets, delete, delete-offsets, remove-members."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ottla.client.admin import Admin
 from ottla.client.group_offsets import CommittedOffset
 from ottla.client.groups import GroupDescription, MemberDescription
 from ottla.client.metadata import TopicPartition
+from ottla.client.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 
 # What Kafka's brokers call them; a classic group is never in the last two.
@@ -198,6 +199,63 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, as_json: 
         for each in deleted:
             click.echo(f"Deleted the offset of {each}.")
     raise_errors({str(each): error for each, error in outcomes.items()}, "delete the offset of")
+
+
+@groups.command("remove-members")
+@click.argument("name")
+@click.option(
+    "--instance",
+    "instances",
+    multiple=True,
+    metavar="ID",
+    help="A static member, by its instance; repeatable.",
+)
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    metavar="ID",
+    help="A member, as `describe --members` names it; repeatable.",
+)
+@click.option("--all-members", is_flag=True, help="Everybody in the group.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the broker's log.")
+@broker_options
+def remove_members(
+    name: str,
+    instances: tuple[str, ...],
+    members: tuple[str, ...],
+    all_members: bool,
+    reason: str,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Take members out of the group NAME; the others get their partitions at once.
+
+    For static members that are gone for good: without this, their partitions wait until their session ends. A member
+    that still runs joins again.
+
+    \b
+    ottla groups remove-members billing --instance worker-3
+    """
+    if bool(instances or members) == all_members:
+        raise click.UsageError("say whom: give --instance or --member, or --all-members")
+
+    async def question(admin: Admin) -> Mapping[str, KafkaError | None]:
+        if all_members:
+            return await admin.remove_members(name, reason=reason)
+        succeeded(await admin.describe_groups([name]))  # "no such group" says more than "no such member"
+        return await admin.remove_members(name, members=members, instances=instances, reason=reason)
+
+    outcomes = ask(bootstrap, question)
+    removed = [each for each, error in outcomes.items() if error is None]
+    if as_json:
+        print_json({"removed": removed})
+    elif not outcomes:
+        click.echo(f"The group {name} has no members.")
+    else:
+        for each in removed:
+            click.echo(f"Removed {each} from the group {name}.")
+    raise_errors(outcomes, "remove")
 
 
 # ---- what was asked for

@@ -41,10 +41,13 @@ from ottla.client.group_offsets import (
 from ottla.client.groups import (
     GroupDescription,
     GroupListing,
+    all_members,
     deleted_groups,
     described_groups,
     list_groups_request,
     listed_groups,
+    named_members,
+    remove_members,
 )
 from ottla.client.metadata import ClusterMetadata, TopicInfo, TopicPartition
 from ottla.client.offsets import (
@@ -84,6 +87,7 @@ from ottla.errors import KafkaError
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from ottla.protocol.messages.groups import MemberIdentity
 from ottla.wire.address import parse_addresses
 from ottla.wire.connection import Connection
 
@@ -346,6 +350,33 @@ class Admin:
 
         attempt = by_coordinator(self._connections, _itself, ask)
         return await self._settle(dict.fromkeys(names), attempt, repeatable=False)
+
+    async def remove_members(
+        self,
+        group_id: str,
+        *,
+        members: Iterable[str] | None = None,
+        instances: Iterable[str] | None = None,
+        reason: str = "",
+    ) -> dict[str, KafkaError | None]:
+        """Take members out of a group: by their ids, static ones by their `group_instance_id`s; without either, all there are.
+
+        The others share at once what these had. It is for members that are gone: one that still runs joins again. Raises
+        KafkaError if all are meant and there is no such group. The broker logs the reason.
+        """
+        if members is None and instances is None:
+            wanted = all_members(succeeded(await self.describe_groups([group_id]))[group_id])
+        else:
+            wanted = named_members(members or (), instances or ())
+        why = f"removed by an administrator{f': {reason}' if reason else ''}"
+
+        async def ask(
+            coordinator: Connection, part: Mapping[str, MemberIdentity], left_ms: int
+        ) -> Mapping[str, KafkaError | None]:
+            return await remove_members(coordinator, group_id, part, why, left_ms)
+
+        attempt = by_coordinator(self._connections, lambda _: group_id, ask)
+        return await self._settle(wanted, attempt, repeatable=False)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None

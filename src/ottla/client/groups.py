@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,7 @@ from ottla.client.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from ottla.client.metadata import TopicPartition
 from ottla.client.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.group_admin import (
@@ -20,11 +21,14 @@ from ottla.protocol.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ottla.wire.connection import Connection
 
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 
 _GROUP: Final = 0
+_FIRST_VERSION_OF_SEVERAL_MEMBERS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,52 @@ def deleted_groups(response: DeleteGroupsResponse) -> dict[str, KafkaError | Non
         each.group_id: None if each.error_code == ErrorCode.NONE else _named(each.error_code, each.group_id)
         for each in response.results
     }
+
+
+def named_members(members: Iterable[str], instances: Iterable[str]) -> dict[str, MemberIdentity]:
+    """Members by their ids, and static ones by the ids of their instances."""
+    by_instance = {name: MemberIdentity(group_instance_id=name) for name in instances}
+    by_member = {name: MemberIdentity(name) for name in members}
+    if twice := by_instance.keys() & by_member.keys():
+        raise ValueError(
+            f'"{min(twice)}" is named as a member and as an instance: it can be only one of them'
+        )
+    return by_instance | by_member
+
+
+def all_members(group: GroupDescription) -> dict[str, MemberIdentity]:
+    """Everybody; static members by their instances, so that one which comes back meanwhile is not missed."""
+    instances = [each.group_instance_id for each in group.members if each.group_instance_id]
+    return named_members([each.member_id for each in group.members if not each.group_instance_id], instances)
+
+
+async def remove_members(
+    coordinator: Connection,
+    group_id: str,
+    members: Mapping[str, MemberIdentity],
+    reason: str,
+    timeout_ms: int,
+) -> dict[str, KafkaError | None]:
+    """Let them leave the group, as an administrator."""
+    version = coordinator.common_version(ApiKey.LEAVE_GROUP)
+    if version < _FIRST_VERSION_OF_SEVERAL_MEMBERS:
+        needs = f"{coordinator.address} serves LEAVE_GROUP up to v{version}; removing members needs v3 (Kafka 2.4)"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, needs)
+    leaving = [MemberIdentity(each.member_id, each.group_instance_id, reason) for each in members.values()]
+    request = LeaveGroupRequest(group_id=group_id, members=leaving)
+    response: LeaveGroupResponse = await coordinator.ask(request, version, timeout_ms=timeout_ms)
+    if response.error_code != ErrorCode.NONE:
+        return {name: _why_not_removed(response.error_code, group_id, name) for name in members}
+    return {
+        (name := each.group_instance_id or each.member_id): _why_not_removed(each.error_code, group_id, name)
+        for each in response.members
+    }
+
+
+def _why_not_removed(code: int, group_id: str, name: str) -> KafkaError | None:
+    if code == ErrorCode.UNKNOWN_MEMBER_ID:
+        return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f'the group "{group_id}" has no member "{name}"')
+    return outcome(code, None)
 
 
 def _described(group: DescribedGroup, coordinator: int) -> GroupDescription | KafkaError:

@@ -180,7 +180,7 @@ class OttlaGroupAdmin:
         self._asked(lambda admin: admin.delete_group_offsets(group, wanted))
 
     def remove_instance(self, group: str, instance_id: str) -> None:
-        raise AssertionError("ottla removes no members")
+        self._asked(lambda admin: admin.remove_members(group, instances=[instance_id]))
 
 
 class KafkaPythonGroupAdmin:

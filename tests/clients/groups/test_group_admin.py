@@ -53,9 +53,7 @@ ADMINS = (
     ),
     AdminFamily(AIOKAFKA, lambda trial: AiokafkaGroupAdmin(trial.broker.bootstrap), frozenset()),
     AdminFamily(KAFKA_PYTHON, lambda trial: KafkaPythonGroupAdmin(trial.broker.bootstrap), EVERYTHING),
-    AdminFamily(
-        OTTLA, lambda trial: OttlaGroupAdmin(trial.broker.bootstrap), EVERYTHING - {"remove_instance"}
-    ),
+    AdminFamily(OTTLA, lambda trial: OttlaGroupAdmin(trial.broker.bootstrap), EVERYTHING),
     AdminFamily(KAFKAJS, through_program(KAFKAJS), frozenset({"delete", "alter_offsets"})),
     AdminFamily(JAVA, through_program(JAVA), EVERYTHING),
 )

@@ -21,6 +21,8 @@ RESET = ["groups", "reset-offsets", "g"]
         ([*RESET, "--topic", "t", "--to-offset", "-1"], "--to-offset"),
         (["groups", "delete"], "NAME..."),
         (["groups", "delete-offsets", "g"], "--topic"),
+        (["groups", "remove-members", "g"], "say whom: give --instance or --member, or --all-members"),
+        (["groups", "remove-members", "g", "--member", "m", "--all-members"], "say whom"),
         (["groups", "list", "--state", "Sleepy"], "Sleepy"),
     ],
 )
@@ -43,6 +45,7 @@ def test_a_command_that_cannot_be_understood_ends_with_2_before_anybody_is_asked
         [*RESET, "--topic", "t", "--to-time", "2025-01-31"],
         ["groups", "delete", "g"],
         ["groups", "delete-offsets", "g", "--topic", "t"],
+        ["groups", "remove-members", "g", "--instance", "i"],
     ],
 )
 def test_a_broker_that_is_not_there_is_one_sentence(arguments: list[str]) -> None:

@@ -14,7 +14,7 @@ from ottla.client.groups import GroupDescription, GroupListing, MemberDescriptio
 from ottla.client.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.frame import RequestHeader
-from ottla.protocol.messages import api_versions, cluster, coordinator, fetch, group_admin, offsets
+from ottla.protocol.messages import api_versions, cluster, coordinator, fetch, group_admin, groups, offsets
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.wire.stream import ConnectionLostError
@@ -201,6 +201,47 @@ def test_offsets_are_forgotten(code: ErrorCode) -> None:
     outcomes = asked(broker, lambda admin: admin.delete_group_offsets("g", [T0, T1]))
     codes = [each.code if each else ErrorCode.NONE for each in outcomes.values()]
     assert codes == ([0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] if not code else [code, code])
+
+
+def test_members_are_removed_by_either_name_with_a_reason() -> None:
+    answer = groups.LeaveGroupResponse(
+        members=[
+            groups.MemberResponse("", "i"),
+            groups.MemberResponse("m", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ]
+    )
+    broker = coordinating(FakeBroker()).on(groups.LeaveGroupRequest, answer)
+    outcomes = asked(
+        broker, lambda admin: admin.remove_members("g", members=["m"], instances=["i"], reason="old")
+    )
+    assert outcomes["i"] is None
+    assert isinstance(outcomes["m"], KafkaError)
+    assert outcomes["m"].message == 'the group "g" has no member "m"'
+    (request,) = broker.asked_for(groups.LeaveGroupRequest)
+    assert [(each.member_id, each.group_instance_id, each.reason) for each in request.members] == [
+        ("", "i", "removed by an administrator: old"),
+        ("m", None, "removed by an administrator: old"),
+    ]
+    with pytest.raises(ValueError, match='"x" is named as a member and as an instance'):
+        asked(broker, lambda admin: admin.remove_members("g", members=["x"], instances=["x"]))
+
+
+def test_an_error_of_the_whole_group_is_everybodys() -> None:
+    answer = groups.LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    broker = coordinating(FakeBroker()).on(groups.LeaveGroupRequest, answer)
+    outcomes = asked(broker, lambda admin: admin.remove_members("g", members=["m", "n"]))
+    codes = [each.code for each in outcomes.values() if isinstance(each, KafkaError)]
+    assert codes == [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 2
+
+
+def test_nobody_is_removed_twice_and_not_by_a_broker_that_knows_no_instances() -> None:
+    broker = coordinating(FakeBroker()).on(groups.LeaveGroupRequest, HANG_UP)
+    with pytest.raises(ConnectionLostError):
+        asked(broker, lambda admin: admin.remove_members("g", members=["m"]))
+    assert len(broker.asked_for(groups.LeaveGroupRequest)) == 1
+    old = offering(coordinating(FakeBroker()), k13=2)
+    with pytest.raises(KafkaError, match="removing members needs v3"):
+        asked(old, lambda admin: admin.remove_members("g", members=["m"]))
 
 
 def test_a_look_at_single_records_passes_over_what_is_none() -> None:
