@@ -1,8 +1,11 @@
 """A member that is kafka-python.
 
-kafka-python 3.0.12 loses a rebalance that its leader asked for because of news in the metadata, if `poll` returns before
-that rebalance is over: it takes the assignment's snapshot for up to date and never applies the assignment. So it gets
-the metadata before it joins, and where metadata changes later it polls for longer than a rebalance takes.
+kafka-python 3.0.12 joins in the background and takes the outcome over in `poll`. Two defects follow, with any broker:
+- A join that is over when `poll` begins is thrown away, and begun anew; a group rebalances whenever its leader does so. A
+  leader that works between short polls thus rebalances again and again. So this member polls on while it joins.
+- A rebalance that its leader asked for because of news in the metadata is lost, if `poll` returns before it is over: it
+  takes the assignment's snapshot for up to date and never applies the assignment. So this member gets the metadata before
+  it joins, and where metadata changes later it polls for longer than a rebalance takes.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-    from kafka.structs import OffsetAndMetadata
+    from kafka.structs import MemberState, OffsetAndMetadata
 
 ASSIGNORS: dict[str, Any] = {
     "range": RangePartitionAssignor,
@@ -32,7 +35,8 @@ ASSIGNORS: dict[str, Any] = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
-LONG_POLL_SECONDS = 0.5
+LONG_POLL_SECONDS = 0.5  # longer than a rebalance takes, unless somebody is held
+JOINING_POLL_MS = 100
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -91,11 +95,17 @@ class KafkaPythonMember:
     def poll(self, seconds: float) -> list[Consumed]:
         with refusals():
             batches = self._consumer.poll(timeout_ms=int(max(seconds, self._least_poll_seconds) * 1000))
+            deadline = time.monotonic() + LONG_POLL_SECONDS
+            while not batches and self._is_joining() and time.monotonic() < deadline:
+                batches = self._consumer.poll(timeout_ms=JOINING_POLL_MS)
         return [
             Consumed(record.topic, record.partition, record.offset, record.value.decode())
             for batch in batches.values()
             for record in batch
         ]
+
+    def _is_joining(self) -> bool:
+        return self._consumer.group_metadata().state is MemberState.REBALANCING
 
     def idle(self, seconds: float) -> None:
         time.sleep(seconds)
