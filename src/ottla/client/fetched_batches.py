@@ -34,8 +34,9 @@ from ottla.records.header import (
     read_header,
 )
 
-# Base offset, length, leader epoch, magic, last offset delta.
-_look: Final = Struct(">qiib6xi").unpack_from
+_walk: Final = Struct(">8xi4xb").unpack_from  # length and magic
+_offsets: Final = Struct(">q15xi").unpack_from  # base offset and last offset delta
+_epoch: Final = Struct(">12xi").unpack_from
 _header: Final = HEADER.unpack_from
 # Large records are not decoded far ahead of the application: the copy takes as much memory as they do.
 _ENOUGH_BYTES: Final = 64 << 10
@@ -84,7 +85,7 @@ class FetchedBatches:
     @property
     def base_offset(self) -> int:
         """Of the batch that is next."""
-        base_offset: int = _look(self._records, self._position)[0]
+        base_offset: int = _offsets(self._records, self._position)[0]
         return base_offset
 
     def decode(self, wanted: int, *, check_crcs: bool) -> Decoded:
@@ -135,20 +136,24 @@ class FetchedBatches:
 
     def _look_over(self, offset: int) -> tuple[int, int]:
         """Where the first batch from the offset on begins, and where the last one ends."""
-        records, position, end = self._records, 0, len(self._records)
-        begin: int | None = None
+        records, position, end, walk = self._records, 0, len(self._records), _walk
+        begin, last = -1, -1
         while end - position >= HEADER_BYTES:
-            base_offset, length, epoch, magic, last_delta = _look(records, position)
+            length, magic = walk(records, position)
             if magic != MAGIC or length < _SMALLEST_LENGTH:
                 self.damage = _damage(records, position)
                 break
-            if position + length + BATCH_OVERHEAD_BYTES > end:
+            behind = position + length + BATCH_OVERHEAD_BYTES
+            if behind > end:
                 break
-            if base_offset + last_delta >= offset:
-                begin = position if begin is None else begin
-                self.next_offset, self.leader_epoch = base_offset + last_delta + 1, epoch
-            position += length + BATCH_OVERHEAD_BYTES
-        return position if begin is None else begin, position
+            if begin < 0 and _last_offset(records, position) >= offset:
+                begin = position
+            last, position = position, behind
+        if begin < 0:
+            return position, position
+        self.next_offset = _last_offset(records, last) + 1
+        (self.leader_epoch,) = _epoch(records, last)
+        return begin, position
 
     def _aborted(self, transactions: AbortedTransactions) -> frozenset[int]:
         """Where batches begin that readers of committed records must not see."""
@@ -162,6 +167,11 @@ class FetchedBatches:
         except CorruptRecord as damage:
             self.damage, self._end = damage, max(position, self._position)
         return frozenset(hidden)
+
+
+def _last_offset(records: memoryview, position: int) -> int:
+    base_offset, last_delta = _offsets(records, position)
+    return int(base_offset + last_delta)
 
 
 def _damage(records: memoryview, position: int) -> CorruptRecord:
