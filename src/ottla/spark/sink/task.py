@@ -23,6 +23,7 @@ from ottla.blocking import Producer
 from ottla.client.metadata import TopicPartition
 from ottla.client.producer_batch import Fields, RecordBlock
 from ottla.errors import KafkaError
+from ottla.spark.runtime.worker_heap import freeze_what_is_loaded
 from ottla.spark.sink.columns import SinkColumns
 from ottla.spark.sink.encoding import Block, Rows, encode, encode_headers, lengths
 from ottla.spark.sink.options import SinkOptions
@@ -114,6 +115,7 @@ def write_task(
     batches: Iterable[pa.RecordBatch], options: SinkOptions, columns: SinkColumns
 ) -> Counter[TopicPartition]:
     """Write all rows; how many records of which partition, when the brokers have them. Raises what kept one of them from being delivered."""
+    freeze_what_is_loaded()
     with Producer(options.bootstrap_servers, **_defaults(options)) as producer:
         writer = TaskWriter(producer, options, columns)
         for chunk in chunks(batches):

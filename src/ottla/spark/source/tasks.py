@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from ottla.spark.runtime.worker_heap import freeze_what_is_loaded
 from ottla.spark.source.offsets import OffsetRange
 from ottla.spark.source.options import SourceOptions
 
@@ -34,6 +35,7 @@ def scanned(
         return
     from ottla.spark.source.scan import ScanSettings, scan  # on executors only
 
+    freeze_what_is_loaded()
     settings = ScanSettings(
         bootstrap_servers=options.bootstrap_servers,
         client=options.client,
