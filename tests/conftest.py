@@ -7,6 +7,7 @@ share: tests keep apart by the names of their topics.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,12 @@ from xdist.remote import Producer
 settings.register_profile("ottla", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("ottla")
+
+
+def pytest_configure() -> None:
+    """A shell starts what it puts in the background deaf to Ctrl-C, and programs inherit that: here some are stopped by it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
