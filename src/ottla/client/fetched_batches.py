@@ -21,7 +21,7 @@ from ottla.protocol.messages.fetch import AbortedTransaction
 from ottla.records.batch import BatchView
 from ottla.records.compression import compression_of, decompress
 from ottla.records.corruption import CorruptRecord
-from ottla.records.decoding import ColumnsDecoder, RecordColumns, decodable
+from ottla.records.decoding import FEW_RECORDS, ColumnsDecoder, RecordColumns, decodable
 from ottla.records.header import (
     BATCH_OVERHEAD_BYTES,
     CODEC_MASK,
@@ -98,11 +98,10 @@ class FetchedBatches:
             if header[2] != epoch and position != begin:
                 break
             source = self._source
-            if header[12] == 1 and isinstance(source, bytes) and not self._hidden:
+            if header[12] <= FEW_RECORDS and isinstance(source, bytes) and not self._hidden:
                 enough = min(end, begin + _ENOUGH_BYTES)
-                behind, offset = decoder.add_lone(
-                    source, position, enough, wanted=wanted, check_crcs=check_crcs
-                )
+                add = decoder.add_lone if header[12] == 1 else decoder.add_small
+                behind, offset = add(source, position, enough, wanted=wanted, check_crcs=check_crcs)
                 if behind > position:
                     next_offset, epoch, position = offset, header[2], behind
                     continue

@@ -7,16 +7,15 @@ a shape known here goes to `read_record`, and that alone decides.
 Three ways, the faster one where it fits:
 - a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a stride, and
   keys and values are cut out by `struct`: no bytecode runs per record.
-- lone records, in batches of their own: header and record are looked at together, and nothing is done twice.
+- small batches, one behind the other: headers and records in one loop; and faster still if each has only one record, because
+  header and record are then looked at together.
 - one by one, with as few looks at the bytes as possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import chain
-from struct import Struct, iter_unpack
+from collections.abc import Sequence
+from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
@@ -34,22 +33,23 @@ from ottla.records.header import (
     BatchHeader,
 )
 from ottla.records.record import Header, read_headers, read_record
-from ottla.records.varint import read_zigzag, varint
+from ottla.records.runs import Layout, common_prefix, cut_out, layout_of, offset_bytes, room, signed
+from ottla.records.varint import read_zigzag
 
 _LOOK_AHEAD: Final = bytes(80)  # zeros behind the block: whatever is peeked at ends in there
 _SHORTEST_RUN: Final = 20  # below that, finding out costs more than it saves
 _LARGE: Final = 512
 _CHUNK: Final = 64  # records one by one between two looks for a run
 _peek: Final = Struct("8B").unpack_from
-# A batch of one record: base offset, length, leader epoch, checksum, attributes, last offset delta, first timestamp, count;
-# and what its record begins with.
+FEW_RECORDS: Final = _SHORTEST_RUN - 1  # in a batch that is worth no look for a run
+# Base offset, length, leader epoch, checksum, attributes, last offset delta, first timestamp, count.
+_peek_header: Final = Struct(">qiixIhiq22xi").unpack_from
+# The same of a batch of one record, and what the record begins with.
 _peek_lone: Final = Struct(">qiixIhiq22xi6B").unpack_from
-_NOT_LONE: Final = CODEC_MASK | CONTROL | LOG_APPEND_TIME  # any of these, and `add` has to see to it
+_peek_seven: Final = Struct("7B").unpack_from
+_NOT_PLAIN: Final = CODEC_MASK | CONTROL | LOG_APPEND_TIME  # any of these, and `add` has to see to it
 
-# Offset deltas from which on one byte more is needed.
-_SECOND_BYTE, _THIRD_BYTE, _FOURTH_BYTE = 1 << 6, 1 << 13, 1 << 20
 _HIGH_BYTES: Final = bytes(range(128, 256))
-_ZIGZAG: Final = tuple([number >> 1 ^ -(number & 1) for number in range(128)])
 
 
 class RecordColumns(NamedTuple):
@@ -156,7 +156,7 @@ class ColumnsDecoder:
         value: bytes | None
         while position < end and len(values) < wanted:
             base, length, epoch, crc, attributes, last, time, count, a, b, c, d, e, n = peek(source, position)
-            if count != 1 or last or attributes & _NOT_LONE or (epoch != common_epoch is not None):
+            if count != 1 or last or attributes & _NOT_PLAIN or (epoch != common_epoch is not None):
                 break
             behind = self._end = position + length + BATCH_OVERHEAD_BYTES
             if a < 128:  # the length has one byte: the key's length is one place nearer
@@ -189,12 +189,80 @@ class ColumnsDecoder:
         self._next_offset = next_offset
         return position, next_offset
 
+    def add_small(
+        self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
+    ) -> tuple[int, int]:
+        """Decode whole batches of a few usual records, until there are enough; answers where they end, and the next offset.
+
+        They have one leader epoch. It stops at the first that is anything else, damage included: that one is for `add`.
+        """
+        self._data, self._end = source, len(source)
+        position, next_offset, common, done = start, self._next_offset, None, len(self._values)
+        try:
+            while position < end and done < wanted:
+                base, length, epoch, crc, attributes, last, first, count = _peek_header(source, position)
+                if count > FEW_RECORDS or last != count - 1 or attributes & _NOT_PLAIN:
+                    break
+                behind = position + length + BATCH_OVERHEAD_BYTES
+                if epoch != common is not None:
+                    break
+                if check_crcs and crc32c(source[position + CRC_START : behind]) != crc:
+                    break
+                if base != next_offset:
+                    self._begin_at(base)
+                if self._take_few(position + HEADER_BYTES, count, first) != behind:
+                    break
+                position, next_offset, common, done = behind, base + count, epoch, done + count
+        except (CorruptRecord, IndexError, struct_error):
+            pass  # what is wrong there is for `add` to say
+        self._cut(done)
+        self._next_offset = next_offset
+        return position, next_offset
+
     def _begin_at(self, offset: int) -> None:
         """The next record has this offset, which does not follow the last one."""
         if self._values:
             self._gaps.append((len(self._values), offset))
         else:
             self._first_offset = offset
+
+    def _take_few(self, position: int, count: int, base: int) -> int:
+        """Usual records without a gap, as `_take_usual` does it for many; answers where they end, or 0."""
+        data, keys, values, timestamps = self._data, self._keys, self._values, self._timestamps
+        key: bytes | None
+        value: bytes | None
+        for delta in range(0, 2 * count, 2):
+            a, b, c, d, e, n, m = _peek_seven(data, position)
+            if a < 128:
+                d, e, n, m = c, d, e, n
+                at, end = position + 5, position + 1 + (a >> 1)
+            else:
+                at, end = position + 6, position + 2 + (a >> 1 & 63 | b << 6)
+            if d:
+                if d > 127:
+                    if e > 127:
+                        return 0
+                    d, e, n = d & 127 | e << 7, n, m
+                    at += 1
+                d = d >> 1 ^ -(d & 1)
+            if e != delta or (n & 129 and n != 1) or a & 1:
+                return 0
+            key = None if n == 1 else data[at : (at := at + (n >> 1))]
+            if (n := data[at]) < 128:
+                stop = at + 1 + (n >> 1)
+                value = data[at + 1 : stop]
+            else:  # a third byte would make it too large to fit
+                stop = at + 2 + (n >> 1 & 63 | data[at + 1] << 6)
+                value = data[at + 2 : stop]
+            if stop + 1 != end or data[stop] or n & 1:
+                if not self._is_complete(stop, end, n):
+                    return 0
+                value = None if n == 1 else value
+            keys.append(key)
+            values.append(value)
+            timestamps.append(base + d)
+            position = end
+        return position
 
     def _is_complete_alone(self, stop: int, end: int, value_length: int) -> bool:
         try:
@@ -345,12 +413,12 @@ class ColumnsDecoder:
         try:
             length, body = read_zigzag(source, position)
             stride = body - position + (length >> 1)
-            most = min(self._left, (self._end - position) // stride, _room(self._delta >> 1))
+            most = min(self._left, (self._end - position) // stride, room(self._delta >> 1))
             # The first look is cheap: it fails for records of different sizes.
             first = bytes(source[position : position + _SHORTEST_RUN * stride : stride])
             if most < _SHORTEST_RUN or first.count(source[position]) < _SHORTEST_RUN or length & 1:
                 return False
-            layout = _layout(source, body, position + stride)
+            layout = layout_of(source, body, position + stride)
         except (IndexError, CorruptRecord):
             return False  # one by one, it is found out what is wrong
         if layout is None or layout.delta != self._delta:
@@ -362,8 +430,8 @@ class ColumnsDecoder:
         end = position + count * stride
         run = memoryview(source)[position:end]
         self._timestamps += timestamps
-        self._keys += _cut(run, layout.key_at - position, layout.key_bytes, stride, count)
-        self._values += _cut(run, layout.value_at - position, layout.value_bytes, stride, count)
+        self._keys += cut_out(run, layout.key_at - position, layout.key_bytes, stride, count)
+        self._values += cut_out(run, layout.value_at - position, layout.value_bytes, stride, count)
         self._delta += 2 * count
         self._position = end
         self._left -= count
@@ -373,7 +441,7 @@ class ColumnsDecoder:
         """The byte at the same place of each record of a run."""
         return bytes(self._source[at : at + (count - 1) * stride + 1 : stride])
 
-    def _neighbours(self, layout: _Layout, position: int, stride: int, most: int) -> int:
+    def _neighbours(self, layout: Layout, position: int, stride: int, most: int) -> int:
         """How many records in a row have the same lengths everywhere, no headers, and offsets without a gap."""
         count = most
         same = (
@@ -386,13 +454,13 @@ class ColumnsDecoder:
             column = self._column(at, stride, count)
             count -= len(column.lstrip(column[:1]))
         width = layout.key_length_at - layout.offset_at
-        offsets = _offset_bytes(self._delta >> 1, width, count)
+        offsets = offset_bytes(self._delta >> 1, width, count)
         for byte in range(width):
             column = self._column(layout.offset_at + byte, stride, count)
-            count = _common_prefix(column, offsets[byte : count * width : width])
+            count = common_prefix(column, offsets[byte : count * width : width])
         return count
 
-    def _timestamps_of_run(self, layout: _Layout, stride: int, count: int) -> list[int] | None:
+    def _timestamps_of_run(self, layout: Layout, stride: int, count: int) -> list[int] | None:
         base = self._base_timestamp
         if not self._use_delta:
             return [base] * count
@@ -410,87 +478,4 @@ class ColumnsDecoder:
             columns = [column[same:] for column in columns]
             if not columns[0]:
                 return timestamps
-        return None if len(columns) > 2 else timestamps + [base + each for each in _signed(columns)]
-
-
-def _signed(columns: Sequence[bytes]) -> Iterable[int]:
-    """Numbers of one or two bytes, from the columns of their bytes."""
-    if len(columns) == 1:
-        return map(_ZIGZAG.__getitem__, columns[0])
-    numbers = [low & 127 | high << 7 for low, high in zip(*columns, strict=True)]
-    return [number >> 1 ^ -(number & 1) for number in numbers]
-
-
-class _Layout(NamedTuple):
-    """Where the fields of a record begin. A key or value of -1 bytes is null."""
-
-    timestamp_at: int
-    offset_at: int
-    delta: int  # in zig-zag
-    key_length_at: int
-    key_at: int
-    key_bytes: int
-    value_length_at: int
-    value_at: int
-    value_bytes: int
-
-
-def _layout(data: bytes | memoryview, body: int, end: int) -> _Layout | None:
-    """The layout of the record whose body begins there; None if it has headers, or does not end where it should."""
-    _, offset_at = read_zigzag(data, body + 1)
-    delta, key_length_at = read_zigzag(data, offset_at)
-    key_length, key_at = read_zigzag(data, key_length_at)
-    value_length_at = key_at + (key_length >> 1)
-    if value_length_at >= end:
-        return None
-    value_length, value_at = read_zigzag(data, value_length_at)
-    if value_at + (value_length >> 1) != end - 1 or data[end - 1]:
-        return None
-    key_bytes, value_bytes = key_length >> 1 ^ -(key_length & 1), value_length >> 1 ^ -(value_length & 1)
-    if key_bytes < -1 or value_bytes < -1:
-        return None
-    return _Layout(
-        body + 1,
-        offset_at,
-        delta,
-        key_length_at,
-        key_at,
-        key_bytes,
-        value_length_at,
-        value_at,
-        value_bytes,
-    )
-
-
-def _cut(run: memoryview, at: int, size: int, stride: int, count: int) -> Iterable[bytes | None]:
-    """The bytes at the same place of each record of a run."""
-    if size < 0:
-        return [None] * count
-    return chain.from_iterable(iter_unpack(f"{at}x{size}s{stride - at - size}x", run))
-
-
-def _common_prefix(one: bytes, other: bytes) -> int:
-    """How many bytes are the same from the beginning on."""
-    if one == other:
-        return len(one)
-    return next(at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-
-
-def _room(delta: int) -> int:
-    """How many offset deltas from this one on take as many bytes, and are in the same table."""
-    if delta < _THIRD_BYTE:
-        return (_SECOND_BYTE if delta < _SECOND_BYTE else _THIRD_BYTE) - delta
-    return 0 if delta >= _FOURTH_BYTE else _THIRD_BYTE - delta % _THIRD_BYTE
-
-
-def _offset_bytes(delta: int, width: int, count: int) -> bytes:
-    """Offset deltas without a gap, as they are written, one behind the other."""
-    first = delta % _THIRD_BYTE
-    table = _offset_table(delta // _THIRD_BYTE, width)
-    return table[first * width : (first + count) * width]
-
-
-@lru_cache(maxsize=16)
-def _offset_table(piece: int, width: int) -> bytes:
-    first = piece * _THIRD_BYTE
-    return b"".join([varint(delta).ljust(width, b"\0") for delta in range(first, first + _THIRD_BYTE)])
+        return None if len(columns) > 2 else timestamps + [base + each for each in signed(columns)]
