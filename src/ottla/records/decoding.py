@@ -7,8 +7,8 @@ a shape known here goes to `read_record`, and that alone decides.
 Three ways, the faster one where it fits:
 - a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a stride, and
   keys and values are cut out by `struct`: no bytecode runs per record.
-- small batches, one behind the other: headers and records in one loop; and faster still if each has only one record, because
-  header and record are then looked at together.
+- small batches, one behind the other: headers and records in one loop; and faster still if each has only one record: header and
+  record are then looked at together, and neighbours of one size are a run, too.
 - one by one, with as few looks at the bytes as possible.
 """
 
@@ -25,15 +25,24 @@ from ottla.records.compression import Readable
 from ottla.records.corruption import CorruptRecord
 from ottla.records.header import (
     BATCH_OVERHEAD_BYTES,
-    CODEC_MASK,
-    CONTROL,
     CRC_START,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     BatchHeader,
 )
 from ottla.records.record import Header, read_headers, read_record
-from ottla.records.runs import Layout, common_prefix, cut_out, layout_of, offset_bytes, room, signed
+from ottla.records.runs import (
+    NOT_PLAIN,
+    Layout,
+    LoneRun,
+    common_prefix,
+    cut_out,
+    layout_of,
+    lone_run,
+    offset_bytes,
+    room,
+    signed,
+)
 from ottla.records.varint import read_zigzag
 
 _LOOK_AHEAD: Final = bytes(80)  # zeros behind the block: whatever is peeked at ends in there
@@ -47,7 +56,6 @@ _peek_header: Final = Struct(">qiixIhiq22xi").unpack_from
 # The same of a batch of one record, and what the record begins with.
 _peek_lone: Final = Struct(">qiixIhiq22xi6B").unpack_from
 _peek_seven: Final = Struct("7B").unpack_from
-_NOT_PLAIN: Final = CODEC_MASK | CONTROL | LOG_APPEND_TIME  # any of these, and `add` has to see to it
 
 _HIGH_BYTES: Final = bytes(range(128, 256))
 
@@ -148,46 +156,62 @@ class ColumnsDecoder:
 
         They have one leader epoch. It stops at the first that is anything else, damage included: that one is for `add`.
         """
+        run = lone_run(source, start, end, wanted - len(self._values), check_crcs=check_crcs)
+        if run is not None:
+            return self._take_lone_run(run)
         # Dense on purpose: producers that do not wait write such batches, and this is all that is done with each.
         keys, values, timestamps, peek = self._keys, self._values, self._timestamps, _peek_lone
         position, next_offset, common_epoch = start, self._next_offset, None
         self._data = source
         key: bytes | None
         value: bytes | None
-        while position < end and len(values) < wanted:
-            base, length, epoch, crc, attributes, last, time, count, a, b, c, d, e, n = peek(source, position)
-            if count != 1 or last or attributes & _NOT_PLAIN or (epoch != common_epoch is not None):
-                break
-            behind = self._end = position + length + BATCH_OVERHEAD_BYTES
-            if a < 128:  # the length has one byte: the key's length is one place nearer
-                d, e, n, at = c, d, e, position + HEADER_BYTES + 5
-                stop = at - 4 + (a >> 1)
-            else:
-                at = position + HEADER_BYTES + 6
-                stop = at - 4 + (a >> 1 & 63 | b << 6)
-            if d or e or stop != behind or (n & 129 and n != 1) or a & 1:
-                break
-            key = None if n == 1 else source[at : (at := at + (n >> 1))]
-            if (n := source[at]) < 128:
-                stop = at + 1 + (n >> 1)
-                value = source[at + 1 : stop]
-            else:  # a third byte would make it too large to fit
-                stop = at + 2 + (n >> 1 & 63 | source[at + 1] << 6)
-                value = source[at + 2 : stop]
-            if check_crcs and crc32c(source[position + CRC_START : behind]) != crc:
-                break
-            if stop + 1 != behind or source[stop] or n & 1:
-                if not self._is_complete_alone(stop, behind, n):
+        try:
+            while position < end and len(values) < wanted:
+                looked = peek(source, position)
+                base, length, epoch, crc, attributes, last, time, count, a, b, c, d, e, n = looked
+                if count != 1 or last or attributes & NOT_PLAIN or (epoch != common_epoch is not None):
                     break
-                value = None if n == 1 else value
-            if base != next_offset:
-                self._begin_at(base)
-            keys.append(key)
-            values.append(value)
-            timestamps.append(time)
-            position, next_offset, common_epoch = behind, base + 1, epoch
+                behind = self._end = position + length + BATCH_OVERHEAD_BYTES
+                if a < 128:  # the length has one byte: the key's length is one place nearer
+                    d, e, n, at = c, d, e, position + HEADER_BYTES + 5
+                    stop = at - 4 + (a >> 1)
+                else:
+                    at = position + HEADER_BYTES + 6
+                    stop = at - 4 + (a >> 1 & 63 | b << 6) if b < 128 else 0
+                if d or e or stop != behind or (n & 129 and n != 1) or a & 1:
+                    break
+                key = None if n == 1 else source[at : (at := at + (n >> 1))]
+                if (n := source[at]) < 128:
+                    stop = at + 1 + (n >> 1)
+                    value = source[at + 1 : stop]
+                else:  # a third byte would make it too large to fit
+                    stop = at + 2 + (n >> 1 & 63 | source[at + 1] << 6)
+                    value = source[at + 2 : stop]
+                if check_crcs and crc32c(source[position + CRC_START : behind]) != crc:
+                    break
+                if stop + 1 != behind or source[stop] or n & 1:
+                    if not self._is_complete(stop, behind, n):
+                        break
+                    value = None if n == 1 else value
+                if base != next_offset:
+                    self._begin_at(base)
+                keys.append(key)
+                values.append(value)
+                timestamps.append(time)
+                position, next_offset, common_epoch = behind, base + 1, epoch
+        except (CorruptRecord, IndexError):
+            pass  # headers: what is wrong with them is for `add` to say
         self._next_offset = next_offset
         return position, next_offset
+
+    def _take_lone_run(self, run: LoneRun) -> tuple[int, int]:
+        if run.first_offset != self._next_offset:
+            self._begin_at(run.first_offset)
+        self._timestamps += run.timestamps
+        self._keys += run.keys
+        self._values += run.values
+        self._next_offset = run.first_offset + len(run.values)
+        return run.end, self._next_offset
 
     def add_small(
         self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
@@ -201,7 +225,7 @@ class ColumnsDecoder:
         try:
             while position < end and done < wanted:
                 base, length, epoch, crc, attributes, last, first, count = _peek_header(source, position)
-                if count > FEW_RECORDS or last != count - 1 or attributes & _NOT_PLAIN:
+                if count > FEW_RECORDS or last != count - 1 or attributes & NOT_PLAIN:
                     break
                 behind = position + length + BATCH_OVERHEAD_BYTES
                 if epoch != common is not None:
@@ -237,7 +261,7 @@ class ColumnsDecoder:
                 d, e, n, m = c, d, e, n
                 at, end = position + 5, position + 1 + (a >> 1)
             else:
-                at, end = position + 6, position + 2 + (a >> 1 & 63 | b << 6)
+                at, end = position + 6, position + 2 + (a >> 1 & 63 | b << 6) if b < 128 else 0
             if d:
                 if d > 127:
                     if e > 127:
@@ -263,12 +287,6 @@ class ColumnsDecoder:
             timestamps.append(base + d)
             position = end
         return position
-
-    def _is_complete_alone(self, stop: int, end: int, value_length: int) -> bool:
-        try:
-            return self._is_complete(stop, end, value_length)
-        except (CorruptRecord, IndexError):
-            return False  # what is wrong with it is for `add` to say
 
     def _cut(self, count: int) -> None:
         """Forget what came behind so many records."""

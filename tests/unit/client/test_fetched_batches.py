@@ -134,9 +134,11 @@ def small_batches(draw: st.DrawFn) -> list[bytearray]:
     most = draw(st.sampled_from([1, 1, 5]))
     for _ in range(draw(st.integers(1, 6))):
         records = draw(record_lists(min_size=1))[: draw(st.integers(1, most))]
-        close = [each._replace(offset=offset + at) for at, each in enumerate(records)]
-        made.append(build_batch(close, base_offset=offset, partition_leader_epoch=3))
-        offset += len(close) + draw(st.sampled_from([0, 0, 3]))
+        for _ in range(draw(st.sampled_from([1, 1, 20]))):  # many that are alike are a run
+            close = [each._replace(offset=offset + at) for at, each in enumerate(records)]
+            made.append(build_batch(close, base_offset=offset, partition_leader_epoch=3))
+            offset += len(close)
+        offset += draw(st.sampled_from([0, 0, 3]))
     return made
 
 
