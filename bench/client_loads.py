@@ -107,7 +107,10 @@ async def produce_confluent(chosen: argparse.Namespace, value: bytes, watch: Wat
     from bench.client import PRODUCER, _send
     from confluent_kafka import Producer
 
-    producer = Producer({**PRODUCER, "bootstrap.servers": chosen.bootstrap, "acks": "1", "log_level": 2})
+    settings = {**PRODUCER, "bootstrap.servers": chosen.bootstrap, "acks": "1", "log_level": 2}
+    if chosen.records_per_batch:
+        settings |= {"batch.num.messages": chosen.records_per_batch}
+    producer = Producer(settings)
 
     def send(count: int) -> None:
         _send(producer, chosen.topic, value, count)
@@ -264,6 +267,9 @@ def main() -> None:
     options.add_argument("--topic", required=True)
     options.add_argument("--records", type=int, required=True)
     options.add_argument("--size", type=int, required=True)
+    options.add_argument(
+        "--records-per-batch", type=int, default=0, help="at most, for confluent-kafka, which fills topics"
+    )
     print(json.dumps(asyncio.run(work(options.parse_args()))))
 
 

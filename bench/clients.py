@@ -54,6 +54,7 @@ RECORDS = {
     "kafka-python": 100_000,
 }
 LARGE_SHARE = 0.4  # of them at 1 KiB
+LONE_SHARE = 0.25  # of them in batches of one record, which take all clients longer
 WARM_UP_SHARE = 0.3  # of them in the round that is not counted
 WARM_BYTES = 600 << 20  # more than one measurement writes
 # Deleted topics leave the disk, and the memory, at once; by default both brokers keep them for a minute.
@@ -82,6 +83,36 @@ PROMISES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the clients do. Without `records_per_batch`, batches are as large as librdkafka makes them."""
+
+    work: str
+    size: int
+    records_per_batch: int = 0
+
+    @property
+    def name(self) -> str:
+        few = f", {self.records_per_batch} record per batch" if self.records_per_batch else ""
+        return f"{self.work} {self.size} B{few}"
+
+    @property
+    def share(self) -> float:
+        """Of the records that each client has to do."""
+        if self.records_per_batch:
+            return LONE_SHARE
+        return 1.0 if self.size == SIZES[0] else LARGE_SHARE
+
+    @property
+    def clients(self) -> list[str]:
+        return list(PRODUCE if self.work == "produce" else CONSUME)
+
+
+# What a producer that does not wait leaves behind: each record in a batch of its own.
+LONE = Workload("consume", SIZES[0], records_per_batch=1)
+WORKLOADS = (*(Workload(work, size) for size in SIZES for work in ("produce", "consume")), LONE)
+
+
 class Bench:
     """Runs measurements; keeps records per second (`rates`), and the CPU per record, the client's and the broker's."""
 
@@ -94,32 +125,31 @@ class Bench:
         self.broker_costs_us: Measured = {}
 
     def round(self, number: int, target: Target, *, keep: bool = True) -> None:
-        for size in SIZES:
-            for work, clients in (("produce", list(PRODUCE)), ("consume", list(CONSUME))):
-                workload = f"{work} {size} B"
-                if self._only and self._only not in workload:
-                    continue
-                first = number % len(clients)
-                for client in [*clients[first:], *clients[:first]]:
-                    self._measure(target, workload, work, size, client, number, keep)
+        for workload in WORKLOADS:
+            if self._only and self._only not in workload.name:
+                continue
+            clients = workload.clients
+            first = number % len(clients)
+            for client in [*clients[first:], *clients[:first]]:
+                self._measure(target, workload, client, number, keep)
 
-    def _measure(
-        self, target: Target, workload: str, work: str, size: int, client: str, number: int, keep: bool
-    ) -> None:
-        share = (1.0 if size == SIZES[0] else LARGE_SHARE) * (1.0 if keep else WARM_UP_SHARE)
+    def _measure(self, target: Target, workload: Workload, client: str, number: int, keep: bool) -> None:
+        work, size = workload.work, workload.size
+        share = workload.share * (1.0 if keep else WARM_UP_SHARE)
         records = max(1_000, int(RECORDS[client] * self.scale * share))
-        topic = f"{work}-{size}-{client.replace(' ', '-')}-{number}" if work == "produce" else f"read-{size}"
         with contextlib.ExitStack() as stack:
             if work == "produce":
+                topic = f"{work}-{size}-{client.replace(' ', '-')}-{number}"
                 stack.enter_context(passing_topic(target, topic))
                 self._pages.keep()
                 self._pages.release()
             else:
-                self._fill(target, topic, size)
+                topic = f"read-{size}-{workload.records_per_batch}"
+                self._fill(target, topic, workload)
             watch = stack.enter_context(Stopwatch(target.pid))
             figures = _run(target, work, client, topic, records, size)
         if keep:
-            self._note(target, workload, client, figures, watch.cpu_seconds / (1 + WARM_UP))
+            self._note(target, workload.name, client, figures, watch.cpu_seconds / (1 + WARM_UP))
 
     def _note(
         self,
@@ -133,7 +163,7 @@ class Bench:
         cost = figures["cpu_seconds"] / figures["records"] * 1e6
         broker_cost = broker_cpu_seconds / figures["records"] * 1e6
         print(
-            f"  {target.name:7} {workload:15} {client:16} {rate:8.0f} krec/s {cost:7.2f} µs of CPU, the broker {broker_cost:5.2f}",
+            f"  {target.name:7} {workload:33} {client:16} {rate:8.0f} krec/s {cost:7.2f} µs of CPU, the broker {broker_cost:5.2f}",
             flush=True,
         )
         for measured, figure in (
@@ -143,16 +173,16 @@ class Bench:
         ):
             measured.setdefault((target.name, workload), {}).setdefault(client, []).append(figure)
 
-    def _fill(self, target: Target, topic: str, size: int) -> None:
+    def _fill(self, target: Target, topic: str, workload: Workload) -> None:
         """A topic with enough for the fastest reader, written once per broker."""
         with Peer(target.port) as peer:
             try:
                 create_topic(peer, topic)
             except AssertionError:  # it is there already
                 return
-        share = 1.0 if size == SIZES[0] else LARGE_SHARE
-        most = int(max(RECORDS.values()) * self.scale * share * (1 + WARM_UP)) + 60_000
-        _run(target, "produce", "confluent-kafka", topic, most, size)
+        most = int(max(RECORDS.values()) * self.scale * workload.share * (1 + WARM_UP)) + 60_000
+        few = ["--records-per-batch", str(workload.records_per_batch)]
+        _run(target, "produce", "confluent-kafka", topic, most, workload.size, few)
 
 
 @contextlib.contextmanager
@@ -170,10 +200,12 @@ def passing_topic(target: Target, topic: str) -> Iterator[None]:
             wait_until(lambda: not [*data.glob(f"{topic}-0*")], f"{topic} is gone from the disk")
 
 
-def _run(target: Target, work: str, client: str, topic: str, records: int, size: int) -> dict[str, float]:
+def _run(
+    target: Target, work: str, client: str, topic: str, records: int, size: int, more: Sequence[str] = ()
+) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.client_loads", "--client", client, "--work", work]
     command += ["--bootstrap", f"127.0.0.1:{target.port}", "--topic", topic]
-    command += ["--records", str(records), "--size", str(size)]
+    command += ["--records", str(records), "--size", str(size), *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
     if done.returncode:
         raise AssertionError(f"{client} could not {work}:\n{done.stderr[-3000:]}")
@@ -226,13 +258,24 @@ def figures(measured: Measured) -> list[list[str]]:
     ]
 
 
+def lone_ratios(rates: Measured) -> list[list[str]]:
+    """Ours divided by each other's, where every record has a batch of its own."""
+    peers = [client for client in LONE.clients if not client.startswith("ottla")]
+    return [
+        [target, peer, Spread.of(found).text()]
+        for target in TARGETS
+        for peer in peers
+        if (found := ratios(rates, target, LONE.name, peer))
+    ]
+
+
 def page(bench: Bench, command: str, rounds: int, facts: Sequence[str]) -> str:
     clients = list(RECORDS)
     others = ", ".join(f"{name} {version(name)}" for name in ("aiokafka", "kafka-python"))
     confluent = [
         [target, workload, Spread.of(found).text()]
         for target, workload in sorted(bench.rates)
-        if (found := ratios(bench.rates, target, workload, "confluent-kafka"))
+        if workload != LONE.name and (found := ratios(bench.rates, target, workload, "confluent-kafka"))
     ]
     return "\n".join(
         [
@@ -258,6 +301,10 @@ def page(bench: Bench, command: str, rounds: int, facts: Sequence[str]) -> str:
             "Beside librdkafka's C (no promise; the `ottla` client is pure Python):",
             "",
             *report.table(["broker", "workload", "ottla ÷ confluent-kafka"], confluent),
+            "",
+            f"A topic whose batches hold one record each, as producers that do not wait write them (`{LONE.name}`; no promise):",
+            "",
+            *report.table(["broker", "divided by", "median (spread)"], lone_ratios(bench.rates)),
             "",
             "## Thousand records per second",
             "",

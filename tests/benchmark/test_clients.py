@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench.client_loads import CONSUME, PRODUCE
-from bench.clients import Bench, Promise, page, ratios, verdicts
+from bench.clients import LONE, WORKLOADS, Bench, Promise, lone_ratios, page, ratios, verdicts
 from bench.memory import WarmPages
 from bench.targets import started
 
@@ -16,14 +15,22 @@ def test_every_client_is_measured_and_compared(tmp_path: Path) -> None:
     bench.scale = 0.001
     with started(["ottla"], tmp_path) as (target,):
         bench.round(1, target)
-    for work, clients in (("produce", PRODUCE), ("consume", CONSUME)):
-        for size in (100, 1024):
-            measured = bench.rates["ottla", f"{work} {size} B"]
-            assert measured.keys() == clients.keys()
-            assert all(value > 0 for values in measured.values() for value in values)
+    for workload in WORKLOADS:
+        measured = bench.rates["ottla", workload.name]
+        assert measured.keys() == set(workload.clients)
+        assert all(value > 0 for values in measured.values() for value in values)
     text = page(bench, "command", 1, ["- facts"])
     assert "| ottla  | produce 100 B  | aiokafka" in text
     assert "kafka-python" in text
+    assert "| ottla  | consume 100 B, 1 record per batch |" in text
+
+
+def test_batches_of_one_record_have_a_table_and_no_promise() -> None:
+    rates = {
+        ("ottla", LONE.name): {"ottla": [30.0, 20.0], "ottla batches": [40.0, 40.0], "aiokafka": [10.0, 10.0]}
+    }
+    assert lone_ratios(rates) == [["ottla", "aiokafka", "2.50 (2.00 to 3.00)"]]
+    assert verdicts(rates) == []
 
 
 def test_ratios_are_made_within_a_round_and_judged_by_their_median() -> None:
