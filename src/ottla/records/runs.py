@@ -29,6 +29,7 @@ NOT_PLAIN: Final = (
     CODEC_MASK | CONTROL | LOG_APPEND_TIME
 )  # attributes of batches that need more than cutting out
 _COUNT_AT: Final = HEADER_BYTES - 4
+_LONE_FIELDS: Final = 10  # that such a batch is cut into
 # Offset deltas from which on one byte more is needed.
 _SECOND_BYTE, _THIRD_BYTE, _FOURTH_BYTE = 1 << 6, 1 << 13, 1 << 20
 _ZIGZAG: Final = tuple([number >> 1 ^ -(number & 1) for number in range(128)])
@@ -125,7 +126,7 @@ class LoneRun(NamedTuple):
 
     end: int
     first_offset: int
-    timestamps: tuple[int, ...]
+    timestamps: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
 
@@ -143,15 +144,18 @@ def lone_run(source: bytes, start: int, end: int, most: int, *, check_crcs: bool
     if shape is None:
         return None
     run = memoryview(source)[start : start + count * size]
-    fields = zip(*iter_unpack(shape.format, run), strict=True)
-    bases, same, crcs, plain, times, front, keys, value_length, values, last = fields
+    # One list, from which the columns are taken: rows that live together would keep the garbage collector busy.
+    fields = list(chain.from_iterable(iter_unpack(shape.format, run)))
+    bases, same, crcs, plain, times, front, keys, value_length, values, last = [
+        fields[column::_LONE_FIELDS] for column in range(_LONE_FIELDS)
+    ]
     if any(each.count(each[0]) < count for each in (same, plain, front, value_length, last)):
         return None
-    if bases != tuple(range(bases[0], bases[0] + count)):
+    if bases != list(range(bases[0], bases[0] + count)):
         return None
     if check_crcs:
         covered = chain.from_iterable(iter_unpack(f"{CRC_START}x{size - CRC_START}s", run))
-        if tuple(map(crc32c, covered)) != crcs:
+        if list(map(crc32c, covered)) != crcs:
             return None
     nothing = [None] * count
     return LoneRun(
