@@ -8,7 +8,7 @@ Three ways, the faster one where it fits:
 - a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a stride, and
   keys and values are cut out by `struct`: no bytecode runs per record.
 - small batches, one behind the other: headers and records in one loop; and faster still if each has only one record: header and
-  record are then looked at together, and neighbours of one size are a run, too.
+  record are then looked at together; neighbours of one size, or without keys, are cut out by `runs`.
 - one by one, with as few looks at the bytes as possible.
 """
 
@@ -38,7 +38,7 @@ from ottla.records.runs import (
     common_prefix,
     cut_out,
     layout_of,
-    lone_run,
+    lone_records,
     offset_bytes,
     room,
     signed,
@@ -156,7 +156,7 @@ class ColumnsDecoder:
 
         They have one leader epoch. It stops at the first that is anything else, damage included: that one is for `add`.
         """
-        run = lone_run(source, start, end, wanted - len(self._values), check_crcs=check_crcs)
+        run = lone_records(source, start, end, wanted - len(self._values), check_crcs=check_crcs)
         if run is not None:
             return self._take_lone_run(run)
         # Dense on purpose: producers that do not wait write such batches, and this is all that is done with each.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from struct import iter_unpack
+from struct import Struct, iter_unpack
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -29,6 +29,9 @@ NOT_PLAIN: Final = (
     CODEC_MASK | CONTROL | LOG_APPEND_TIME
 )  # attributes of batches that need more than cutting out
 _COUNT_AT: Final = HEADER_BYTES - 4
+_ONE_RECORD: Final = b"\0\0\0\1"
+# Base offset, length, leader epoch, checksum, attributes, last offset delta, first timestamp.
+_peek_lone: Final = Struct(">qiixIhiq").unpack_from
 _LONE_FIELDS: Final = 10  # that such a batch is cut into
 # Offset deltas from which on one byte more is needed.
 _SECOND_BYTE, _THIRD_BYTE, _FOURTH_BYTE = 1 << 6, 1 << 13, 1 << 20
@@ -131,6 +134,12 @@ class LoneRun(NamedTuple):
     values: Sequence[bytes | None]
 
 
+def lone_records(source: bytes, start: int, end: int, most: int, *, check_crcs: bool) -> LoneRun | None:
+    """The records of batches that are alike, or that have no keys; None if they have to be looked at one by one."""
+    run = lone_run(source, start, end, most, check_crcs=check_crcs)
+    return run or lone_values(source, start, end, most, check_crcs=check_crcs)
+
+
 def lone_run(source: bytes, start: int, end: int, most: int, *, check_crcs: bool) -> LoneRun | None:
     """Up to `most` batches that begin before the end, if they are alike in all but offset, times, producer, key and value.
 
@@ -167,6 +176,43 @@ def lone_run(source: bytes, start: int, end: int, most: int, *, check_crcs: bool
     )
 
 
+def lone_values(source: bytes, start: int, end: int, most: int, *, check_crcs: bool) -> LoneRun | None:
+    """The same of batches of any size whose records have no key; None if they are too few, or damaged."""
+    values: list[bytes | None] = []
+    timestamps: list[int] = []
+    position, next_offset, common_epoch = start, None, None
+    while position < end and len(values) < most:
+        base, length, epoch, crc, attributes, last, time = _peek_lone(source, position)
+        front, behind = _lone_front(length), position + length + BATCH_OVERHEAD_BYTES
+        if not source.startswith(front, position + _COUNT_AT) or source[behind - 1] or last:
+            break
+        if attributes & NOT_PLAIN or (values and (base != next_offset or epoch != common_epoch)):
+            break
+        if check_crcs and crc32c(source[position + CRC_START : behind]) != crc:
+            break
+        values.append(source[position + _COUNT_AT + len(front) : behind - 1])
+        timestamps.append(time)
+        position, next_offset, common_epoch = behind, base + 1, epoch
+    if next_offset is None or len(values) < _SHORTEST_LONE_RUN:
+        return None
+    return LoneRun(position, next_offset - len(values), timestamps, [None] * len(values), values)
+
+
+@lru_cache(maxsize=1 << 13)
+def _lone_front(batch_length: int) -> bytes:
+    """What stands from the count of records to the value in such a batch; what nothing begins with, if it cannot be."""
+    size = batch_length + BATCH_OVERHEAD_BYTES - HEADER_BYTES
+    for length_bytes, value_length_bytes in ((1, 1), (2, 1), (2, 2)):
+        length = size - length_bytes
+        value_bytes = length - 5 - value_length_bytes
+        if value_bytes >= 0 and (len(varint(length)), len(varint(value_bytes))) == (
+            length_bytes,
+            value_length_bytes,
+        ):
+            return _ONE_RECORD + varint(length) + bytes(3) + varint(-1) + varint(value_bytes)
+    return b"none"
+
+
 class _LoneShape(NamedTuple):
     format: str
     key_bytes: int
@@ -179,7 +225,7 @@ def _lone_shape(source: bytes, start: int, size: int) -> _LoneShape | None:
     if (
         any(plain[2:])
         or plain[1] & NOT_PLAIN
-        or source[start + _COUNT_AT : start + HEADER_BYTES] != b"\0\0\0\1"
+        or source[start + _COUNT_AT : start + HEADER_BYTES] != _ONE_RECORD
     ):
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from ottla.records.compression import Compression
 from ottla.records.decoding import decodable
 from ottla.records.header import TimestampType
 from ottla.records.record import Record
-from ottla.records.runs import LoneRun, lone_run
+from ottla.records.runs import LoneRun, lone_records, lone_run, lone_values
 
 COUNT = 30
 
@@ -22,12 +23,17 @@ def lone(offset: int, value: bytes | None = b"12345", key: bytes | None = None, 
 
 
 def run_of(
-    batches: list[bytes], *, most: int = 500, end: int | None = None, check_crcs: bool = True
+    batches: list[bytes],
+    *,
+    most: int = 500,
+    end: int | None = None,
+    check_crcs: bool = True,
+    way: Callable[..., LoneRun | None] = lone_run,
 ) -> LoneRun | None:
     log = b"".join(batches)
     source = decodable(log, len(log))
     assert isinstance(source, bytes)
-    return lone_run(source, 0, len(log) if end is None else end, most, check_crcs=check_crcs)
+    return way(source, 0, len(log) if end is None else end, most, check_crcs=check_crcs)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"key"])
@@ -96,3 +102,40 @@ def test_a_wrong_checksum_is_no_run_unless_nobody_looks() -> None:
     run = run_of(batches, check_crcs=False)
     assert run is not None
     assert run.values[11] == b"1234?"
+
+
+# ---- of any size, without keys
+
+
+@pytest.mark.parametrize("sizes", [range(30), range(40, 80), range(100, 160), range(8_150, 8_180)])
+def test_values_of_any_size_are_taken_without_a_look_at_each_number(sizes: range) -> None:
+    batches = [lone(3 + at, b"v" * size) for at, size in enumerate(sizes)]
+    run = run_of(batches, way=lone_values)
+    assert run is not None
+    assert (run.end, run.first_offset, set(run.keys)) == (len(b"".join(batches)), 3, {None})
+    assert list(run.values) == [b"v" * size for size in sizes]
+    assert list(run.timestamps) == [1_003 + at for at in range(len(sizes))]
+    assert run_of(batches, way=lone_records) == run
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lone(31),
+        lone(30, partition_leader_epoch=9),
+        lone(30, key=b""),
+        lone(30, None),
+        lone(30, headers=(("h", b""),)),
+        lone(30, timestamp_type=TimestampType.LOG_APPEND_TIME),
+        lone(30, compression=Compression.GZIP),
+        lone(30, b"v" * 9_000),
+        lone(30)[:-2] + b"?\0",
+    ],
+    ids=["gap", "epoch", "key", "null", "headers", "broker's time", "compressed", "large", "checksum"],
+)
+def test_values_end_before_one_that_is_not_plain(other: bytes) -> None:
+    before = [lone(at, b"v" * at) for at in range(30)]
+    run = run_of([*before, other, lone(32)], way=lone_values)
+    assert run is not None
+    assert run.end == len(b"".join(before))
+    assert run_of([other, lone(32)], way=lone_values) is None
