@@ -25,7 +25,12 @@ from ottla.log.directory import LogDirectory
 from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
-from ottla.protocol.messages.partitions import AlterPartitionRequest
+from ottla.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.produce import PartitionProduceResponse
 from ottla.protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -391,3 +396,10 @@ async def running(directory: Path, *node_ids: int, **settings: str | int) -> Asy
         yield cluster
     finally:
         await cluster.stop()
+
+
+def reassignment(topic: str, replicas: list[int]) -> AlterPartitionReassignmentsRequest:
+    one = ReassignablePartition(partition_index=0, replicas=replicas)
+    return AlterPartitionReassignmentsRequest(
+        timeout_ms=1000, topics=[ReassignableTopic(name=topic, partitions=[one])]
+    )

@@ -9,32 +9,13 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.brokers import BrokerProcess, running, start_ottla
-
-OTTLA = str(Path(sys.executable).with_name("ottla"))
-
-
-def ottla(
-    *arguments: str, bootstrap: str | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
-    if bootstrap is not None:
-        variables["OTTLA_BOOTSTRAP"] = bootstrap
-    return subprocess.run(
-        [OTTLA, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=variables | environment,
-        check=False,
-    )
+from tests.integration.command_line import OTTLA, ottla
 
 
 @pytest.fixture(scope="module")

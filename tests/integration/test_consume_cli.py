@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from tests.brokers import BrokerProcess, running, start_ottla, wait_until
+from tests.integration.command_line import OTTLA, ottla
 from tests.integration.peer import Peer, batch, create_topic, produce
-from tests.integration.test_cli import OTTLA, ottla
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 NUMBERS = itertools.count()

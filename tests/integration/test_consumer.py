@@ -9,8 +9,8 @@ import asyncio
 import itertools
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,16 @@ import confluent_kafka
 import pytest
 from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.conftest import start
-from tests.integration.peer import Peer, batch, create_topic, produce
+from tests.integration.awaiting import awaited, until
+from tests.integration.consuming import SETTINGS, append, described, fill, member, reading
+from tests.integration.peer import Peer, batch, create_topic
 
 from ottla.client.admin import Admin
 from ottla.client.consumer import Consumer, ConsumerRecord, OffsetSpec, TopicPartition
-from ottla.client.groups import GroupDescription
 from ottla.client.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.compression import Compression
 
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "500",
-    "log.retention.hours": "-1",  # some records here are of 1970
-}
-DEADLINE_SECONDS = 60.0
 NUMBERS = itertools.count()
 
 
@@ -51,96 +46,6 @@ def peer(node: BrokerProcess) -> Iterator[Peer]:
 @pytest.fixture
 def topic() -> str:
     return f"read{next(NUMBERS)}"
-
-
-def awaited(body: Callable[[], Awaitable[None]]) -> None:
-    """Run with a deadline, and see that no task is left behind."""
-
-    async def run() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await body()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
-
-
-def member(node: BrokerProcess, group_id: str, **options: Any) -> Consumer:
-    quick = {"session_timeout_ms": 2_000, "heartbeat_interval_ms": 100, "metadata_max_age_ms": 200}
-    settings = {"group_id": group_id, "auto_offset_reset": "earliest", **quick, **options}
-    return Consumer(node.bootstrap, **settings)
-
-
-def append(peer: Peer, topic: str, records: bytearray, *, partition: int = 0) -> None:
-    """Write a batch; a partition of Apache Kafka's needs a moment after its topic was made."""
-
-    def is_written() -> bool:
-        return produce(peer, topic, records, partition=partition).error_code == 0
-
-    wait_until(is_written, f"{topic}-{partition} takes records")
-
-
-def fill(peer: Peer, topic: str, partitions: int, per_partition: int) -> set[bytes]:
-    """So many records in each partition, all different."""
-    made = set()
-    for partition in range(partitions):
-        values = [b"%d-%d-%d" % (next(NUMBERS), partition, each) for each in range(per_partition)]
-        append(peer, topic, batch(*values), partition=partition)
-        made.update(values)
-    return made
-
-
-class Reader:
-    """A member that reads in a task of its own, slowly, and remembers what it got."""
-
-    def __init__(self, consumer: Consumer, topic: str) -> None:
-        self.consumer = consumer
-        self.topic = topic
-        self.seen: list[ConsumerRecord] = []
-        self.revocations: list[bool] = []
-
-    async def read(self) -> None:
-        def revoked(partitions: frozenset[TopicPartition]) -> None:
-            self.revocations.append(False)
-
-        async def lost(partitions: frozenset[TopicPartition]) -> None:
-            self.revocations.append(True)
-
-        self.consumer.subscribe([self.topic], on_revoked=revoked, on_lost=lost)
-        async for record in self.consumer:
-            self.seen.append(record)
-            await asyncio.sleep(0)
-
-    @property
-    def values(self) -> set[bytes]:
-        return {record.value or b"" for record in self.seen}
-
-
-@asynccontextmanager
-async def reading(consumer: Consumer, topic: str) -> AsyncIterator[Reader]:
-    """The reader is cancelled at the end of the block, unless it was closed, and so leaves its group."""
-    reader = Reader(consumer, topic)
-
-    async def work() -> None:
-        async with consumer:
-            await reader.read()
-
-    task = asyncio.ensure_future(work())
-    try:
-        yield reader
-    finally:
-        task.cancel()
-        (outcome,) = await asyncio.gather(task, return_exceptions=True)
-        assert outcome is None or isinstance(outcome, asyncio.CancelledError), outcome
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
-
-
-async def described(node: BrokerProcess, group_id: str) -> GroupDescription:
-    async with Admin(node.bootstrap) as admin:
-        return succeeded(await admin.describe_groups([group_id]))[group_id]
 
 
 # ---- alone

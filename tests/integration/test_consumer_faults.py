@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.faulty_proxy import Fault, FaultyBroker, Kind, Request, faulty_broker
+from tests.integration.awaiting import awaited
 from tests.integration.peer import Peer, batch, create_topic, produce
 
 from ottla.client.consumer import Consumer, ConsumerRecord, TopicPartition
@@ -22,7 +23,6 @@ from ottla.client.processing import at_least_once, at_most_once
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 
-DEADLINE_SECONDS = 60.0
 PARTITIONS = 2
 BATCHES, RECORDS = 20, 6  # of each partition, of each batch
 NUMBERS = itertools.count()
@@ -102,17 +102,6 @@ def topic(peer: Peer) -> str:
         values = [b"%d" % (number * RECORDS + n) for n in range(RECORDS)]
         assert produce(peer, name, batch(*values), partition=partition).error_code == 0
     return name
-
-
-def awaited(body: Callable[[], Awaitable[None]]) -> None:
-    """Run with a deadline, and see that no task is left behind."""
-
-    async def run() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await body()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
 
 
 def every(n: int, api_key: ApiKey, fault: Fault) -> Callable[[Request], Fault | None]:

@@ -14,8 +14,9 @@ import confluent_kafka
 import pytest
 from tests.brokers import BrokerProcess, running
 from tests.conftest import start
+from tests.integration.awaiting import awaited, until
+from tests.integration.consuming import SETTINGS, append, fill, member
 from tests.integration.peer import Peer, batch, create_topic
-from tests.integration.test_consumer import SETTINGS, append, awaited, fill, member, until
 
 from ottla.client.consumer import Consumer, ConsumerRecord, TopicPartition
 from ottla.client.processing import at_least_once

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.brokers import BrokerProcess, running, start_ottla
+from tests.integration.command_line import ottla
 from tests.integration.peer import Peer, batch, create_topic, now_ms, produce
-from tests.integration.test_cli import ottla
 
 from ottla.cli.main import ottla as command
 from ottla.client.admin import Admin

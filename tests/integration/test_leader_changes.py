@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.peer import fetch_request
-from tests.integration.replicas import Cluster, running, until
-from tests.integration.test_replicas import reassignment
+from tests.integration.replicas import Cluster, reassignment, running, until
 
 from ottla.errors import ErrorCode
 

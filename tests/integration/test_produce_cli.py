@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.brokers import BrokerProcess, running, start_ottla, wait_until
+from tests.integration.command_line import OTTLA
 from tests.integration.peer import Peer, create_topic, fetch, read_all, records_of
-from tests.integration.test_cli import OTTLA
 
 NUMBERS = itertools.count()
 

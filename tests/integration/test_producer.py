@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.brokers import BrokerProcess
+from tests.integration.awaiting import DEADLINE_SECONDS, awaited
 from tests.integration.peer import Peer, create_topic, delete_topic, fetch, read_all, records_of
 
 import ottla
@@ -21,7 +22,6 @@ from ottla.client.producer import Producer
 from ottla.client.producer_settings import Acks, CompressionName
 from ottla.records.batch import iter_batches
 
-DEADLINE_SECONDS = 60.0
 NUMBERS = itertools.count()
 VALUES = [b"%d" % number for number in range(3_000)]
 
@@ -35,17 +35,6 @@ def peer(broker: BrokerProcess) -> Iterator[Peer]:
 @pytest.fixture
 def topic() -> str:
     return f"produced{next(NUMBERS)}"
-
-
-def awaited(body: Callable[[], Awaitable[None]]) -> None:
-    """Run with a deadline, and see that no task is left behind."""
-
-    async def run() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await body()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
 
 
 def test_a_record_is_reported_where_it_is(broker: BrokerProcess, peer: Peer, topic: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.faulty_proxy import Fault, FaultyBroker, Kind, Request, faulty_broker
+from tests.integration.awaiting import awaited
 from tests.integration.peer import Peer, create_topic, read_all
 
 from ottla.client.delivery import Delivery
@@ -21,7 +22,6 @@ from ottla.client.producer import Producer
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 
-DEADLINE_SECONDS = 60.0
 RECORDS = 240
 PARTITIONS = 2
 QUICK: dict[str, Any] = {
@@ -54,17 +54,6 @@ def peer(faulty: FaultyBroker) -> Iterator[Peer]:
     faulty.proxy.plan = lambda request: None
     with Peer(faulty.broker.port) as connected:
         yield connected
-
-
-def awaited(body: Callable[[], Awaitable[None]]) -> None:
-    """Run with a deadline, and see that no task is left behind."""
-
-    async def run() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await body()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
 
 
 async def produce_all(

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 from tests.brokers import BrokerProcess, running
 from tests.conftest import start
+from tests.integration.awaiting import awaited, until
+from tests.integration.consuming import SETTINGS, described, member, reading
 from tests.integration.peer import Peer, create_topic
-from tests.integration.test_consumer import SETTINGS, awaited, described, member, reading, until
 
 import ottla.blocking
 from ottla.client.admin import Admin

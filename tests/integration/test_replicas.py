@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.peer import fetch_request, values_of
-from tests.integration.replicas import Cluster, running, until
+from tests.integration.replicas import Cluster, reassignment, running, until
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -166,19 +166,6 @@ async def delete_records(cluster: Cluster, offset: int, timeout_ms: int = 5000) 
     want = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(0, offset)])
     response = await cluster.ask(1, DeleteRecordsRequest(topics=[want], timeout_ms=timeout_ms))
     return response.topics[0].partitions[0]
-
-
-def reassignment(topic: str, replicas: list[int]) -> Any:
-    from ottla.protocol.messages.partitions import (
-        AlterPartitionReassignmentsRequest,
-        ReassignablePartition,
-        ReassignableTopic,
-    )
-
-    one = ReassignablePartition(partition_index=0, replicas=replicas)
-    return AlterPartitionReassignmentsRequest(
-        timeout_ms=1000, topics=[ReassignableTopic(name=topic, partitions=[one])]
-    )
 
 
 def test_a_moved_replica_is_filled_there_and_removed_here(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.test_cli import ottla as command_line
+from tests.integration.command_line import ottla as command_line
 from tests.spark.conftest import NewTopic, produce
 
 from ottla import testing

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from tests.integration.peer import batch
-from tests.integration.replicas import Cluster, Node, running, until
-from tests.integration.test_replicas import reassignment
+from tests.integration.replicas import Cluster, Node, reassignment, running, until
 
 from ottla.protocol.messages.configs import (
     IncrementalAlterableConfig,

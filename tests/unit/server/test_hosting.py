@@ -3,8 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from tests.integration.replicas import running, until
-from tests.integration.test_replicas import reassignment
+from tests.integration.replicas import reassignment, running, until
 
 from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 
