@@ -16,19 +16,35 @@ freeze_what_is_loaded()
 print(first, gc.get_freeze_count())
 """
 
+_A_TASK_OF_THE_SOURCE = """
+import gc
+from ottla.spark.source.offsets import OffsetRange
+from ottla.spark.source.options import source_options
+from ottla.spark.source.tasks import RangePartition, scanned
+options = source_options({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"})
+assert list(scanned(RangePartition(OffsetRange("orders", 0, 7, 7)), options)) == []
+print(gc.get_freeze_count())
+"""
 
-def frozen(**environment: str) -> list[int]:
-    """How many objects are frozen after the first and after the second task of a process."""
+
+def frozen(program: str, **environment: str) -> list[int]:
+    """How many objects a program finds frozen."""
     others = {name: value for name, value in os.environ.items() if name != "SPARK_REUSE_WORKER"}
-    command = [sys.executable, "-c", _TWO_TASKS]
+    command = [sys.executable, "-c", program]
     return [int(count) for count in subprocess.check_output(command, env=others | environment).split()]
 
 
 def test_a_worker_that_is_kept_freezes_what_is_loaded_and_nothing_that_comes_later() -> None:
-    first, second = frozen(SPARK_REUSE_WORKER="1")
+    first, second = frozen(_TWO_TASKS, SPARK_REUSE_WORKER="1")
     assert first > 1000
     assert second <= first  # what is no longer needed goes; nothing is added
 
 
+def test_a_task_that_reads_freezes_arrow_too() -> None:
+    (count,) = frozen(_A_TASK_OF_THE_SOURCE, SPARK_REUSE_WORKER="1")
+    assert count > 50_000
+
+
 def test_the_heap_of_any_other_program_is_left_alone() -> None:
-    assert frozen() == [0, 0]
+    assert frozen(_TWO_TASKS) == [0, 0]
+    assert frozen(_A_TASK_OF_THE_SOURCE) == [0]
