@@ -42,7 +42,7 @@ def test_a_worker_that_is_kept_freezes_what_is_loaded_and_nothing_that_comes_lat
 
 def test_a_task_that_reads_freezes_arrow_too() -> None:
     (count,) = frozen(_A_TASK_OF_THE_SOURCE, SPARK_REUSE_WORKER="1")
-    assert count > 50_000
+    assert count > 20_000  # Python alone has some thousand
 
 
 def test_the_heap_of_any_other_program_is_left_alone() -> None:
