@@ -225,7 +225,7 @@ class ColumnsDecoder:
         try:
             while position < end and done < wanted:
                 base, length, epoch, crc, attributes, last, first, count = _peek_header(source, position)
-                if count > FEW_RECORDS or last != count - 1 or attributes & NOT_PLAIN:
+                if not 0 < count <= FEW_RECORDS or last != count - 1 or attributes & NOT_PLAIN:
                     break
                 behind = position + length + BATCH_OVERHEAD_BYTES
                 if epoch != common is not None:

@@ -10,7 +10,7 @@ from tests.unit.records.strategies import record_lists
 
 from ottla.client.fetched_batches import FetchedBatches
 from ottla.protocol.messages.fetch import AbortedTransaction
-from ottla.records.batch import HEADER_BYTES, iter_batches
+from ottla.records.batch import HEADER, HEADER_BYTES, iter_batches, read_header
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, build_marker
@@ -186,6 +186,15 @@ def test_a_changed_byte_in_a_small_batch_is_seen_as_the_plain_decoder_sees_it(
     assert together(log, 500, check_crcs=False) == plainly(log)
     if changed[place] != was:
         assert together(log, 500, check_crcs=True)[1], "the checksum tells"
+
+
+def test_a_small_batch_with_less_than_no_records_is_damaged() -> None:
+    empty = bytearray(batch(1)[:HEADER_BYTES])
+    header = read_header(empty)._replace(
+        batch_length=HEADER_BYTES - 12, records_count=-1, last_offset_delta=-2
+    )
+    HEADER.pack_into(empty, 0, *header)
+    assert together(batch(0) + bytes(empty), 500, check_crcs=False)[1]
 
 
 def test_a_timestamp_of_three_bytes_is_not_taken_for_one_of_two() -> None:
