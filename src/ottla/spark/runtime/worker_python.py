@@ -3,7 +3,10 @@
 Spark puts a zip of PySpark before all else on the path of every Python process that it starts (`PythonUtils.sparkPythonPath`). A zip keeps no
 bytecode, so each process compiles PySpark anew, for half a second and more: the planner of a read, the tasks, and one for each stream.
 Where pip has installed PySpark, the same modules lie beside the zip, and compiled. So workers are started by a launcher that takes Spark's zips
-off the path, and nothing else.
+off the path, and nothing else of it.
+
+Spark tells the Python of a task to have as many threads as the task has cores (`OMP_NUM_THREADS`), and forgets the processes that plan and that
+run a stream's source: there numpy starts a thread for each core, for 60 ms. The launcher says one, where nothing is said.
 
 Without that (no shell, a Spark that is not the installed PySpark, no place for a launcher) workers are this Python, and start more slowly.
 """
@@ -30,6 +33,7 @@ for zip in {zips}; do
 done
 path="${{path#:}}"
 PYTHONPATH="${{path%:}}"
+export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-1}}"
 exec {python} "$@"
 """
 

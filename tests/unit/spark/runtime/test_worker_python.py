@@ -42,6 +42,16 @@ def test_the_launcher_takes_spark_s_zips_off_the_path_and_nothing_else(
     assert told(launcher, given, *arguments) == [left, sys.executable, arguments]
 
 
+@pytest.mark.parametrize(("given", "then"), [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "3")])
+def test_numpy_has_one_thread_where_nobody_says_how_many(
+    tmp_path: Path, given: dict[str, str], then: str
+) -> None:
+    launcher = python_launcher(sys.executable, [], tmp_path)
+    others = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    command = [str(launcher), "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]
+    assert subprocess.check_output(command, env=others | given, text=True).strip() == then
+
+
 def test_workers_import_the_pyspark_that_is_installed(tmp_path: Path) -> None:
     found = find_spec("pyspark")
     assert found is not None
