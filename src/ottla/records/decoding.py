@@ -30,15 +30,13 @@ from ottla.records.header import (
     LOG_APPEND_TIME,
     BatchHeader,
 )
+from ottla.records.lone_batches import NOT_PLAIN, LoneRun, lone_records
 from ottla.records.record import Header, read_headers, read_record
 from ottla.records.runs import (
-    NOT_PLAIN,
     Layout,
-    LoneRun,
     common_prefix,
     cut_out,
     layout_of,
-    lone_records,
     offset_bytes,
     room,
     signed,

@@ -305,7 +305,7 @@ def test_a_connection_that_was_lost_is_opened_again() -> None:
 def test_a_broker_that_does_not_answer_is_given_up_when_the_time_is_over() -> None:
     broker = FakeBroker().on(cluster.DescribeClusterRequest, SILENCE)
     with pytest.raises(TimeoutError, match="did not answer DESCRIBE_CLUSTER"):
-        asked(broker, lambda admin: admin.describe_cluster(), timeout_ms=100)
+        asked(broker, lambda admin: admin.describe_cluster(), timeout_ms=1000)
 
 
 def test_a_bootstrap_that_is_no_address_is_refused_before_anything_is_opened() -> None:
