@@ -6,7 +6,7 @@ Where pip has installed PySpark, the same modules lie beside the zip, and compil
 off the path, and nothing else of it.
 
 Spark tells the Python of a task to have as many threads as the task has cores (`OMP_NUM_THREADS`), and forgets the processes that plan and that
-run a stream's source: there numpy starts a thread for each core, for 60 ms. The launcher says one, where nothing is said.
+run a stream's source: there numpy starts a thread for each core, for 0.1 s of CPU on two. The launcher says one, where nothing is said.
 
 Without that (no shell, a Spark that is not the installed PySpark, no place for a launcher) workers are this Python, and start more slowly.
 """
