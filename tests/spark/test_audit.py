@@ -256,28 +256,32 @@ def test_what_retention_deleted_is_no_fault_and_cannot_be_asked_for(
 
 
 @pytest.fixture
-def compacting() -> Iterator[ottla.testing.EmbeddedBroker]:
-    with ottla.testing.broker(settings={"log.cleaner.enable": True, "log.cleaner.backoff.ms": 20}) as running:
+def compacted(tmp_path: Path) -> Iterator[ottla.testing.EmbeddedBroker]:
+    """A broker with a topic that was compacted, and is no more: the cleaner would go on while an audit reads twice."""
+    cleaning = {"log.cleaner.enable": True, "log.cleaner.backoff.ms": 20}
+    configs = {"cleanup.policy": "compact", "segment.bytes": "4000", "min.cleanable.dirty.ratio": "0.01"}
+    with ottla.testing.broker(tmp_path / "data", settings=cleaning) as running:
+        topic = running.create_topic("compacted", configs=configs)
+        for round_ in range(20):
+            keys = [{"value": f"{round_}" * 200, "key": f"{key}"} for key in range(10)]
+            produce(running.bootstrap, topic, keys)
+        wait_until(lambda: len(running.records(topic)) < 100, "the log was compacted", 60)
+    with ottla.testing.broker(tmp_path / "data") as running:
         yield running
 
 
 def test_what_compaction_removed_is_no_gap(
-    spark: SparkSession, compacting: ottla.testing.EmbeddedBroker, tmp_path: Path
+    spark: SparkSession, compacted: ottla.testing.EmbeddedBroker
 ) -> None:
-    configs = {"cleanup.policy": "compact", "segment.bytes": "4000", "min.cleanable.dirty.ratio": "0.01"}
-    topic = compacting.create_topic("compacted", configs=configs)
-    for round_ in range(20):
-        keys = [{"value": f"{round_}" * 200, "key": f"{key}"} for key in range(10)]
-        produce(compacting.bootstrap, topic, keys)
-    wait_until(lambda: len(compacting.records(topic)) < 100, "the log was compacted", 60)
-    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", compacting.bootstrap)
+    topic = "compacted"
+    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", compacted.bootstrap)
     table = reader.option("subscribe", topic).load()
-    verdict = audit(spark, topic, table, bootstrap=compacting.bootstrap)
+    verdict = audit(spark, topic, table, bootstrap=compacted.bootstrap)
     assert verdict.is_equal
     assert verdict.partitions[0].unused_offsets > 100
     older = spark.createDataFrame([(0, 1, b"gone")], "partition int, offset bigint, value binary")
     with_older = table.select("partition", "offset", "value").unionAll(older)
-    verdict = audit(spark, topic, with_older, bootstrap=compacting.bootstrap)
+    verdict = audit(spark, topic, with_older, bootstrap=compacted.bootstrap)
     assert (verdict.is_equal, verdict.partitions[0].compacted) == (True, 1)
 
 

@@ -2,7 +2,8 @@
 
 kafka-python 3.0.12 joins in the background and takes the outcome over in `poll`. Two defects follow, with any broker:
 - A join that is over when `poll` begins is thrown away, and begun anew; a group rebalances whenever its leader does so. A
-  leader that works between short polls thus rebalances again and again. So this member polls on while it joins.
+  leader that works between short polls thus rebalances again and again, and so may a static member that led before it was
+  bounced. So this member's polls are long until it has joined, and while it joins again.
 - A rebalance that its leader asked for because of news in the metadata is lost, if `poll` returns before it is over: it
   takes the assignment's snapshot for up to date and never applies the assignment. So this member gets the metadata before
   it joins, and where metadata changes later it polls for longer than a rebalance takes.
@@ -36,7 +37,6 @@ ASSIGNORS: dict[str, Any] = {
 }
 
 LONG_POLL_SECONDS = 0.5  # longer than a rebalance takes, unless somebody is held
-JOINING_POLL_MS = 100
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -81,6 +81,7 @@ class KafkaPythonMember:
     def __init__(self, membership: Membership, log: Log) -> None:
         self._least_poll_seconds = LONG_POLL_SECONDS if membership.metadata_max_age_ms < 60_000 else 0.0
         self._consumer = KafkaConsumer(**_settings(membership))
+        self._is_member = not membership.partitions
         if membership.partitions:
             self._consumer.assign([TopicPartition(*place) for place in membership.partitions])
             return
@@ -94,10 +95,10 @@ class KafkaPythonMember:
 
     def poll(self, seconds: float) -> list[Consumed]:
         with refusals():
-            batches = self._consumer.poll(timeout_ms=int(max(seconds, self._least_poll_seconds) * 1000))
-            deadline = time.monotonic() + LONG_POLL_SECONDS
-            while not batches and self._is_joining() and time.monotonic() < deadline:
-                batches = self._consumer.poll(timeout_ms=JOINING_POLL_MS)
+            least = LONG_POLL_SECONDS if self._is_joining() else self._least_poll_seconds
+            batches = self._consumer.poll(timeout_ms=int(max(seconds, least) * 1000))
+            if not batches and self._is_joining():
+                batches = self._consumer.poll(timeout_ms=int(LONG_POLL_SECONDS * 1000))
         return [
             Consumed(record.topic, record.partition, record.offset, record.value.decode())
             for batch in batches.values()
@@ -105,7 +106,7 @@ class KafkaPythonMember:
         ]
 
     def _is_joining(self) -> bool:
-        return self._consumer.group_metadata().state is MemberState.REBALANCING
+        return self._is_member and self._consumer.group_metadata().state is not MemberState.STABLE
 
     def idle(self, seconds: float) -> None:
         time.sleep(seconds)
