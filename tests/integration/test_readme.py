@@ -18,8 +18,6 @@ import pytest
 from tests.brokers import BrokerProcess, running
 from tests.conftest import start
 
-from ottla import blocking
-
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -95,16 +93,6 @@ def follow(command: str, producing: str, node: BrokerProcess) -> str:
         return said
 
 
-def left_behind(group: str, instance: str, node: BrokerProcess) -> None:
-    """A static member of the group joins and goes, and its place is kept, as they are."""
-    with blocking.Consumer(node.bootstrap, group_id=group, group_instance_id=instance) as member:
-        member.subscribe(["orders"])
-        deadline = time.monotonic() + 60
-        while not member.assignment:
-            assert time.monotonic() < deadline, f"{instance} does not get into {group}"
-            member.poll(timeout_ms=100)
-
-
 def test_the_commands_in_the_readme_run_in_their_order(node: BrokerProcess) -> None:
     """All of them, one after the other, on one broker, as somebody who reads from top to bottom would."""
     families = ("topics", "configs", "produce", "consume", "bench", "groups")
@@ -113,8 +101,6 @@ def test_the_commands_in_the_readme_run_in_their_order(node: BrokerProcess) -> N
     assert len(commands) >= 24
     producing = next(line for line in commands if "ottla produce " in line)
     for command in commands:
-        if gone := re.search(r"groups remove-members (\S+) --instance (\S+)", command):
-            left_behind(gone[1], gone[2], node)
         said = follow(command, producing, node) if "--follow" in command else type_in(command, node)
         assert said or command == producing, f"{command} prints nothing"
 

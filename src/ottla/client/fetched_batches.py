@@ -150,7 +150,7 @@ class FetchedBatches:
             last, position = position, behind
         if begin < 0:
             return position, position
-        self.next_offset = _last_offset(records, last) + 1
+        self.next_offset = max(offset, _last_offset(records, last) + 1)  # never back, whatever a broker says
         (self.leader_epoch,) = _epoch(records, last)
         return begin, position
 

@@ -77,6 +77,10 @@ def test_batches_before_the_offset_are_left_out() -> None:
     assert fetched(batch(0, 1), offset=2).size_bytes == 0
 
 
+def test_offsets_that_run_backwards_do_not_lead_back_behind_where_reading_began() -> None:
+    assert fetched(batch(5), batch(1), offset=5).next_offset == 5  # base offsets are in no checksum
+
+
 def test_another_epoch_begins_another_part() -> None:
     parts = decoded(fetched(batch(0), batch(1, epoch=4), batch(2, epoch=4)))
     assert parts == [([0], 1), ([1, 2], 3)]
