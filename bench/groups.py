@@ -45,7 +45,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from ottla.server.java_hash import partition_for
+from ottla.server.coordinators.java_hash import partition_for
 
 RESULTS = Path(__file__).with_name("RESULTS_GROUPS.md")
 TOPIC = "measured"

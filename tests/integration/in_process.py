@@ -20,7 +20,7 @@ from ottla.config import BrokerConfig
 from ottla.log.disk import Disk
 from ottla.log.log import Log
 from ottla.server.broker import Broker
-from ottla.server.partitions import HostedPartition
+from ottla.server.partitions.hosted_partition import HostedPartition
 
 STOP_DEADLINE_S = 20.0
 

@@ -40,20 +40,20 @@ from ottla.protocol.messages.topics import (
 )
 from ottla.records.batch import iter_batches
 from ottla.replication.fetch_session import FetchSessions
-from ottla.server import listener as listening
 from ottla.server.apis.table import handler_of
-from ottla.server.coordinators import Coordinators
-from ottla.server.dispatch import Dispatcher
-from ottla.server.fetcher import Fetchers
-from ottla.server.flushing import Flusher
-from ottla.server.follower_sessions import FollowerSessions
-from ottla.server.hosting import Hosting
-from ottla.server.isr import Isr
-from ottla.server.partitions import HostedPartition, Partitions
-from ottla.server.peers import Peers
-from ottla.server.producer_ids import ProducerIds
-from ottla.server.removal import Remover
-from ottla.server.services import Services
+from ottla.server.coordinators.coordinators import Coordinators
+from ottla.server.gate.dispatch import Dispatcher
+from ottla.server.gate.services import Services
+from ottla.server.net import listener as listening
+from ottla.server.partitions.file_removal import Remover
+from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosting import Hosting
+from ottla.server.quorum.peers import Peers
+from ottla.server.quorum.producer_ids import ProducerIds
+from ottla.server.replicas.fetchers import Fetchers
+from ottla.server.replicas.follower_sessions import FollowerSessions
+from ottla.server.replicas.isr_proposals import Isr
 from ottla.wire.address import Address
 from ottla.wire.connection import Connection
 

@@ -224,7 +224,7 @@ def test_a_damaged_log_is_left_alone_with_one_line_and_the_others_are_compacted(
     data[100] ^= 1
     path.write_bytes(data)
     before = sorted(file.name for file in path.parent.iterdir())
-    with caplog.at_level("ERROR", logger="ottla.server.compaction"):
+    with caplog.at_level("ERROR", logger="ottla.server.partitions.compaction"):
         compacting.call(lambda: compacting.partition(damaged).configure(config_of(log, 0.01)))
         wait_until(lambda: "cannot be compacted" in caplog.text, "the damage is found")
     assert f"{damaged}-0 cannot be compacted and is left alone until the broker restarts" in caplog.text

@@ -11,7 +11,7 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from ottla.server import group_shard
+from ottla.server.coordinators import group_shard
 
 NODES = (1, 2, 3)
 OFFSETS = "__consumer_offsets"

@@ -1,0 +1,14 @@
+"""The broker: everything between a socket and the machines that decide.
+
+broker, housekeeping, load_metrics   the composition root; retention and checkpoints on a timer; load reports
+net           listener, connections, receive buffers, the limit on open descriptors
+gate          from a request frame to its handler, and the services that handlers use
+apis          one file per API family
+answers       the leaf below: queued answers, answers that come later, watermarks that callers wait for
+partitions    the partitions this broker hosts: append, read, flush, delete, compact
+replicas      followers and leaders: fetchers, sessions of followers, proposals of ISR changes
+coordinators  group coordinators on the partitions of __consumer_offsets
+quorum        the metadata quorum: member, log, snapshots, the controller, this broker's membership
+
+Imports between these rooms have no cycle: net -> apis -> gate -> coordinators, replicas -> partitions, quorum -> answers.
+"""

@@ -22,26 +22,26 @@ from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.replication.fetch_session import FetchSessions
 from ottla.server.apis.table import handler_of
-from ottla.server.compaction import Compaction
-from ottla.server.controller_duties import ControllerDuties
-from ottla.server.coordinators import Coordinators
-from ottla.server.descriptors import open_files_within, raise_descriptor_limit
-from ottla.server.dispatch import Dispatcher, HandlerOf
-from ottla.server.fetcher import Fetchers
-from ottla.server.flushing import Flusher
-from ottla.server.follower_sessions import FollowerSessions
-from ottla.server.hosting import Hosting
+from ottla.server.coordinators.coordinators import Coordinators
+from ottla.server.gate.dispatch import Dispatcher, HandlerOf
+from ottla.server.gate.services import Services
 from ottla.server.housekeeping import Housekeeping
-from ottla.server.isr import Isr
-from ottla.server.listener import Listener, ListenerLimits
-from ottla.server.load import Load
-from ottla.server.membership import Identity, Membership
-from ottla.server.partitions import HostedPartition, Partitions
-from ottla.server.producer_ids import ProducerIds
-from ottla.server.quorum import Quorum
-from ottla.server.quorum_opening import open_directory, open_quorum
-from ottla.server.removal import Remover
-from ottla.server.services import Services
+from ottla.server.load_metrics import Load
+from ottla.server.net.descriptor_limit import open_files_within, raise_descriptor_limit
+from ottla.server.net.listener import Listener, ListenerLimits
+from ottla.server.partitions.compaction import Compaction
+from ottla.server.partitions.file_removal import Remover
+from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosting import Hosting
+from ottla.server.quorum.broker_membership import Identity, Membership
+from ottla.server.quorum.controller_duties import ControllerDuties
+from ottla.server.quorum.opening import open_directory, open_quorum
+from ottla.server.quorum.producer_ids import ProducerIds
+from ottla.server.quorum.quorum import Quorum
+from ottla.server.replicas.fetchers import Fetchers
+from ottla.server.replicas.follower_sessions import FollowerSessions
+from ottla.server.replicas.isr_proposals import Isr
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from contextlib import suppress
 from ottla.config import BrokerConfig
 from ottla.errors import KafkaError
 from ottla.log.retention import plan_retention
-from ottla.server.flushing import Flusher
-from ottla.server.hosting import Hosting
-from ottla.server.listener import Listener
-from ottla.server.partitions import HostedPartition, Partitions
+from ottla.server.net.listener import Listener
+from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosting import Hosting
 
 logger = logging.getLogger(__name__)
 

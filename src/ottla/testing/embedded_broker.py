@@ -29,7 +29,7 @@ from ottla.blocking.loop_thread import LoopThread
 from ottla.config import BrokerConfig
 from ottla.server.apis.table import handler_of
 from ottla.server.broker import Broker
-from ottla.server.listener import Listener
+from ottla.server.net.listener import Listener
 from ottla.testing.faults import Faults
 from ottla.testing.unsynced_disk import UnsyncedDisk
 

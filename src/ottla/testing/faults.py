@@ -27,9 +27,9 @@ from typing import Any, Final
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import write_request
+from ottla.server.answers.send_queue import Part, part_bytes
 from ottla.server.apis.produce import ProduceLane, UnanswerableError
-from ottla.server.dispatch import Handler, HandlerOf, RequestContext
-from ottla.server.send_queue import Part, part_bytes
+from ottla.server.gate.dispatch import Handler, HandlerOf, RequestContext
 from ottla.testing.refusals import refusal
 
 # What `ottla.testing` calls itself when it looks into a broker.

@@ -34,9 +34,9 @@ from ottla.protocol.messages.offsets import (
 )
 from ottla.records.batch import BatchView, iter_batches
 from ottla.replication.partition import Assigned, PartitionReplica
-from ottla.server.flushing import Flusher
-from ottla.server.group_shard import GroupShard
-from ottla.server.partitions import HostedPartition
+from ottla.server.coordinators.group_shard import GroupShard
+from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.hosted_partition import HostedPartition
 
 NODE = 1
 FOLLOWER = 2

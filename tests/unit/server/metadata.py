@@ -14,10 +14,10 @@ from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from ottla.server.quorum import Quorum
-from ottla.server.quorum_log import MetadataLog
-from ottla.server.quorum_opening import open_directory, open_quorum
-from ottla.server.quorum_state_file import QuorumStateFile
+from ottla.server.quorum.metadata_log import MetadataLog
+from ottla.server.quorum.opening import open_directory, open_quorum
+from ottla.server.quorum.quorum import Quorum
+from ottla.server.quorum.state_file import QuorumStateFile
 
 NOW_MS = 1_700_000_000_000
 DEADLINE_S = 10.0

@@ -15,7 +15,7 @@ from ottla.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.server.dispatch import RequestContext
+from ottla.server.gate.dispatch import RequestContext
 
 _FIRST_SOFTWARE_NAME_VERSION = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

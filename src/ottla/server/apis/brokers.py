@@ -13,8 +13,8 @@ from ottla.protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from ottla.server.dispatch import RequestContext
-from ottla.server.quorum_commands import NotControllerError
+from ottla.server.gate.dispatch import RequestContext
+from ottla.server.quorum.commands import NotControllerError
 
 _HEARTBEATS: Final = "heartbeats"
 

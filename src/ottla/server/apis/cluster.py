@@ -27,7 +27,7 @@ from ottla.protocol.messages.partitions import (
     ListPartitionReassignmentsResponse,
 )
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from ottla.server.dispatch import RequestContext
+from ottla.server.gate.dispatch import RequestContext
 
 _CREATE_TIMEOUT_MS = 10_000
 _BROKERS_DEFAULT = -1

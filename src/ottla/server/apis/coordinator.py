@@ -10,7 +10,7 @@ from ottla.protocol.messages.coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.dispatch import RequestContext
+from ottla.server.gate.dispatch import RequestContext
 
 _GROUP = 0
 _FIRST_BATCH_VERSION = 4

@@ -16,13 +16,13 @@ from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 from ottla.replication.fetch_session import FetchContext, FetchPartitionData
 from ottla.replication.partition import READ_COMMITTED
+from ottla.server.answers.send_queue import Part
+from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.apis.fetch_wait import FetchWait
 from ottla.server.apis.follower_fetch import follower_fetch
-from ottla.server.dispatch import RequestContext
-from ottla.server.fetch_response import PartitionResult, fetch_response_parts
-from ottla.server.fetch_wait import FetchWait
-from ottla.server.leader_hints import MISDIRECTED, addresses, current_leader
-from ottla.server.partitions import HostedPartition
-from ottla.server.send_queue import Part
+from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
+from ottla.server.gate.dispatch import RequestContext
+from ottla.server.partitions.hosted_partition import HostedPartition
 
 _FIRST_TOPIC_ID_VERSION = 13
 _FIRST_REPLICA_STATE_VERSION = 15

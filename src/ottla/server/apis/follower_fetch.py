@@ -16,12 +16,12 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.replication.divergence import judge_fetch
-from ottla.server.deferred import Deferred
-from ottla.server.dispatch import RequestContext
-from ottla.server.fetch_response import PartitionResult, fetch_response_parts
-from ottla.server.follower_sessions import Cursor, FollowerSession, PartitionKey
-from ottla.server.partitions import HostedPartition
-from ottla.server.send_queue import Part
+from ottla.server.answers.deferred import Deferred
+from ottla.server.answers.send_queue import Part
+from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.gate.dispatch import RequestContext
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.replicas.follower_sessions import Cursor, FollowerSession, PartitionKey
 
 _FIRST_TOPIC_ID_VERSION = 13
 _NO_BROKER_EPOCH = -1

@@ -31,7 +31,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from ottla.server.apis.groups import ask_shard
-from ottla.server.dispatch import RequestContext
+from ottla.server.gate.dispatch import RequestContext
 
 _FIRST_TOPIC_ID_VERSION = 10
 _FIRST_BATCH_VERSION = 8

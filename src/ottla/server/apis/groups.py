@@ -24,8 +24,8 @@ from ottla.protocol.messages.group_admin import (
     ListGroupsResponse,
 )
 from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from ottla.server.dispatch import RequestContext
-from ottla.server.send_queue import Part
+from ottla.server.answers.send_queue import Part
+from ottla.server.gate.dispatch import RequestContext
 
 _CORRELATION_ID: Final = Struct(">i")
 _CORRELATION_ID_POSITION: Final = SIZE_BYTES

@@ -11,8 +11,8 @@ from ottla.protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.server.dispatch import RequestContext
-from ottla.server.partitions import HostedPartition, Partitions
+from ottla.server.gate.dispatch import RequestContext
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 
 
 def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

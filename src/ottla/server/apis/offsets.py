@@ -33,8 +33,8 @@ from ottla.protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 from ottla.replication.partition import NO_EPOCH, READ_COMMITTED
-from ottla.server.dispatch import RequestContext
-from ottla.server.partitions import HostedPartition
+from ottla.server.gate.dispatch import RequestContext
+from ottla.server.partitions.hosted_partition import HostedPartition
 
 LATEST = -1
 EARLIEST = -2

@@ -33,14 +33,14 @@ from ottla.protocol.messages.produce import (
 from ottla.records.compression import Compression
 from ottla.records.header import CODEC_MASK, TRANSACTIONAL
 from ottla.replication.partition import ACKS_ALL
-from ottla.server.commit_wait import CommitWait, Failures, Wait
-from ottla.server.deferred import Deferred
-from ottla.server.leader_hints import MISDIRECTED, addresses, current_leader
-from ottla.server.partitions import HostedPartition
-from ottla.server.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
-from ottla.server.send_queue import Part
-from ottla.server.services import Services
-from ottla.server.watermark import Watermark
+from ottla.server.answers.deferred import Deferred
+from ottla.server.answers.send_queue import Part
+from ottla.server.answers.watermark import Watermark
+from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
+from ottla.server.apis.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
+from ottla.server.gate.services import Services
+from ottla.server.partitions.commit_wait import CommitWait, Failures, Wait
+from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.wire.deadlines import Deadlines
 
 _MIN_VERSION = 3

@@ -2,7 +2,7 @@
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from ottla.server.dispatch import RequestContext
+from ottla.server.gate.dispatch import RequestContext
 
 
 async def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:

@@ -13,9 +13,9 @@ from ottla.protocol.codec import DecodeError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.server.apis.topics import refusal
-from ottla.server.dispatch import RequestContext
-from ottla.server.quorum_commands import NotControllerError
-from ottla.server.quorum_forwarding import forward, open_envelope, seal_envelope
+from ottla.server.gate.dispatch import RequestContext
+from ottla.server.quorum.commands import NotControllerError
+from ottla.server.quorum.forwarding import forward, open_envelope, seal_envelope
 
 # Whoever asks wants to know now, most of all when the leader is in trouble.
 _DESCRIBE_MS: Final = 500

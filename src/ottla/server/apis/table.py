@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from ottla.protocol.apis import ApiKey
-from ottla.server.dispatch import Handler
+from ottla.server.gate.dispatch import Handler
 
 # The module in this package, and the function in it.
 HANDLERS: Final[Mapping[ApiKey, tuple[str, str]]] = {

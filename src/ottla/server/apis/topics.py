@@ -34,7 +34,7 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.server.dispatch import RequestContext
+from ottla.server.gate.dispatch import RequestContext
 
 
 async def submit(context: RequestContext, request: Any) -> Any:

@@ -22,7 +22,7 @@ from ottla.protocol.messages.partitions import AlterPartitionRequest
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
 from ottla.server.apis.brokers import decide, heartbeat, register
 from ottla.server.apis.quorum import envelope
-from ottla.server.quorum import Quorum
+from ottla.server.quorum.quorum import Quorum
 
 
 class Duties:

@@ -1,0 +1,280 @@
+"""One group coordinator: a machine, the partition of `__consumer_offsets` that is its log, and those who wait for it.
+
+A decision's records are appended and, once they are in the log, replayed; the answers leave when the records are
+committed (the high watermark has passed them) and as durable as the topic's flush policy asks for. What cannot be
+written did not happen: whoever waits for it hears COORDINATOR_NOT_AVAILABLE and asks again. A shard belongs to one leadership
+of its partition: when another broker leads, or this one anew, whoever waits hears NOT_COORDINATOR.
+Loading replays the log and nothing else; until it is done every question is answered with COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
+from ottla.group.decision import Decision, GroupRequestContext
+from ottla.group.records import GroupRecord
+from ottla.protocol.messages.groups import HeartbeatRequest
+from ottla.records.builder import build_batch
+from ottla.records.header import HEADER_BYTES
+from ottla.records.record import Record
+from ottla.server.coordinators.group_replay import replay_log
+from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.hosted_partition import HostedPartition
+
+logger = logging.getLogger(__name__)
+
+# A record's own words (length, attributes, timestamp, offset, lengths of key and value, headers) take no more.
+_RECORD_OVERHEAD_BYTES = 32
+_COMMAND_CONTEXT = GroupRequestContext(0, "", "", None)
+# How long an answer waits until the in-sync replicas have what it says, as offsets.commit.timeout.ms in Kafka.
+_COMMIT_TIMEOUT_S = 5.0
+
+
+class GroupShard:
+    """Answers for the groups of one partition.
+
+    Records are stamped with the time of day (`now_ms`); deadlines are kept by a clock that nobody sets (`monotonic_ms`).
+    """
+
+    def __init__(
+        self,
+        partition: HostedPartition,
+        machine: GroupCoordinator,
+        flusher: Flusher,
+        now_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+    ) -> None:
+        self.partition = partition
+        # Of the leadership that it answers under.
+        self._committed = partition.high_watermark
+        self.is_loaded = False
+        self._is_gone = False
+        self._machine = machine
+        self._flusher = flusher
+        self._now_ms = now_ms
+        self._steady_ms = monotonic_ms
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._tickets = count(1)
+        self._releases: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its leadership goes on."""
+        partition = self.partition
+        return (
+            not partition.is_closed
+            and partition.replica.is_leader
+            and partition.high_watermark is self._committed
+        )
+
+    @property
+    def committed_topics(self) -> set[str]:
+        """The topics that groups of this shard have offsets in."""
+        return {topic for group in self._machine.groups.values() for topic in group.offsets.topics()}
+
+    async def load(self) -> None:
+        """Replay the log, then answer; unless the shard is unloaded meanwhile."""
+        await replay_log(self.partition, self._machine, lambda: not self._is_gone)
+        if not self._is_gone:
+            self.begin()
+
+    def begin(self) -> None:
+        """Answer from now on: the log is replayed, or there is nothing in it."""
+        self._machine.loaded(self._steady_ms())
+        self.is_loaded = True
+        self._set_timer()
+
+    def unload(self) -> None:
+        """This broker no longer coordinates these groups: everybody who waits is sent away."""
+        self.is_loaded = False
+        self._is_gone = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for decision in self._machine.unload():
+            self._release(decision)
+        for task in self._releases:
+            task.cancel()
+        self._fail(list(self._waiting), ErrorCode.NOT_COORDINATOR)
+
+    def tell(self, command: Any) -> None:
+        """Give the machine a command that nobody waits for."""
+        if self.is_loaded:
+            # What fails is logged there.
+            with suppress(KafkaError):
+                self._carry_out(self._machine.command(command, _COMMAND_CONTEXT, self._steady_ms()))
+
+    def forget_topics(self, names: Iterable[str]) -> None:
+        """Forget the offsets in topics that are gone."""
+        self.tell(TopicsDeleted(frozenset(names)))
+
+    def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
+        """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator.
+
+        Questions that change nothing are always answered at once.
+        """
+        if not self.is_loaded:
+            raise self._absence()
+        ticket = next(self._tickets)
+        context = GroupRequestContext(version, client_id, client_host, ticket)
+        decision = self._machine.command(request, context, self._steady_ms())
+        response = decision.response
+        if response is None:
+            return self._wait(ticket, decision)
+        end = self._carry_out(decision)
+        if end and not self._is_settled(end):
+            return self._answer_when_settled(end, response)
+        return response
+
+    def heartbeat(self, request: HeartbeatRequest) -> int:
+        """The error that answers a heartbeat. The short way: it moves a deadline, and writes and sets nothing."""
+        if not self.is_loaded:
+            raise self._absence()
+        error: int = self._machine.command(request, _COMMAND_CONTEXT, self._steady_ms()).response.error_code
+        return error
+
+    def _absence(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
+
+    def _wait(self, ticket: int, decision: Decision) -> asyncio.Future[Any]:
+        answer = self._waiting[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            self._carry_out(decision)
+        except KafkaError:
+            self._waiting.pop(ticket, None)
+            raise
+        return answer
+
+    def _carry_out(self, decision: Decision) -> int:
+        """Write and replay; release those who were waiting. Answers the offset behind what was written, or 0."""
+        end = self._write(decision) if decision.records else 0
+        for note in decision.notes:
+            logger.info("%s", note)
+        if decision.completions:
+            if not end or self._is_settled(end):
+                self._release(decision)
+            else:
+                task = asyncio.get_running_loop().create_task(self._release_when_settled(end, decision))
+                self._releases.add(task)
+                task.add_done_callback(self._releases.discard)
+        self._set_timer()
+        return end
+
+    # Writing
+
+    def _write(self, decision: Decision) -> int:
+        try:
+            return self._append(decision.records)
+        except KafkaError as error:
+            code = self._code_for(error)
+            if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                logger.error("%s could not be written: %s", self.partition.name, error)
+            self._fail([ticket for ticket, _ in decision.completions], code)
+            # The machine may have set deadlines all the same.
+            self._set_timer()
+            raise KafkaError(code) from error
+
+    def _append(self, records: Sequence[GroupRecord]) -> int:
+        """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
+        now_ms, end, config = self._now_ms(), 0, self.partition.config
+        for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):
+            batch = build_batch([Record(n, now_ms, key, value) for n, (key, value) in enumerate(some)])
+            end = self.partition.append_own(memoryview(batch), now_ms).last_offset + 1
+            for key, value in some:
+                self._machine.replay(key, value)
+        if self.partition.is_flush_due:
+            self._flusher.flush(self.partition)
+        return end
+
+    # Answering
+
+    def _is_settled(self, end: int) -> bool:
+        """Whether what was written before `end` may be answered."""
+        partition = self.partition
+        if self._committed.value < end:
+            return False
+        return partition.flushed.value >= end or not partition.must_flush(acks_all=True)
+
+    async def _settled(self, end: int) -> None:
+        partition = self.partition
+        try:
+            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
+                if partition.must_flush(acks_all=True):
+                    await self._flusher.flushed(partition, end)
+                await self._committed.reached(end)
+        except TimeoutError as late:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from late
+        except KafkaError as error:
+            # Nobody knows what became of it. Whoever asks again finds out, here or at the next coordinator.
+            raise KafkaError(self._code_for(error)) from error
+
+    def _code_for(self, error: KafkaError) -> ErrorCode:
+        """What a member hears of a failed write: who else coordinates must be found out, or the same broker asked again."""
+        is_elsewhere = self._is_gone or error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NOT_COORDINATOR if is_elsewhere else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def _answer_when_settled(self, end: int, response: Any) -> Any:
+        await self._settled(end)
+        return response
+
+    async def _release_when_settled(self, end: int, decision: Decision) -> None:
+        try:
+            await self._settled(end)
+        except KafkaError as error:
+            self._fail([ticket for ticket, _ in decision.completions], error.code)
+        else:
+            self._release(decision)
+
+    def _release(self, decision: Decision) -> None:
+        for ticket, response in decision.completions:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_result(response)
+
+    def _fail(self, tickets: Sequence[int], error: ErrorCode) -> None:
+        for ticket in tickets:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_exception(KafkaError(error))
+
+    # Time
+
+    def _set_timer(self) -> None:
+        """Be called again when the machine's next deadline is due."""
+        due_ms = self._machine.next_deadline_ms
+        if due_ms == self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms, self._timer = due_ms, None
+        if due_ms is not None:
+            delay_s = max(0, due_ms - self._steady_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._timer_ms = None
+        for decision in self._machine.tick(self._steady_ms()):
+            # A failure is logged there; the members' next requests, or the next deadline, try again.
+            with suppress(KafkaError):
+                self._carry_out(decision)
+        self._set_timer()
+
+
+def _batches(records: Sequence[GroupRecord], limit_bytes: int) -> Iterator[Sequence[GroupRecord]]:
+    """The records in their order, in pieces that each fit a batch; a record that is larger has one for itself."""
+    start, size_bytes = 0, HEADER_BYTES
+    for number, (key, value) in enumerate(records):
+        record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES
+        if size_bytes + record_bytes > limit_bytes and number > start:
+            yield records[start:number]
+            start, size_bytes = number, HEADER_BYTES
+        size_bytes += record_bytes
+    yield records[start:]

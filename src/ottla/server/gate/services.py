@@ -1,0 +1,32 @@
+"""What handlers work with: the parts of a running broker, put together once by the composition root."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.config import BrokerConfig
+from ottla.replication.fetch_session import FetchSessions
+from ottla.server.coordinators.coordinators import Coordinators
+from ottla.server.load_metrics import Load
+from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.hosted_partition import Partitions
+from ottla.server.quorum.controller_duties import ControllerDuties
+from ottla.server.quorum.producer_ids import ProducerIds
+from ottla.server.quorum.quorum import Quorum
+from ottla.server.replicas.follower_sessions import FollowerSessions
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The broker's parts, as handlers see them."""
+
+    config: BrokerConfig
+    quorum: Quorum
+    duties: ControllerDuties
+    partitions: Partitions
+    fetch_sessions: FetchSessions
+    follower_sessions: FollowerSessions
+    flusher: Flusher
+    producer_ids: ProducerIds
+    coordinators: Coordinators
+    load: Load
+    now_ms: Callable[[], int]

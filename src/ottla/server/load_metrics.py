@@ -1,0 +1,143 @@
+"""How busy this broker is, as anybody may ask: read-only entries of its configuration in DescribeConfigs (CTL-8).
+
+    ottla.load.cpu.percent               of one core
+    ottla.load.resident.bytes            memory
+    ottla.load.disk.free.bytes           where the logs are
+    ottla.load.in.bytes.per.second       over all connections, and
+    ottla.load.out.bytes.per.second
+    ottla.load.in.messages.per.second    records appended to partitions that this broker leads
+
+Rates are those of the last ten seconds or so. Nothing is counted on the way of a record: every two seconds somebody looks
+how far the connections and the logs are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.config import ConfigType
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+
+_INTERVAL_S: Final = 2.0
+_SAMPLES: Final = 6
+_PARTITIONS_PER_TURN: Final = 256
+
+
+class Traffic(NamedTuple):
+    """Bytes of all connections."""
+
+    received_bytes: int
+    sent_bytes: int
+
+
+class LoadEntry(NamedTuple):
+    """One number, as DescribeConfigs shows it; `what` follows `ottla.load.` in its name."""
+
+    what: str
+    value: str
+    type: ConfigType
+    doc: str
+
+    @property
+    def name(self) -> str:
+        return f"ottla.load.{self.what}"
+
+
+class _Sample(NamedTuple):
+    at_s: float
+    cpu_s: float
+    traffic: Traffic
+    messages: int
+
+
+class Load:
+    """Looks from time to time; tells when it is asked."""
+
+    def __init__(self, path: str, partitions: Partitions, traffic: Callable[[], Traffic]) -> None:
+        self._path = path
+        self._partitions = partitions
+        self._traffic = traffic
+        self._ends: dict[HostedPartition, int] = {}
+        self._messages = 0
+        self._samples: deque[_Sample] = deque(maxlen=_SAMPLES)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._samples.append(self._sample())
+        self._task = asyncio.get_running_loop().create_task(self._look())
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def entries(self) -> list[LoadEntry]:
+        """The numbers of this moment."""
+        now = self._sample()
+        first = self._samples[0] if self._samples else now
+        seconds = max(now.at_s - first.at_s, 0.001)
+        received = now.traffic.received_bytes - first.traffic.received_bytes
+        sent = now.traffic.sent_bytes - first.traffic.sent_bytes
+        cpu = 100 * (now.cpu_s - first.cpu_s) / seconds
+        double, long = ConfigType.DOUBLE, ConfigType.LONG
+        return [
+            LoadEntry("cpu.percent", f"{cpu:.1f}", double, "The part of one core that this broker uses."),
+            LoadEntry("resident.bytes", str(_resident_bytes()), long, "The memory that this broker uses."),
+            LoadEntry("disk.free.bytes", str(self._free_bytes()), long, "The room left where its logs are."),
+            LoadEntry(
+                "in.bytes.per.second", _rate(received, seconds), long, "What all connections bring in."
+            ),
+            LoadEntry("out.bytes.per.second", _rate(sent, seconds), long, "What all connections take out."),
+            LoadEntry(
+                "in.messages.per.second",
+                _rate(now.messages - first.messages, seconds),
+                long,
+                "The records appended to partitions that this broker leads.",
+            ),
+        ]
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL_S)
+            await self._count_messages()
+            self._samples.append(self._sample())
+
+    def _sample(self) -> _Sample:
+        return _Sample(time.monotonic(), time.process_time(), self._traffic(), self._messages)
+
+    async def _count_messages(self) -> None:
+        """A partition counts from the second look on at which this broker leads it."""
+        ends: dict[HostedPartition, int] = {}
+        for number, partition in enumerate(self._partitions):
+            if partition.replica.is_leader and not partition.is_closed:
+                end = ends[partition] = partition.log.log_end_offset
+                self._messages += max(end - self._ends.get(partition, end), 0)
+            if number % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+        self._ends = ends
+
+    def _free_bytes(self) -> int:
+        found = os.statvfs(self._path)
+        return found.f_bavail * found.f_frsize
+
+
+def _rate(count: int, seconds: float) -> str:
+    return str(round(count / seconds))
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        # Elsewhere than on Linux: what it has been at most.
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,371 @@
+"""One client connection: frames in, responses out, in request order.
+
+Rules:
+- The connection owns its socket. It reads when the loop says so, handles every whole frame it has, and sends the
+  answers of one read with one call.
+- Produce requests of one read are appended together: one write per partition instead of one per request.
+- While the gate is shut (dispatch.py), what a client asks stays in the buffer.
+- A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
+  produce requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
+- A reader that does not take its answers gets no further ones made, and is not read from without end.
+- Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else. Requests
+  that came before are answered first.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from struct import Struct
+
+from ottla.errors import KafkaError
+from ottla.protocol.codec import DecodeError
+from ottla.server.answers.deferred import Deferred, Outcome
+from ottla.server.answers.send_queue import Part, SendQueue, part_bytes
+from ottla.server.apis.produce import ProduceLane, UnanswerableError
+from ottla.server.gate.dispatch import Answer, Dispatcher
+from ottla.server.net.receive_buffer import BUSY_BYTES, ReceiveBuffer
+
+logger = logging.getLogger(__name__)
+
+_PRODUCE = 0
+_NOTHING = -1  # no API has this key
+# Frame size, api key, api version, correlation id.
+_HEAD = Struct(">ihhi")
+_HEAD_BYTES = 12
+# Produce requests that may wait for an fsync or for followers at once; five is what clients keep in flight,
+# tools that pipeline by hand keep hundreds.
+_MAX_WAITING_TURNS = 1024
+# Answers leave together until they are so large that a call of their own costs nothing; before more are made, the
+# queue must have been asked whether there is room.
+_TOGETHER_BYTES = 64 * 1024
+
+
+class _Pending:
+    """A place in the order of answers; `parts` is None until the answer is known."""
+
+    __slots__ = ("deferred", "mutes", "parts")
+
+    def __init__(self, parts: Sequence[Part] | None, mutes: bool, deferred: Deferred | None = None) -> None:
+        self.parts = parts
+        self.mutes = mutes
+        self.deferred = deferred
+
+
+class Connection:
+    """See the module's rules. `on_closed` is called exactly once."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: str,
+        dispatcher: Dispatcher,
+        max_frame_bytes: int,
+        max_queued_bytes: int,
+        on_closed: Callable[["Connection"], None],
+    ) -> None:
+        self.peer = peer
+        self._socket = sock
+        self._descriptor = sock.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._dispatcher = dispatcher
+        self._produce = ProduceLane(dispatcher.services)
+        self._gathered_api = _PRODUCE if dispatcher.gathers_produce else _NOTHING
+        self._max_queued_bytes = max_queued_bytes
+        self._on_closed = on_closed
+        self._buffer = ReceiveBuffer(max_frame_bytes)
+        self._queue = SendQueue(sock)
+        self._pending: deque[_Pending] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_release_due = False
+        self._muted = False
+        self._unsent_bytes = 0
+        self._close_reason: str | None = None
+        self._settling: asyncio.Future[None] | None = None
+        self._when_closed: dict[str, Callable[[], None]] = {}
+        self._reading = True
+        self._writing = False
+        self.is_closed = False
+        self.received_bytes = 0
+        self.last_active = self._loop.time()
+        self._loop.add_reader(self._descriptor, self._on_readable)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What has left so far."""
+        return self._queue.sent_bytes
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is still owed or still leaving."""
+        return bool(self._pending) or self._queue.queued_bytes > 0
+
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """Whether a request waits for its answer here. A peer that does not take what it is sent waits for nothing."""
+        return bool(self._pending)
+
+    async def settled(self) -> None:
+        """Return when no answer is owed any more, or the connection is gone."""
+        if self.is_waiting and not self.is_closed:
+            self._settling = self._loop.create_future()
+            await self._settling
+
+    def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
+        """Have something called once the connection is gone; the same name replaces what was there."""
+        self._when_closed[name] = callback
+
+    def resume(self) -> None:
+        """The gate is open: handle what waited for it."""
+        if self._may_process():
+            self._process()
+
+    def close(self, reason: str | None = None) -> None:
+        """Close at once. A reason is logged: it is why the peer will find its connection gone."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason is not None:
+            logger.warning("closing the connection from %s: %s", self.peer, reason)
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        for task in self._tasks:
+            # Not at once: a task that never began would leave coroutines behind that nobody awaited.
+            self._loop.call_soon(task.cancel)
+        for pending in self._pending:
+            if pending.deferred is not None:
+                self._loop.call_soon(pending.deferred.abandon)
+        self._pending.clear()
+        self._socket.close()
+        self._tell_settled()
+        self._on_closed(self)
+        for callback in self._when_closed.values():
+            callback()
+
+    def release_memory(self) -> None:
+        """Give back a large buffer; called when the connection has been silent for a while."""
+        self._buffer.shrink()
+
+    def trim_memory(self) -> None:
+        """Give back what a busy connection has not needed lately; called every few seconds."""
+        self._buffer.trim()
+
+    def _on_readable(self) -> None:
+        buffer = self._buffer
+        try:
+            size = self._socket.recv_into(buffer.writable())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._close_on_error("reading", error)
+            return
+        if not size:
+            self.close()
+            return
+        buffer.received(size)
+        self.received_bytes += size
+        self.last_active = self._loop.time()
+        if self._may_process():
+            self._process()
+        else:
+            self._pace_reading()
+
+    def _may_process(self) -> bool:
+        return (
+            not self._muted
+            and self._queue.queued_bytes <= self._max_queued_bytes
+            and len(self._pending) < _MAX_WAITING_TURNS
+            and self._close_reason is None
+            and not self.is_closed
+        )
+
+    def _process(self) -> None:
+        """Handle every whole frame there is, then send the answers."""
+        answers: list[Part] = []
+        try:
+            try:
+                self._handle_frames(answers)
+            finally:
+                self._finish_produce(answers)
+        except (DecodeError, KafkaError, UnanswerableError) as error:
+            self._close_reason = f"unusable request: {error}"
+        except Exception:
+            logger.exception("a request from %s failed", self.peer)
+            self._close_reason = "internal error, see above"
+        self._send(answers)
+        if self._close_reason is None:
+            self._pace_reading()
+        else:
+            self._close_in_turn()
+
+    def _close_in_turn(self) -> None:
+        """Close for the reason there is, once everything that is owed has left."""
+        if self._close_reason is not None and not self.is_waiting:
+            self.close(self._close_reason)
+
+    def _pace_reading(self) -> None:
+        """Read on unless enough waits to be handled. A frame that is not whole yet is read on, however large."""
+        buffer = self._buffer
+        wanted = buffer.end - buffer.start < BUSY_BYTES or (
+            self._may_process() and not buffer.has_whole_frame
+        )
+        if wanted == self._reading or self.is_closed:
+            return
+        self._reading = wanted
+        if wanted:
+            self._loop.add_reader(self._descriptor, self._on_readable)
+        else:
+            self._loop.remove_reader(self._descriptor)
+
+    def _handle_frames(self, answers: list[Part]) -> None:
+        buffer = self._buffer
+        data, view, position, end = buffer.data, buffer.view, buffer.start, buffer.end
+        max_frame_bytes = buffer.max_frame_bytes
+        lane, gathered_api = self._produce, self._gathered_api
+        is_shut = not self._dispatcher.is_open
+        # The loop that every small request pays for: locals only, one unpack, no objects.
+        while end - position >= _HEAD_BYTES:
+            size, api_key, api_version, correlation_id = _HEAD.unpack_from(data, position)
+            frame_end = position + 4 + size
+            if frame_end > end or size > max_frame_bytes or size < 8:
+                break
+            if is_shut and not self._dispatcher.admits(api_key):
+                break
+            if api_key == gathered_api:
+                if self._muted:
+                    break
+                lane.add(data, view, position, frame_end, api_version, correlation_id)
+            else:
+                self._finish_produce(answers)
+                if self._muted or self._pending or not self._may_process():
+                    break
+                self._handle(bytes(view[position + 4 : frame_end]), answers)
+            position = buffer.start = frame_end
+        buffer.check_frame_size()
+
+    def _finish_produce(self, answers: list[Part]) -> None:
+        lane = self._produce
+        if not lane.has_requests:
+            return
+        try:
+            outcome = lane.finish()
+        except UnanswerableError as failed:
+            self._emit(failed.answers, answers)
+            raise
+        if isinstance(outcome, list):
+            self._emit(outcome, answers)
+        else:
+            self._answer_later(outcome, mutes=False)
+
+    def _handle(self, frame: bytes, answers: list[Part]) -> None:
+        answer: Answer = self._dispatcher.handle(frame, self)
+        if isinstance(answer, list):
+            self._emit(answer, answers)
+            self._unsent_bytes += sum(map(part_bytes, answer))
+            if self._unsent_bytes >= _TOGETHER_BYTES:
+                self._send(answers)
+        else:
+            self._muted = True
+            self._answer_later(answer, mutes=True)
+
+    def _emit(self, parts: list[Part], answers: list[Part]) -> None:
+        if self._pending:
+            self._pending.append(_Pending(parts, mutes=False))
+        else:
+            answers.extend(parts)
+
+    def _answer_later(self, answer: Awaitable[list[Part]], mutes: bool) -> None:
+        if isinstance(answer, Deferred):
+            pending = _Pending(None, mutes, answer)
+            self._pending.append(pending)
+            answer.then(partial(self._settled, pending))
+            return
+        pending = _Pending(None, mutes)
+        self._pending.append(pending)
+        task = self._loop.create_task(self._complete(pending, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _complete(self, pending: _Pending, answer: Awaitable[list[Part]]) -> None:
+        outcome: Outcome
+        try:
+            outcome = await answer
+        except Exception as error:
+            outcome = error
+        self._settled(pending, outcome, at_once=True)
+
+    def _settled(self, pending: _Pending, outcome: Outcome, at_once: bool) -> None:
+        """An answer is known, or that there will be none."""
+        pending.deferred = None
+        if isinstance(outcome, list):
+            pending.parts = outcome
+        elif isinstance(outcome, UnanswerableError):
+            pending.parts = outcome.answers
+            self._close_reason = f"unusable request: {outcome}"
+        elif isinstance(outcome, DecodeError | KafkaError):
+            self.close(f"unusable request: {outcome}")
+        else:
+            logger.error("a request from %s failed", self.peer, exc_info=outcome)
+            self.close("internal error, see above")
+        if at_once:
+            self._release_answers()
+        elif not self._is_release_due:
+            self._is_release_due = True
+            self._loop.call_soon(self._release_answers)
+
+    def _release_answers(self) -> None:
+        """Send the answers at the head of the order that are known, and take up what waited behind them."""
+        self._is_release_due = False
+        if self.is_closed:
+            return
+        answers: list[Part] = []
+        while self._pending and self._pending[0].parts is not None:
+            pending = self._pending.popleft()
+            answers.extend(pending.parts or ())
+            if pending.mutes:
+                self._muted = False
+        self._send(answers)
+        self._tell_settled()
+        self._close_in_turn()
+        if self._may_process():
+            self._process()
+
+    def _send(self, parts: list[Part]) -> None:
+        """Send what the kernel takes, queue the rest, empty the list."""
+        self._unsent_bytes = 0
+        if not parts:
+            return
+        try:
+            if not self._queue.send(parts) and not self._writing:
+                self._writing = True
+                self._loop.add_writer(self._descriptor, self._on_writable)
+        except OSError as error:
+            self._close_on_error("sending", error)
+        parts.clear()
+
+    def _on_writable(self) -> None:
+        try:
+            drained = self._queue.pump()
+        except OSError as error:
+            self._close_on_error("sending", error)
+            return
+        self.last_active = self._loop.time()
+        if drained:
+            self._writing = False
+            self._loop.remove_writer(self._descriptor)
+            self._tell_settled()
+            self._close_in_turn()
+        if self._may_process():
+            self._process()
+
+    def _tell_settled(self) -> None:
+        settling = self._settling
+        if settling is not None and not settling.done() and (self.is_closed or not self.is_waiting):
+            settling.set_result(None)
+
+    def _close_on_error(self, what: str, error: OSError) -> None:
+        # A peer that goes away in the middle is everyday life, not news. A segment that ends too early is.
+        gone = isinstance(error, ConnectionResetError | BrokenPipeError)
+        self.close(None if gone else f"{what} failed: {error.strerror or error}")

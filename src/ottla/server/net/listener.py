@@ -1,0 +1,232 @@
+"""Accepts connections, keeps their number in bounds, and lets them go.
+
+`localhost` is bound on every address it resolves to, with one port: a client that tries ::1 first must not have to
+wait for a refusal. Port 0 asks the kernel for a free one.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections import Counter
+from dataclasses import dataclass
+
+from ottla.server.gate.dispatch import Dispatcher
+from ottla.server.load_metrics import Traffic
+from ottla.server.net.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+# New connections taken in one turn of the loop, so that a storm does not starve those that are there.
+_ACCEPTS_PER_TURN = 64
+# When descriptors run out, accepting again at once would spin.
+_OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    """What a listener allows. Named after the settings they come from."""
+
+    socket_listen_backlog_size: int
+    max_connections: int
+    max_connections_per_ip: int
+    connections_max_idle_ms: int
+    idle_buffer_release_ms: int
+    socket_request_max_bytes: int
+    queued_response_max_bytes: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+
+
+class Listener:
+    """One host and port, and the connections that came in through it."""
+
+    def __init__(self, host: str, port: int, dispatcher: Dispatcher, limits: ListenerLimits) -> None:
+        self.host = host
+        self.port = port
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._sockets: list[socket.socket] = []
+        self._connections: set[Connection] = set()
+        self._per_ip: Counter[str] = Counter()
+        self._ip_of: dict[Connection, str] = {}
+        self._past = Traffic(0, 0)
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What has come in and gone out since the start."""
+        received = sum(connection.received_bytes for connection in self._connections)
+        sent = sum(connection.sent_bytes for connection in self._connections)
+        return Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
+
+    def bind(self) -> None:
+        """Have the address, and let clients queue at it. Raises OSError when it cannot be had."""
+        asked_port = self.port
+        failure: OSError | None = None
+        for family, address in _resolve(self.host, self.port):
+            try:
+                self._sockets.append(
+                    _bind(family, address, self.port, self._limits.socket_listen_backlog_size)
+                )
+            except OSError as error:
+                failure = error
+                if error.errno == errno.EADDRINUSE and asked_port:
+                    self._close_sockets()
+                    raise
+                continue
+            self.port = self._sockets[-1].getsockname()[1]
+        # ::1 may be switched off on this machine; one of localhost's addresses is enough.
+        if not self._sockets and failure is not None:
+            raise failure
+
+    def start_accepting(self) -> None:
+        """Open the door to other nodes; clients wait behind it until the gate opens."""
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def open_gate(self) -> None:
+        """Let clients in, not only other nodes."""
+        self._dispatcher.is_open = True
+        for connection in tuple(self._connections):
+            connection.resume()
+
+    def stop_accepting(self) -> None:
+        """Close the door; connections that are in stay."""
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets:
+            loop.remove_reader(listening.fileno())
+        self._close_sockets()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let owed answers leave for a while, then close every connection."""
+        owed = [asyncio.ensure_future(connection.settled()) for connection in self._connections]
+        if owed:
+            _, late = await asyncio.wait(owed, timeout=timeout_s)
+            for wait in late:
+                wait.cancel()
+        for connection in tuple(self._connections):
+            connection.close()
+
+    def reap(self) -> None:
+        """Close connections that were idle too long; take large buffers back from silent ones."""
+        now = asyncio.get_running_loop().time()
+        max_idle_s = self._limits.connections_max_idle_ms / 1000
+        for connection in tuple(self._connections):
+            silent_s = now - connection.last_active
+            if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_owed_an_answer:
+                logger.info("closing the connection from %s: idle for %d s", connection.peer, silent_s)
+                connection.close()
+            elif silent_s > self._limits.idle_buffer_release_ms / 1000:
+                connection.release_memory()
+            else:
+                connection.trim_memory()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause_accepting(listening, error)
+                return
+            self._welcome(accepted, address)
+
+    def _pause_accepting(self, listening: socket.socket, error: OSError) -> None:
+        if error.errno not in _OUT_OF_DESCRIPTORS:
+            logger.error("accepting a connection failed: %s", error)
+            return
+        logger.error(
+            "cannot accept connections: %s. Raise the limit of open files (ulimit -n) or lower max.connections.",
+            error.strerror,
+        )
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening.fileno())
+        loop.call_later(_OUT_OF_DESCRIPTORS_PAUSE_S, self._resume_accepting, listening)
+
+    def _resume_accepting(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            asyncio.get_running_loop().add_reader(listening.fileno(), self._accept, listening)
+
+    def _welcome(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+        ip = address[0]
+        refusal = self._refusal(ip)
+        if refusal is not None:
+            logger.warning("refusing a connection from %s: %s", ip, refusal)
+            accepted.close()
+            return
+        self._configure(accepted)
+        connection = Connection(
+            accepted,
+            f"{ip}:{address[1]}",
+            self._dispatcher,
+            self._limits.socket_request_max_bytes,
+            self._limits.queued_response_max_bytes,
+            self._forget,
+        )
+        self._connections.add(connection)
+        self._ip_of[connection] = ip
+        self._per_ip[ip] += 1
+
+    def _refusal(self, ip: str) -> str | None:
+        if len(self._connections) >= self._limits.max_connections:
+            return f"{len(self._connections)} connections are open, the limit is max.connections"
+        if self._per_ip[ip] >= self._limits.max_connections_per_ip:
+            return f"{self._per_ip[ip]} connections from there are open, the limit is max.connections.per.ip"
+        return None
+
+    def _configure(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # -1 leaves the kernel's own tuning on, which beats any fixed number on loopback.
+        if self._limits.socket_send_buffer_bytes > 0:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._limits.socket_send_buffer_bytes)
+        if self._limits.socket_receive_buffer_bytes > 0:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._limits.socket_receive_buffer_bytes)
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        received, sent = connection.received_bytes, connection.sent_bytes
+        self._past = Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
+        ip = self._ip_of.pop(connection, None)
+        if ip is not None:
+            self._per_ip[ip] -= 1
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+
+    def _close_sockets(self) -> None:
+        for listening in self._sockets:
+            listening.close()
+        self._sockets = []
+
+
+def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+    """Every address of `host`, IPv4 first; an empty host means every interface."""
+    if not host:
+        return [(socket.AF_INET, "0.0.0.0")]
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    unique = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
+    return sorted(unique, key=lambda known: known[0] != socket.AF_INET)
+
+
+def _bind(family: socket.AddressFamily, address: str, port: int, backlog: int) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((address, port))
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening

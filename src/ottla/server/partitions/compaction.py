@@ -1,0 +1,216 @@
+"""Carries compaction out: finds the dirtiest log, has its segments written anew by the cleaner's process, swaps them in.
+
+One log at a time. The event loop only plans and renames; reading, deciding and writing happen in the other process, and
+a thread of its own waits for its answers. The process is started when the first log needs it, and ends when none did for
+a while, so that a broker without compacted topics pays nothing.
+
+A log that cannot be compacted is set aside with one line in the log: for good (until the broker restarts) if it is
+damaged, for a while if the disk or the process failed. Nothing of it is lost: it only stays as large as it is.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from ottla.config import BrokerConfig
+from ottla.log.cleaned_segment import CleanedSegment
+from ottla.log.cleaner import CleanerLimits, Mapped
+from ottla.log.cleaning import CleaningPlan, dirtiest
+from ottla.log.directory import LogDirectory
+from ottla.log.log_cleaning import CleaningPass, SegmentGroup
+from ottla.log.remote_cleaner import CleanerDied
+from ottla.records.batch import CorruptRecord
+from ottla.server.partitions.cleaning_thread import CleaningThread
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+
+logger = logging.getLogger(__name__)
+
+# After so many partitions a look around lets requests have their turn.
+_PARTITIONS_PER_TURN: Final = 64
+# How long a log is left alone after the disk failed under it: long enough for somebody to make room.
+_SET_ASIDE_MS: Final = 600_000
+_FOR_GOOD_MS: Final = 1 << 62
+# Kafka allows a backoff of 0; an event loop that does nothing but look for work serves nobody.
+_SHORTEST_BACKOFF_S: Final = 0.01
+
+
+class Compaction:
+    """The task that compacts the logs of one broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        partitions: Partitions,
+        directory: LogDirectory,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._backoff_s = max(config.log_cleaner_backoff_ms / 1000, _SHORTEST_BACKOFF_S)
+        self._partitions = partitions
+        self._directory = directory
+        self._now_ms = now_ms
+        self._cleaning = CleaningThread(
+            CleanerLimits(
+                map_bytes=config.log_cleaner_dedupe_buffer_size,
+                io_bytes=config.log_cleaner_io_buffer_size,
+                bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+            )
+        )
+        self._set_aside: dict[HostedPartition, int] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def cleaner_pid(self) -> int | None:
+        """The cleaner's process, if there is one now."""
+        return self._cleaning.pid
+
+    @property
+    def uncleanable(self) -> list[str]:
+        """The partitions that are set aside."""
+        return [partition.name for partition in self._set_aside]
+
+    def start(self) -> None:
+        """Look for work from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop where it stands. A pass that is not complete begins anew after the next start."""
+        self._cleaning.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._cleaning.close()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._backoff_s)
+            try:
+                while found := await self._dirtiest():
+                    await self._compact(*found)
+                self._cleaning.rest()
+            except Exception:
+                logger.exception("compaction failed; it goes on in %.1f s", self._backoff_s)
+
+    async def _dirtiest(self) -> tuple[HostedPartition, CleaningPlan] | None:
+        """The log that is compacted next, if any needs it."""
+        plans: dict[HostedPartition, CleaningPlan] = {}
+        now_ms = self._now_ms()
+        self._set_aside = {
+            partition: until_ms
+            for partition, until_ms in self._set_aside.items()
+            if until_ms > now_ms and not partition.is_closed
+        }
+        for count, partition in enumerate(self._partitions):
+            if count % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            if partition.config.is_compacted and not partition.is_closed and partition not in self._set_aside:
+                plan = self._plan(partition, now_ms)
+                if plan is not None:
+                    plans[partition] = plan
+        if not plans:
+            return None
+        chosen = dirtiest(plans)
+        return chosen, plans[chosen]
+
+    def _plan(self, partition: HostedPartition, now_ms: int) -> CleaningPlan | None:
+        try:
+            _roll_if_overdue(partition, now_ms)
+            return partition.log.cleaning.plan(partition.last_stable_offset, now_ms)
+        except (OSError, CorruptRecord) as problem:
+            self._leave_alone(partition, now_ms + _SET_ASIDE_MS, problem)
+            return None
+
+    async def _compact(self, partition: HostedPartition, plan: CleaningPlan) -> None:
+        log = partition.log
+        if log.is_closed:
+            return
+        begun = log.cleaning.begin(plan, self._now_ms())
+        try:
+            await self._carry_out(partition, begun)
+        except (CorruptRecord, OSError, CleanerDied) as problem:
+            # Of a topic that is deleted meanwhile nobody needs to hear.
+            if not log.is_closed:
+                is_damaged = isinstance(problem, CorruptRecord)
+                until_ms = _FOR_GOOD_MS if is_damaged else self._now_ms() + _SET_ASIDE_MS
+                self._leave_alone(partition, until_ms, problem)
+                with suppress(OSError):
+                    await asyncio.to_thread(log.drop_cleaned)
+
+    async def _carry_out(self, partition: HostedPartition, begun: CleaningPass) -> None:
+        log, started_s = partition.log, time.monotonic()
+        mapped = await self._build_map(partition, begun)
+        if mapped is None:
+            return
+        done: list[CleanedSegment] = []
+        before_bytes = 0
+        for group in log.cleaning.groups(begun, mapped.end_offset):
+            cleaned = await self._clean(partition, group)
+            if cleaned is not None and log.swap_cleaned(group, cleaned, self._now_ms()):
+                done.append(cleaned)
+                before_bytes += group.size_bytes
+        if log.is_closed or log.cleaning.was_cut_since(begun) or not partition.config.is_compacted:
+            return
+        _tell(partition, begun, mapped.end_offset, done, before_bytes, time.monotonic() - started_s)
+        horizons = [cleaned.next_horizon_ms for cleaned in done if cleaned.next_horizon_ms is not None]
+        log.cleaning.complete(mapped, min(horizons, default=None))
+        await asyncio.to_thread(
+            self._directory.checkpoint_cleaner, partition.topic, partition.index, mapped.end_offset
+        )
+
+    async def _build_map(self, partition: HostedPartition, begun: CleaningPass) -> Mapped | None:
+        """None if the log lost segments meanwhile: then there is another plan to make."""
+        try:
+            return await self._cleaning.call(lambda cleaner: cleaner.build_map(begun.job))
+        except FileNotFoundError:
+            if partition.log.is_closed or not partition.log.cleaning.is_whole(begun):
+                return None
+            raise
+
+    async def _clean(self, partition: HostedPartition, group: SegmentGroup) -> CleanedSegment | None:
+        """None if nobody needs the group any more: it was deleted, or the topic is not compacted now."""
+        log = partition.log
+        try:
+            if log.cleaning.is_intact(group) and partition.config.is_compacted and not log.is_closed:
+                return await self._cleaning.call(lambda cleaner: cleaner.clean(group.base_offsets))
+        except FileNotFoundError:
+            if log.cleaning.is_intact(group) and not log.is_closed:
+                raise
+        return None
+
+    def _leave_alone(self, partition: HostedPartition, until_ms: int, problem: Exception) -> None:
+        how_long = "until the broker restarts" if until_ms == _FOR_GOOD_MS else "for ten minutes"
+        logger.error("%s cannot be compacted and is left alone %s: %s", partition.name, how_long, problem)
+        self._set_aside[partition] = until_ms
+
+
+def _roll_if_overdue(partition: HostedPartition, now_ms: int) -> None:
+    """The active segment is never compacted, so it must not hold a record longer than max.compaction.lag.ms."""
+    active = partition.log.segments.active
+    oldest_ms = now_ms - partition.config.max_compaction_lag_ms
+    # The first timestamp costs a look into the segment, the bound below it is nearly always negative.
+    if oldest_ms > 0 and active.size_bytes and 0 <= active.first_timestamp < oldest_ms:
+        partition.log.roll(now_ms)
+
+
+def _tell(
+    partition: HostedPartition,
+    begun: CleaningPass,
+    end_offset: int,
+    done: list[CleanedSegment],
+    before_bytes: int,
+    took_s: float,
+) -> None:
+    logger.info(
+        "compacted %s up to offset %d (clean before: %d): %d of %d records stay, %d of %d bytes, in %d segments, %.1f s",
+        partition.name,
+        end_offset,
+        begun.job.first_dirty_offset,
+        sum(cleaned.records_kept for cleaned in done),
+        sum(cleaned.records_seen for cleaned in done),
+        sum(cleaned.size_bytes for cleaned in done),
+        before_bytes,
+        len(done),
+        took_s,
+    )

@@ -1,0 +1,67 @@
+"""Carries fsyncs out of the event loop, so that one of them serves everybody who waits for it.
+
+While one flush of a log runs in a thread, appends go on; whoever needs them durable is served by the next flush,
+together. A flush that failed is never tried again: what it covered is unknown, so the log refuses writes from then on.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.runtime.clock import monotonic_ms
+from ottla.server.partitions.hosted_partition import HostedPartition
+
+logger = logging.getLogger(__name__)
+
+# More threads than this only queue in the disk.
+_THREADS = 4
+
+
+class Flusher:
+    """One task per log being flushed, a few threads for all."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-flush")
+        self._running: dict[HostedPartition, asyncio.Task[None]] = {}
+
+    def flush(self, partition: HostedPartition) -> None:
+        """See that what is written now becomes durable soon; nothing is tried where that has failed before."""
+        if partition not in self._running and partition.log.write_refusal is None:
+            task = asyncio.get_running_loop().create_task(self._flush(partition))
+            self._running[partition] = task
+
+    async def flushed(self, partition: HostedPartition, offset: int) -> None:
+        """Return when everything before `offset` is durable; raise KAFKA_STORAGE_ERROR when it cannot be."""
+        if partition.flushed.value < offset:
+            if partition.log.write_refusal is not None:
+                raise partition.log.write_refusal
+            self.flush(partition)
+            await partition.flushed.reached(offset)
+
+    async def stop(self) -> None:
+        """Wait for the flushes under way."""
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        self._threads.shutdown(wait=True)
+
+    async def _flush(self, partition: HostedPartition) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            again = True
+            while again:
+                job = partition.log.begin_flush()
+                await loop.run_in_executor(self._threads, job.run)
+                partition.log.complete_flush(job)
+                partition.note_flushed(monotonic_ms())
+                again = not partition.is_closed and (partition.flushed.is_awaited or partition.is_flush_due)
+        except Exception as error:
+            if partition.is_closed:
+                # It was deleted meanwhile, and its files with it.
+                return
+            partition.log.fail_flush(error)
+            logger.error(
+                "flushing %s failed: %s. It refuses writes until the broker restarts.", partition.name, error
+            )
+            partition.flushed.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flushing failed: {error}"))
+        finally:
+            del self._running[partition]

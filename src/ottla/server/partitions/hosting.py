@@ -1,0 +1,252 @@
+"""Keeps the logs on disk in step with the cluster image: opens, creates, assigns, configures and deletes partitions.
+
+A deleted partition's directory is renamed before it is removed, so that a crash in the middle cannot bring half of it
+back. Readers under way hold their files open and finish. A replica that was moved away is deleted in the same way.
+
+The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is tried again
+until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
+
+An image from before this start says nothing about who leads now: the log may have lost its tail since, and others may have
+been elected. So logs are opened at once, but leaders and followers are appointed only when the image has the registration of this start.
+
+A log takes milliseconds to begin or to end, and a topic may have a thousand: after each, requests have their turn.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from ottla.config import BrokerConfig, TopicConfig
+from ottla.controller.config_sources import BrokerSettings
+from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage, topic_changes
+from ottla.log.directory import LogDirectory
+from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.runtime.clock import monotonic_ms
+from ottla.server.partitions.file_removal import Removable, Remover
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions, Propose, propose_nothing
+
+logger = logging.getLogger(__name__)
+
+_METADATA_PREFIX = "__cluster_metadata-"
+
+
+class Hosting:
+    """The partitions of one log directory."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        directory: LogDirectory,
+        partitions: Partitions,
+        remover: Remover,
+        now_ms: Callable[[], int],
+        *,
+        incarnation_id: UUID | None = None,
+        propose: Propose = propose_nothing,
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._partitions = partitions
+        self._remover = remover
+        self._now_ms = now_ms
+        self._incarnation_id = incarnation_id
+        self._propose = propose
+        self._image: ClusterImage | None = None
+        self._watchers: list[Callable[[], None]] = []
+        # Whether partitions are assigned. Without an id of this start (a broker that is alone) from the beginning.
+        self.is_active = incarnation_id is None
+
+    def open_all(self, image: ClusterImage) -> None:
+        """Open the logs of everything the image places on this node; name what lies there without a topic."""
+        self._image = image
+        for topic in image.topics_by_name.values():
+            for _ in self._host(image, topic):
+                pass
+        for name in self._strays():
+            if self._directory.topic_id_of(name) not in image.topics_by_id:
+                logger.warning("%s is in the data directory but belongs to no topic; it is left alone", name)
+
+    async def apply(self, before: ClusterImage, after: ClusterImage) -> None:
+        """Carry a change of metadata out. It is decided: what the disk refuses is logged, and done later."""
+        self._image = after
+        changes = topic_changes(before, after)
+        for topic in changes.removed:
+            for _ in self._delete(topic):
+                await asyncio.sleep(0)
+        changed = changes.changed
+        if not self.is_active and self._is_registered(after):
+            self.is_active = True
+            changed = list(after.topics_by_name.values())
+            self._remove_strays(after)
+        for topic in changed:
+            for _ in self._try_to_host(after, topic):
+                await asyncio.sleep(0)
+        if before.configs is not after.configs:
+            self._configure(after)
+
+    def when_opened(self, watcher: Callable[[], None]) -> None:
+        """Be told when a log was opened that could not be opened before."""
+        self._watchers.append(watcher)
+
+    def retry(self) -> None:
+        """Try again to open what could not be opened."""
+        image, unopened = self._image, tuple(self._partitions.unopened)
+        if image is None or not unopened:
+            return
+        for name in unopened:
+            topic = image.topics_by_name.get(name)
+            self._partitions.unopened.discard(name)
+            for _ in self._try_to_host(image, topic) if topic is not None else ():
+                pass
+        for watcher in self._watchers:
+            watcher()
+
+    def remove(self, name: str, doomed: Removable) -> None:
+        """Have files removed that left a log."""
+        self._remover.remove(name, doomed)
+
+    def checkpoint(self) -> None:
+        """Write down how far each log is flushed, where it starts and what is committed."""
+        partitions = [partition for partition in self._partitions if not partition.is_closed]
+        self._directory.checkpoint(
+            recovery_points={(p.topic, p.index): p.log.flushed_offset for p in partitions},
+            log_start_offsets={(p.topic, p.index): p.log.log_start_offset for p in partitions},
+            high_watermarks={(p.topic, p.index): p.high_watermark.value for p in partitions},
+        )
+
+    def prepare_cuts(self, cuts: dict[HostedPartition, int]) -> None:
+        """Before logs are cut: see that no checkpoint on disk is above its cut. OSError if that cannot be written."""
+        self._directory.lower_checkpoints({(p.topic, p.index): offset for p, offset in cuts.items()})
+
+    def _is_registered(self, image: ClusterImage) -> bool:
+        """Whether the image is from after this start."""
+        known = image.brokers.get(self._config.node_id)
+        return known is not None and known.incarnation_id == self._incarnation_id
+
+    def _try_to_host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
+        try:
+            yield from self._host(image, topic)
+        except OSError as problem:
+            self._partitions.unopened.add(topic.name)
+            logger.error("a log of %s cannot be opened now: %s. It will be tried again.", topic.name, problem)
+
+    def _host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
+        """Bring the partitions of a topic in step, one log after the other; OSError when one cannot be opened."""
+        config: TopicConfig | None = None
+        for placed in topic.partitions:
+            hosted = self._partitions.find(topic.name, placed.index)
+            if self._config.node_id not in placed.replicas:
+                if hosted is not None and self.is_active:
+                    self._remove(hosted, "it was moved to other brokers")
+                    yield
+                continue
+            is_new = hosted is None
+            if hosted is None:
+                config = config or self._topic_config(image, topic.name)
+                hosted = self._open(topic, placed, config)
+            if self.is_active:
+                self._assign(hosted, placed)
+            if is_new:
+                self._partitions.add(hosted)
+                yield
+
+    def _assign(self, hosted: HostedPartition, placed: PartitionImage) -> None:
+        replica = hosted.replica
+        hosted.adding_replicas = frozenset(placed.adding_replicas)
+        if (replica.leader_epoch, replica.partition_epoch) == (placed.leader_epoch, placed.partition_epoch):
+            return
+        lost = hosted.log.first_lost_offset
+        if lost is not None and placed.leader == self._config.node_id:
+            self._settle_loss(hosted, placed, lost)
+        assigned = Assigned(
+            leader=placed.leader,
+            leader_epoch=placed.leader_epoch,
+            isr=tuple(placed.isr),
+            replicas=tuple(placed.replicas),
+            partition_epoch=placed.partition_epoch,
+        )
+        hosted.assign(assigned, monotonic_ms())
+
+    def _settle_loss(self, hosted: HostedPartition, placed: PartitionImage, lost: int) -> None:
+        """A crash took records from the middle of a log that is about to lead. (A follower cuts it and fetches again.)
+
+        With other replicas the log must not go on behind the hole: a follower that has the records would never find out that its leader
+        has not. The same where only flushed records count, since nothing behind the hole was promised. A log that is
+        the only one keeps what it has.
+        """
+        if len(placed.replicas) == 1 and not hosted.must_flush(acks_all=True):
+            hosted.log.accept_loss()
+            return
+        logger.error("%s leads, and lost records from %d on in a crash: it is cut there", hosted.name, lost)
+        self.prepare_cuts({hosted: lost})
+        hosted.truncate_to(lost, monotonic_ms())
+
+    def _configure(self, image: ClusterImage) -> None:
+        configs: dict[str, TopicConfig] = {}
+        for hosted in self._partitions:
+            config = configs.get(hosted.topic) or self._topic_config(image, hosted.topic)
+            configs[hosted.topic] = config
+            if hosted.config != config:
+                hosted.configure(config)
+
+    def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
+        """The settings in force: the topic's own, then this broker's, then all brokers', then the static ones."""
+        settings = BrokerSettings(image, self._config.node_id, self._config)
+        return settings.topic_config(image.config_of(ResourceType.TOPIC, topic))
+
+    def _open(self, topic: TopicImage, placed: PartitionImage, config: TopicConfig) -> HostedPartition:
+        log = self._directory.open_log(topic.name, placed.index, topic.topic_id, config, self._now_ms())
+        committed = self._directory.high_watermark(topic.name, placed.index)
+        replica = PartitionReplica(
+            self._config.node_id,
+            min(max(committed, log.log_start_offset), log.log_end_offset),
+            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            min_insync_replicas=config.min_insync_replicas,
+        )
+        return HostedPartition(topic.name, topic.topic_id, placed.index, log, replica, self._propose)
+
+    def _delete(self, topic: TopicImage) -> Iterator[None]:
+        for placed in topic.partitions:
+            hosted = self._partitions.find(topic.name, placed.index)
+            if hosted is not None and hosted.topic_id == topic.topic_id:
+                self._remove(hosted, None)
+                yield
+
+    def _remove(self, hosted: HostedPartition, reason: str | None) -> None:
+        if reason is not None:
+            logger.info("%s is removed from this broker: %s", hosted.name, reason)
+        self._partitions.remove(hosted)
+        try:
+            self._remover.remove(hosted.name, hosted.log.begin_delete())
+        except OSError as problem:
+            logger.error("the files of %s could not all be removed: %s", hosted.name, problem)
+
+    def _strays(self) -> list[str]:
+        """Logs on disk that are not open."""
+        hosted = {partition.name for partition in self._partitions}
+        return [
+            name
+            for name in self._directory.partition_names()
+            if name not in hosted and not name.startswith(_METADATA_PREFIX)
+        ]
+
+    def _remove_strays(self, image: ClusterImage) -> None:
+        """Remove what was moved away or deleted while this broker was down.
+
+        A log of a topic that nobody knows goes only where others keep the metadata, too: a node that is alone and lost its metadata
+        must not throw the rest away with it.
+        """
+        is_alone = len(self._config.voters) <= 1 and self._config.is_voter
+        for name in self._strays():
+            topic = image.topics_by_id.get(self._directory.topic_id_of(name) or UUID(int=0))
+            if topic is None and is_alone:
+                continue
+            placed = topic.partition(int(name.rpartition("-")[2])) if topic is not None else None
+            if placed is not None and self._config.node_id in placed.replicas:
+                continue
+            logger.warning("%s is not placed on this broker any more; it is removed", name)
+            try:
+                self._remover.remove(name, self._directory.begin_delete(name))
+            except OSError as problem:
+                logger.error("the files of %s could not all be removed: %s", name, problem)

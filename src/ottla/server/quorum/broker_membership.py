@@ -1,0 +1,224 @@
+"""This broker's membership in the cluster: it registers, shows that it lives, and says when it goes (CTL-1).
+
+A broker is registered fenced. It is let in when a heartbeat shows that it has replayed its own registration; from then on
+heartbeats keep its session. A controller that is new hears of it at once. One that does not know this broker any more, or
+knows a newer life of it, is told the whole story again. A broker that stops hands over what it leads first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from ottla.config import BrokerConfig
+from ottla.controller.image import CAPACITY_FEATURE
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from ottla.server.quorum.quorum import Quorum
+
+logger = logging.getLogger(__name__)
+
+# How long one attempt to reach the controller may take; the next follows at once.
+_ATTEMPT_MS: Final = 1_000
+_RETRY_S: Final = 0.02
+_COMPLAINT_S: Final = 5.0
+_UNKNOWN_HERE: Final = (ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH)
+_FATAL: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_CLUSTER_ID)
+_REFUSALS: Final = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster: give all nodes the same ottla.cluster.id before "
+    "their data directories are first used, or this one an empty directory",
+    ErrorCode.UNSUPPORTED_VERSION: "the cluster uses features that this version of Ottla does not know",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which life of which broker this is."""
+
+    cluster_id: str
+    incarnation_id: UUID
+    directory_id: UUID
+    previous_broker_epoch: int
+    host: str
+    port: int
+
+
+class Membership:
+    """Registers once, then beats until it is stopped."""
+
+    def __init__(self, config: BrokerConfig, quorum: Quorum, identity: Identity) -> None:
+        self._config = config
+        self._quorum = quorum
+        self._identity = identity
+        self._beating: asyncio.Task[None] | None = None
+        self._now = asyncio.Event()  # do not wait for the next beat
+        self._admitted: asyncio.Future[None] | None = None
+        self._wants_to_stop = False
+        self._may_stop = asyncio.Event()
+        quorum.watch(self._now.set)
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._quorum.broker_epoch
+
+    async def register(self) -> None:
+        """Become known to the controller, however long it takes to find one, and replay the registration.
+
+        KafkaError if the cluster does not want this broker.
+        """
+        await self._register()
+        await self._quorum.replayed(self.broker_epoch)
+
+    async def join(self) -> None:
+        """Beat from now on; return when the broker is let in."""
+        loop = asyncio.get_running_loop()
+        self._admitted = loop.create_future()
+        self._beating = loop.create_task(self._beat())
+        await self._admitted
+
+    async def leave(self, timeout_s: float) -> None:
+        """Have others take over what this broker leads; not longer than a while, for it stops in any case."""
+        if self._beating is None or self._beating.done():
+            return
+        self._wants_to_stop = True
+        self._now.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._may_stop.wait()
+        except TimeoutError:
+            logger.warning("nobody took over what this broker leads within %.1f s", timeout_s)
+
+    async def stop(self) -> None:
+        """Beat no more."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
+    # ---- registration
+
+    async def _register(self) -> None:
+        request = self._registration()
+        complain_at = asyncio.get_running_loop().time() + _COMPLAINT_S
+        while True:
+            try:
+                response: BrokerRegistrationResponse = await self._quorum.submit(
+                    request, timeout_ms=_ATTEMPT_MS
+                )
+            except KafkaError as error:
+                if error.code in _FATAL:
+                    raise
+                complain_at = self._complain(error.message, complain_at)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                complain_at = self._complain(
+                    f"another broker with the id {self._config.node_id} is running", complain_at
+                )
+                await asyncio.sleep(_RETRY_S * 5)
+                continue
+            if response.error_code:
+                raise _refusal(ErrorCode(response.error_code))
+            self._quorum.broker_epoch = response.broker_epoch
+            return
+
+    def _complain(self, what: str, at: float) -> float:
+        now = asyncio.get_running_loop().time()
+        if now < at:
+            return at
+        logger.warning("this broker waits for a controller that lets it in: %s", what)
+        return now + _COMPLAINT_S
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        config, identity = self._config, self._identity
+        known_epoch = self.broker_epoch if self.broker_epoch >= 0 else identity.previous_broker_epoch
+        return BrokerRegistrationRequest(
+            broker_id=config.node_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=identity.incarnation_id,
+            listeners=[
+                Listener(
+                    name=config.advertised_listener.name,
+                    host=identity.host,
+                    port=identity.port,
+                    security_protocol=0,
+                )
+            ],
+            features=[Feature(CAPACITY_FEATURE, 0, config.ottla_broker_capacity)],
+            rack=config.broker_rack,
+            previous_broker_epoch=known_epoch,
+            log_dirs=[identity.directory_id],
+        )
+
+    # ---- heartbeats
+
+    async def _beat(self) -> None:
+        interval_s = self._config.broker_heartbeat_interval_ms / 1000
+        while True:
+            self._now.clear()
+            is_heard = await self._beat_once()
+            wait_s = interval_s if is_heard else _RETRY_S
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._now.wait()
+            except TimeoutError:
+                pass
+
+    async def _beat_once(self) -> bool:
+        """Whether the controller has answered, and nothing has to be told it at once."""
+        request = BrokerHeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._quorum.image.last_offset,
+            want_shut_down=self._wants_to_stop,
+        )
+        try:
+            response: BrokerHeartbeatResponse = await self._quorum.submit(request, timeout_ms=_ATTEMPT_MS)
+        except KafkaError as error:
+            logger.debug("no heartbeat: %s", error)
+            return False
+        if response.error_code in _UNKNOWN_HERE:
+            await self._come_back()
+            return False
+        if response.error_code:
+            logger.error("the controller refuses this broker's heartbeat: %s", ErrorCode(response.error_code))
+            return True
+        return self._heard(response)
+
+    def _heard(self, response: BrokerHeartbeatResponse) -> bool:
+        if response.should_shut_down:
+            self._may_stop.set()
+        if not response.is_fenced and self._admitted is not None and not self._admitted.done():
+            self._admitted.set_result(None)
+        return not response.is_fenced or self._wants_to_stop
+
+    async def _come_back(self) -> None:
+        """The controller does not know this life of this broker: tell it again, as long as we live."""
+        logger.warning("the controller does not know this broker any more: registering again")
+        try:
+            await self._register()
+        except KafkaError as error:
+            logger.error("%s", error.message)
+            return
+        await self._quorum.replayed(self.broker_epoch)
+
+
+def advertised(config: BrokerConfig, port: int, hostname: Callable[[], str]) -> tuple[str, int]:
+    """Where others reach this node; what the settings leave open is filled in."""
+    listener = config.advertised_listener
+    return listener.host or hostname(), listener.port or port
+
+
+def _refusal(code: ErrorCode) -> KafkaError:
+    why = _REFUSALS.get(code, code.name)
+    return KafkaError(code, f"The controller refuses this broker: {why}.")

@@ -1,0 +1,213 @@
+"""The metadata log as the quorum needs it: `ottla.log` as a `LogView`, with what a shell has to do to it.
+
+After a crash the log of a topic keeps what lies behind a hole; this one is cut before the first hole, because a record
+counts only if everything before it is there. The log begins at 0 or at the end of a snapshot (`quorum_snapshots`), whose
+epoch is that of the record before the first one. A log that was cut by its disk, not by its quorum, has forgotten what it
+promised: `is_whole` is False then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.config import TopicConfig
+from ottla.controller.records import encode_record
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.directory import LogDirectory
+from ottla.log.disk import Disk
+from ottla.log.flush import FlushJob
+from ottla.log.log import Log
+from ottla.log.retention import plan_retention
+from ottla.raft.events import AppendLeaderChange
+from ottla.raft.leader_change import leader_change_batch
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_EPOCH, EpochEnd, SnapshotId
+from ottla.records.batch import CorruptRecord, read_header
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+from ottla.server.quorum.snapshots import Snapshots
+from ottla.server.quorum.state_file import QuorumStateFile
+
+logger = logging.getLogger(__name__)
+
+_KEEPS_ALL: Final = TopicConfig(cleanup_policy=())
+_BEGINNING: Final = SnapshotId(0, NO_EPOCH)
+
+
+class MetadataLog:
+    """See the module. Everything is called on the loop, but what `FlushJob.run` and `Snapshots` say may run in a thread."""
+
+    def __init__(
+        self, directory: LogDirectory, disk: Disk, file: QuorumStateFile, now_ms: Callable[[], int]
+    ) -> None:
+        self._directory = directory
+        self._file = file
+        self._now_ms = now_ms
+        self._log: Log = directory.open_metadata_log(METADATA_TOPIC, now_ms())
+        self.snapshots = Snapshots(disk, self._log.directory)
+        self.snapshot_records = self.snapshots.latest_records()
+        self.is_whole = True
+        self.lost_offset = 0  # everything before it is gone, and no snapshot has it
+        self._start = _BEGINNING
+        self._find_start()
+        self._cut_at_hole()
+
+    # ---- the view
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_start_epoch(self) -> int:
+        return self._start.epoch
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._log.flushed_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self._log.leader_epochs.latest
+        return self._start.epoch if latest == NO_EPOCH else latest
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self.snapshots.latest
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """The largest epoch that is at most `epoch`, and where it ends."""
+        return EpochEnd(*self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset))
+
+    # ---- reading
+
+    @property
+    def directory(self) -> str:
+        """Where its files are."""
+        return self._log.directory
+
+    @property
+    def size_bytes(self) -> int:
+        return self._log.size_bytes
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nothing can be written any more, whatever the disk does from now on."""
+        return self._log.write_refusal is not None
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the record before an offset."""
+        epoch = self._log.leader_epochs.epoch_at(offset - 1)
+        return self._start.epoch if epoch == NO_EPOCH else epoch
+
+    def read(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset` on; at least one if there is one."""
+        upper = self.log_end_offset if upper_offset is None else upper_offset
+        found = self._log.read(offset, max_bytes, upper_offset=upper, at_least_one=True)
+        return b"" if found is None else found.file.read(found.position, found.size)
+
+    # ---- writing
+
+    def append(self, records: list[Any], epoch: int) -> int:
+        """Append the records of one decision as one batch; the offset behind it. KafkaError if the disk refuses."""
+        now_ms = self._now_ms()
+        values = [Record(delta, now_ms, None, encode_record(record)) for delta, record in enumerate(records)]
+        self._log.append_records(memoryview(build_batch(values)), leader_epoch=epoch, now_ms=now_ms)
+        return self.log_end_offset
+
+    def append_leader_change(self, effect: AppendLeaderChange) -> None:
+        """Append the record with which an epoch begins."""
+        now_ms = self._now_ms()
+        batch = memoryview(leader_change_batch(effect, now_ms))
+        self._log.append_records(batch, leader_epoch=effect.epoch, now_ms=now_ms)
+
+    def append_fetched(self, records: bytes | memoryview) -> None:
+        """Append what a leader sent, as it is. KafkaError if it does not fit, or the disk refuses."""
+        view = memoryview(records)
+        try:
+            base_offset = read_header(view).base_offset
+        except CorruptRecord as problem:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(problem)) from None
+        if base_offset != self.log_end_offset:
+            reason = f"offset {base_offset} comes where {self.log_end_offset} is next"
+            raise KafkaError(ErrorCode.INVALID_RECORD, reason)
+        self._log.append_replicated(view, self._now_ms())
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the end off, durably."""
+        self._directory.lower_checkpoints({(METADATA_TOPIC, METADATA_PARTITION): offset})
+        self._log.truncate_to(offset)
+
+    def begin_at(self, snapshot_id: SnapshotId) -> None:
+        """Throw all away and begin at the end of a snapshot, which is durable."""
+        self._directory.lower_checkpoints({(METADATA_TOPIC, METADATA_PARTITION): 0})
+        self._log.truncate_fully(snapshot_id.end_offset)
+        self._start = snapshot_id
+
+    def begin_flush(self) -> FlushJob:
+        return self._log.begin_flush()
+
+    def complete_flush(self, job: FlushJob) -> None:
+        self._log.complete_flush(job)
+
+    def fail_flush(self, problem: BaseException) -> None:
+        """Nothing is written any more: what is on the disk is unknown."""
+        self._log.fail_flush(problem)
+
+    # ---- getting shorter
+
+    def forget_before(self, snapshot_id: SnapshotId) -> None:
+        """Let the log begin at the end of a snapshot, which is durable; segments before it go."""
+        now_ms = self._now_ms()
+        self._log.roll(now_ms)
+        self._log.advance_log_start_offset(snapshot_id.end_offset)
+        self._start = snapshot_id
+        plan = plan_retention(self._log.segment_facts(), _KEEPS_ALL, snapshot_id.end_offset, now_ms)
+        if plan.deletions:
+            self._log.delete_segments(plan, now_ms)
+        self._log.remove_deleted(now_ms)
+
+    # ---- opening
+
+    def _find_start(self) -> None:
+        """Begin at the end of the oldest snapshot that the log goes on from; where there is none, all over."""
+        log, latest = self._log, self.snapshots.latest
+        fitting = [
+            each
+            for each in self.snapshots.ids
+            if log.log_start_offset <= each.end_offset <= log.log_end_offset
+        ]
+        if latest is not None and latest not in fitting:
+            if latest.end_offset < log.log_start_offset:
+                self._lost(f"begins at {log.log_start_offset}, behind its snapshot at {latest.end_offset}")
+            self.begin_at(latest)
+        elif log.log_start_offset > 0 and fitting:
+            log.advance_log_start_offset(fitting[0].end_offset)
+            self._start = fitting[0]
+        elif log.log_start_offset > 0:
+            self._lost(f"begins at {log.log_start_offset}, and there is no snapshot of what was before")
+            self.lost_offset = log.log_start_offset
+            self.begin_at(_BEGINNING)
+
+    def _cut_at_hole(self) -> None:
+        """End before the first hole. Where nothing is left, the log begins anew."""
+        offset = self._log.first_lost_offset
+        if offset is None:
+            return
+        if offset < self._directory.recovery_point(METADATA_TOPIC, METADATA_PARTITION):
+            self._lost(f"has a hole at {offset}, and more was durable once")
+        if offset > self._start.end_offset:
+            self.truncate_to(offset)
+        else:
+            self.begin_at(self._start)
+
+    def _lost(self, what: str) -> None:
+        """What was durable is gone, and with it what was promised: durably, before the log looks whole again."""
+        logger.error("the metadata log in %s %s", self._log.directory, what)
+        self.is_whole = False
+        self._file.forget()

@@ -1,0 +1,97 @@
+"""Builds this node's part in the metadata quorum from its settings and its data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from ottla.config import BrokerConfig
+from ottla.config.quorum import derived_cluster_id
+from ottla.controller.controller import Controller
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.directory import LogDirectory
+from ottla.log.disk import Disk
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
+from ottla.raft.settings import RaftSettings
+from ottla.raft.voters import VoterSet
+from ottla.server.quorum.member import Quorate, QuorumMember
+from ottla.server.quorum.metadata_log import MetadataLog
+from ottla.server.quorum.peers import Peers
+from ottla.server.quorum.quorum import Quorum
+from ottla.server.quorum.replay import MetadataReplay, OnImage
+from ottla.server.quorum.snapshot_writer import SnapshotWriter
+from ottla.server.quorum.state_file import QuorumStateFile
+from ottla.wire.address import Address
+
+
+def open_directory(config: BrokerConfig, directory: LogDirectory) -> None:
+    """Open the data directory as one of this cluster. KafkaError if it is another's."""
+    wanted = config.ottla_cluster_id
+    fresh = wanted or (derived_cluster_id(config.voters) if config.voters else None)
+    directory.open(config.node_id, uuid4, fresh)
+    if wanted is not None and directory.cluster_id != wanted:
+        found = directory.cluster_id
+        directory.close(clean=directory.was_closed_cleanly)
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"{directory.path} belongs to the cluster {found}, and ottla.cluster.id is {wanted}: give this node "
+            "another directory, or the other id.",
+        )
+
+
+def open_quorum(
+    config: BrokerConfig,
+    directory: LogDirectory,
+    disk: Disk,
+    now_ms: Callable[[], int],
+    on_image: OnImage,
+    on_halt: Callable[[str], None],
+) -> Quorum:
+    """The quorum as of what is on this disk; it does nothing before it is started."""
+    voters = {voter.node_id: Address(voter.host, voter.port) for voter in config.voters}
+
+    def address_of(node_id: int) -> Address | None:
+        if node_id in voters:
+            return voters[node_id]
+        broker = quorum.image.brokers.get(node_id)
+        endpoint = broker.endpoint(config.advertised_listener.name) if broker is not None else None
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    file = QuorumStateFile(disk, f"{directory.path}/{METADATA_TOPIC}-{METADATA_PARTITION}")
+    log = MetadataLog(directory, disk, file, now_ms)
+    voter_set = VoterSet(voters or [config.node_id])
+    _refuse_loss(log, is_alone=len(voter_set.ids) == 1)
+    if config.is_voter and file.read() is None:
+        # Whoever knew this directory knew one that remembers.
+        directory.renew_id(config.node_id, uuid4())
+    identity = ReplicaKey(config.node_id, directory.directory_id)
+    peers = Peers(config.node_id, address_of)
+    quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config))
+    member = QuorumMember(quorate, log, file, peers)
+    controller = Controller(config.node_id, directory.cluster_id, config, uuid4)
+    writer = SnapshotWriter(log, config.metadata_log_max_record_bytes_between_snapshots, now_ms)
+    replay = MetadataReplay(log, controller, writer, on_image)
+    quorum = Quorum(member, replay, peers, now_ms, on_halt)
+    return quorum
+
+
+def raft_settings(config: BrokerConfig) -> RaftSettings:
+    """The quorum's settings, with Kafka's names."""
+    fetch_timeout_ms = config.controller_quorum_fetch_timeout_ms
+    return RaftSettings(
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        fetch_timeout_ms=fetch_timeout_ms,
+        fetch_max_wait_ms=min(RaftSettings().fetch_max_wait_ms, fetch_timeout_ms // 4),
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+    )
+
+
+def _refuse_loss(log: MetadataLog, *, is_alone: bool) -> None:
+    if is_alone and log.lost_offset:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"The metadata before offset {log.lost_offset} is missing in {log.directory}, and no other node has it: "
+            "restore the directory from a copy.",
+        )

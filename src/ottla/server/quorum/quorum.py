@@ -1,0 +1,294 @@
+"""The metadata quorum as the rest of the broker sees it: the image, and a place to submit what shall change.
+
+The leader of the quorum is the active controller: it alone decides (`quorum_commands`). Any node takes a command and
+forwards it (`quorum_forwarding`), and waits for a controller while there is none. What is committed is replayed and
+carried out on every node (`quorum_replay`). A command is tried again only if it certainly was not carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.controller.image import ClusterImage
+from ottla.errors import ErrorCode, KafkaError
+from ottla.raft.messages import METADATA_TOPIC, METADATA_TOPIC_ID, SnapshotId
+from ottla.server.quorum.commands import Commands, NotControllerError
+from ottla.server.quorum.forwarding import forward
+from ottla.server.quorum.member import QuorumMember
+from ottla.server.quorum.peers import Peers
+from ottla.server.quorum.replay import MetadataReplay
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.fetch import FetchRequest
+    from ottla.protocol.messages.quorum import DescribeQuorumResponse
+
+logger = logging.getLogger(__name__)
+
+NOBODY: Final = -1
+NO_BROKER_EPOCH: Final = -1
+# A controller that cannot be reached, or that has just lost its place, is tried again so often.
+_RETRY_S: Final = 0.02
+# What names no time to wait, waits so long; and nobody longer, for without a controller the words below are worth more.
+_PATIENCE_MS: Final = 10_000
+_LEAST_FORWARD_MS: Final = 5_000
+
+ControllerWatcher = Callable[[], None]
+
+
+class Quorum:
+    """One node's part in the quorum. `broker_epoch` is that of this broker's registration."""
+
+    def __init__(
+        self,
+        member: QuorumMember,
+        replay: MetadataReplay,
+        peers: Peers,
+        now_ms: Callable[[], int],
+        on_halt: Callable[[str], None],
+    ) -> None:
+        self.member = member
+        self._replay = replay
+        self.peers = peers
+        self._now_ms = now_ms
+        self._on_halt = on_halt
+        self._commands = Commands(member, replay, now_ms)
+        self._watchers: list[ControllerWatcher] = []
+        self._changed = asyncio.Event()
+        self._failure: KafkaError | None = None
+        self._told_leader_id: int | None = None
+        self.broker_epoch = NO_BROKER_EPOCH
+
+    # ---- what it is
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as of the last committed record that is known here."""
+        return self._replay.controller.image
+
+    @property
+    def node_id(self) -> int:
+        return self.member.replica.node_id
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node decides."""
+        return self._commands.is_open
+
+    @property
+    def controller_id(self) -> int:
+        """The active controller, as far as is known here; -1 if there is none."""
+        leader_id = self.member.replica.leader_id
+        return NOBODY if leader_id is None else leader_id
+
+    def watch(self, watcher: ControllerWatcher) -> None:
+        """Be told, on the loop, whenever another node becomes the active controller, or none."""
+        self._watchers.append(watcher)
+
+    def describe_trouble(self) -> str:
+        """Why there is no controller, and what to do about it; empty if there is one."""
+        if self._failure is not None:
+            return self._failure.message
+        member = self.member
+        if self.controller_id != NOBODY:
+            return ""
+        voters = sorted(member.voters.ids)
+        answering = [voter for voter in voters if voter == self.node_id or self.peers.is_connected(voter)]
+        silent = [voter for voter in voters if voter not in answering]
+        founders = member.unheard_founders
+        if founders:
+            missing = ", ".join(map(self.peers.name_of, founders))
+            return f"There is no controller yet: a new quorum is founded when {missing} answers, too."
+        if not silent:
+            return f"There is no controller: the {len(voters)} voters are electing one."
+        missing = ", ".join(map(self.peers.name_of, silent))
+        return (
+            f"There is no controller: {len(answering)} of {len(voters)} voters answer, {member.voters.majority} are "
+            f"needed. Start {missing}."
+        )
+
+    def describe(self) -> DescribeQuorumResponse:
+        """What this node knows of the quorum; the leader knows all."""
+        time_of_day_ms = self._now_ms() - self.member.now_ms()
+        return self.member.describe(time_of_day_ms)
+
+    # ---- its life
+
+    def start(self) -> None:
+        """Take part in the quorum, and take commands."""
+        self._replay.start(self.halted)
+        self._commands.start()
+        self.member.start(self)
+
+    def deliver(self, image: ClusterImage) -> None:
+        """Have changes carried out on this node from now on; `image` is carried out already."""
+        self._replay.deliver(image)
+
+    async def leave(self) -> None:
+        """Hand the leadership over, if this node has it, and tell the others."""
+        await self.member.leave()
+
+    async def stop(self) -> None:
+        """Finish the command under way and refuse the rest."""
+        await self._commands.stop()
+        await self._replay.stop()
+        await self.member.stop()
+
+    async def replayed(self, offset: int) -> None:
+        """Return when the record at an offset is part of the image."""
+        await self._replay.replayed.reached(offset + 1)
+
+    async def in_force(self, offset: int) -> None:
+        """Return when the record at an offset is carried out on this node."""
+        await self._replay.in_force(offset + 1)
+
+    async def has_controller(self) -> None:
+        """Return when there is a controller. KafkaError if this node cannot take part any more."""
+        while self.controller_id == NOBODY:
+            if self._failure is not None:
+                raise self._failure
+            await self._changed.wait()
+
+    # ---- commands
+
+    async def submit(self, request: Any, *, version: int | None = None, timeout_ms: int | None = None) -> Any:
+        """Have a command carried out; answer its response once the change is durable, and in force on the controller.
+
+        `version` is the one that a client chose for its request. KafkaError if there is no controller, or if nobody knows
+        whether it was carried out.
+        """
+        wanted_ms = getattr(request, "timeout_ms", _PATIENCE_MS) if timeout_ms is None else timeout_ms
+        # Once the controller has it, a command takes as long as it takes.
+        forward_ms = max(wanted_ms, _LEAST_FORWARD_MS) if timeout_ms is None else timeout_ms
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(wanted_ms, _PATIENCE_MS) / 1000
+        while True:
+            changed = self._changed
+            try:
+                return await self._submit_once(request, version, forward_ms)
+            except NotControllerError:
+                if self._failure is not None:
+                    raise self._failure from None
+            if loop.time() >= deadline:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    self.describe_trouble() or "The controller cannot be reached.",
+                )
+            await self._pause(changed, deadline)
+
+    def submit_soon(self, request: Any) -> asyncio.Task[Any]:
+        """Have a command carried out, whether or not somebody waits for its response."""
+        task = asyncio.get_running_loop().create_task(self.submit(request))
+        task.add_done_callback(_log_failure)
+        return task
+
+    async def decide(self, request: Any) -> Any:
+        """Carry a command out here. NotControllerError if this node does not decide, and did not."""
+        if not self.is_controller:
+            raise NotControllerError
+        return await self._commands.put(request)
+
+    async def _submit_once(self, request: Any, version: int | None, forward_ms: int) -> Any:
+        if self.is_controller:
+            return await self.decide(request)
+        controller_id = self.controller_id
+        if controller_id in (NOBODY, self.node_id):
+            raise NotControllerError
+        return await self._forward(controller_id, request, version, forward_ms)
+
+    async def _forward(self, controller_id: int, request: Any, version: int | None, timeout_ms: int) -> Any:
+        """Ask the controller, as long as it is the controller: a new one need not wait for the silence of the old."""
+        asked = asyncio.ensure_future(forward(self.peers, controller_id, request, version, timeout_ms))
+        try:
+            while self.controller_id == controller_id and not asked.done():
+                waiting: set[asyncio.Future[Any]] = {asked, asyncio.ensure_future(self._changed.wait())}
+                _, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for each in pending - {asked}:
+                    each.cancel()
+            if asked.done():
+                return asked.result()
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER,
+                f"Node {controller_id} is not the controller any more, and may or may not have done it.",
+            )
+        finally:
+            asked.cancel()
+
+    async def _pause(self, changed: asyncio.Event, deadline: float) -> None:
+        """Until another controller is known, or for a moment: the one that is known may answer now."""
+        left_s = deadline - asyncio.get_running_loop().time()
+        wait_s = _RETRY_S if self.controller_id not in (NOBODY, self.node_id) else left_s
+        try:
+            async with asyncio.timeout(min(wait_s, left_s)):
+                await changed.wait()
+        except TimeoutError:
+            pass
+
+    # ---- questions of other nodes
+
+    def is_metadata_fetch(self, request: FetchRequest) -> bool:
+        """Whether a fetch is of the metadata log; asked for every fetch."""
+        topics = request.topics
+        return bool(topics) and (topics[0].topic_id == METADATA_TOPIC_ID or topics[0].topic == METADATA_TOPIC)
+
+    async def answer(self, context: Any, request: Any) -> Any:
+        """Answer Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, and Fetch of the metadata log."""
+        return await self.member.answer(request)
+
+    # ---- what the member tells
+
+    def committed(self, high_watermark: int) -> None:
+        self._replay.committed(high_watermark)
+
+    def led_by(self, leader_id: int | None, epoch: int) -> None:
+        # A quorum of one has nothing to tell, and that still nobody leads is no news.
+        is_news = leader_id is not None or self._told_leader_id is not None
+        if is_news and not self.member.is_alone:
+            logger.info("the metadata quorum is led by %s in epoch %d", _name(leader_id), epoch)
+        self._told_leader_id = leader_id
+        if leader_id != self.node_id:
+            self._commands.shut(
+                KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not the controller any more.")
+            )
+        self._tell()
+
+    def established(self, epoch: int) -> None:
+        if not self.member.is_alone:
+            logger.info("this node is the active controller in epoch %d", epoch)
+        self._commands.open()
+        self._tell()
+
+    def load(self, snapshot_id: SnapshotId) -> None:
+        self._replay.load(snapshot_id)
+
+    def failed(self, reason: KafkaError) -> None:
+        self._failure = reason
+        self._commands.shut(reason)
+        self._tell()
+        if not self.member.is_alone:
+            # Others can do without this node, and better without one that cannot write.
+            self._on_halt(reason.message)
+
+    def halted(self, reason: str) -> None:
+        self._failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+        self._commands.shut(self._failure)
+        self._replay.fail(self._failure)
+        self._tell()
+        self._on_halt(reason)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+        for watcher in self._watchers:
+            watcher()
+
+
+def _name(leader_id: int | None) -> str:
+    return "nobody" if leader_id is None else f"node {leader_id}"
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("a command failed: %s", error)

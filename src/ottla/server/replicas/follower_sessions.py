@@ -1,0 +1,334 @@
+"""The leader's memory of its followers' fetch sessions (KIP-227, made for brokers): a fetch costs as much as there is news.
+
+A follower's session may hold a thousand partitions of which a few move. So nothing walks over all of them: a partition tells
+the cursors of its followers when it has news, and each session keeps the cursors that have some.
+
+Rules:
+- A cursor without news stands at the log's end, and its follower has been told the high watermark and the log start.
+- A fetch that names few partitions still says of all others in the session that the follower holds what it held. The replica
+  hears of that when it matters: before an append ends the silence, and before time is counted (`Cursor.refresh`).
+- Each replica has one cursor in a partition: that of its newest session.
+- A follower hears of a new leader at about the same time as the leader does. One that is about to be followed
+  therefore lets the sessions of its followers wait shortly only, until they have had the time to come with that partition.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from random import randrange
+from typing import Final, Protocol
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest
+from ottla.replication.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION_ID,
+    FetchResult,
+    next_epoch,
+)
+from ottla.replication.partition import FollowerFetched, FollowerLost
+from ottla.runtime.clock import monotonic_ms
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.replicas.throttle import UNLIMITED, Throttle
+from ottla.wire.deadlines import Deadlines
+
+# A follower asks at least twice a second. What is older than this was left behind.
+IDLE_MS: Final = 120_000
+# How long a fetch waits at first after this broker became a leader of something; twice as long each time after.
+FIRST_PATIENCE_MS: Final = 5
+_UNLIMITED_MS: Final = 1 << 31
+# The replica is told of a silent follower at most so often: replica.lag.time.max.ms is never that short.
+_REFRESH_MS: Final = 50
+_NOT_TOLD: Final = -1
+
+PartitionKey = tuple[object, int]
+Find = Callable[[PartitionKey], HostedPartition]
+
+
+class Waiting(Protocol):
+    """A fetch that waits at the leader."""
+
+    def on_append(self, size_bytes: int) -> None:
+        """There is more to fetch."""
+
+    def wake(self) -> None:
+        """Do not wait any longer."""
+
+    def __hash__(self) -> int: ...
+
+
+class Cursor:
+    """Where a follower stands in one partition, and what it was told."""
+
+    __slots__ = (
+        "_seen_ms",
+        "is_named",
+        "key",
+        "log_start_offset",
+        "partition",
+        "replica_id",
+        "session",
+        "told_high_watermark",
+        "told_log_start_offset",
+        "want",
+    )
+
+    def __init__(self, session: "FollowerSession", key: PartitionKey, want: FetchPartition) -> None:
+        self.session = session
+        self.key = key
+        self.replica_id = session.replica_id
+        self.want = want
+        self.log_start_offset = want.log_start_offset
+        self.partition: HostedPartition | None = None
+        # Whether the fetch that is being answered named it: then its offset is a proof.
+        self.is_named = True
+        self.told_high_watermark = _NOT_TOLD
+        self.told_log_start_offset = _NOT_TOLD
+        self._seen_ms = 0
+
+    # What the partition calls
+
+    def refresh(self) -> None:
+        """Tell the replica of the fetches since it last heard of this follower, all of which asked for the same."""
+        last_fetch_ms = self.session.last_fetch_ms
+        if last_fetch_ms - self._seen_ms < _REFRESH_MS or self.is_named or self.partition is None:
+            return
+        # What it held under another leader it may have cut off since.
+        if self.want.current_leader_epoch == self.partition.replica.leader_epoch:
+            self.seen(last_fetch_ms)
+
+    def on_append(self, size_bytes: int) -> None:
+        session = self.session
+        session.news[self] = None
+        if session.waiting is not None:
+            session.waiting.on_append(size_bytes)
+
+    def on_news(self) -> None:
+        self.session.news[self] = None
+
+    def on_change(self) -> None:
+        self.session.news[self] = None
+        self.session.wake()
+
+    # What the fetch calls
+
+    def was_told(self, result: FetchResult) -> bool:
+        """Whether the follower knows the high watermark and the log start already."""
+        return (self.told_high_watermark, self.told_log_start_offset) == (
+            result.high_watermark,
+            result.log_start_offset,
+        )
+
+    def name(self, want: FetchPartition) -> None:
+        """A fetch named the partition."""
+        self.want = want
+        self.is_named = True
+        has_moved = want.log_start_offset > self.log_start_offset
+        self.log_start_offset = want.log_start_offset
+        if has_moved and self.partition is not None:
+            self.partition.follower_start_moved()
+
+    def host(self, find: Find) -> HostedPartition:
+        """The partition, as long as it is served here; KafkaError if it is not."""
+        partition = self.partition
+        if partition is None or partition.is_closed:
+            self.detach()
+            partition = find(self.key)
+            self._attach(partition)
+        return partition
+
+    def seen(self, now_ms: int) -> None:
+        """The follower fetched at its offset, and its log was found to match."""
+        self.is_named = False
+        self._seen_ms = now_ms
+        if self.partition is not None:
+            session = self.session
+            fetched = FollowerFetched(self.replica_id, session.broker_epoch, self.want.fetch_offset)
+            self.partition.step(fetched, now_ms)
+
+    def detach(self) -> None:
+        """Hear nothing more of the partition."""
+        partition, self.partition = self.partition, None
+        if partition is not None and self in partition.cursors:
+            partition.cursors.remove(self)
+
+    def _attach(self, partition: HostedPartition) -> None:
+        for other in partition.cursors:
+            if other.replica_id == self.replica_id and isinstance(other, Cursor):
+                other.session.drop(other)
+                break
+        self.partition = partition
+        partition.cursors.append(self)
+
+
+class FollowerSession:
+    """The partitions that one follower fetches together."""
+
+    def __init__(self, session_id: int, replica_id: int, broker_epoch: int, now_ms: int) -> None:
+        self.session_id = session_id
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.last_fetch_ms = now_ms
+        self.cursors: dict[PartitionKey, Cursor] = {}
+        # In the order in which they are read: who got records goes to the end.
+        self.news: dict[Cursor, None] = {}
+        self.waiting: Waiting | None = None
+        self._patience_ms = _UNLIMITED_MS
+
+    def update(self, request: FetchRequest, uses_topic_ids: bool) -> None:
+        """Take over what a request names and forgets."""
+        for topic in request.topics:
+            name: object = topic.topic_id if uses_topic_ids else topic.topic
+            for want in topic.partitions:
+                key = (name, want.partition)
+                cursor = self.cursors.get(key)
+                if cursor is None:
+                    cursor = self.cursors[key] = Cursor(self, key, want)
+                else:
+                    cursor.name(want)
+                self.news[cursor] = None
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if uses_topic_ids else forgotten.topic
+            for index in forgotten.partitions:
+                cursor = self.cursors.get((name, index))
+                if cursor is not None:
+                    self.drop(cursor)
+
+    def told(self, cursor: Cursor, result: FetchResult) -> None:
+        """The follower is about to hear this of a partition."""
+        partition = cursor.partition
+        if result.error_code != ErrorCode.NONE or result.diverging_epoch >= 0 or partition is None:
+            # It will come back with another question; until then there is nothing that it could use.
+            cursor.told_high_watermark = _NOT_TOLD
+            self.news.pop(cursor, None)
+            return
+        cursor.told_high_watermark = result.high_watermark
+        cursor.told_log_start_offset = result.log_start_offset
+        if result.size_bytes:
+            # To the end of the line: until its next question it has news, if only these records again.
+            self.news.pop(cursor, None)
+            self.news[cursor] = None
+        elif cursor.want.fetch_offset >= partition.log.log_end_offset:
+            self.news.pop(cursor, None)
+
+    def drop(self, cursor: Cursor) -> None:
+        """The partition is no longer fetched in this session."""
+        self.cursors.pop(cursor.key, None)
+        self.news.pop(cursor, None)
+        cursor.detach()
+
+    def wake(self) -> None:
+        """Let the fetch that waits answer with what there is."""
+        if self.waiting is not None:
+            self.waiting.wake()
+
+    def expect(self) -> None:
+        """The follower is about to come with another partition."""
+        self._patience_ms = FIRST_PATIENCE_MS
+        self.wake()
+
+    def wait_ms(self, asked_ms: int) -> int:
+        """How long a fetch may wait."""
+        allowed_ms = self._patience_ms
+        self._patience_ms = min(2 * allowed_ms, _UNLIMITED_MS)
+        return min(asked_ms, allowed_ms)
+
+    def lost(self) -> None:
+        """The connection died in the middle of a fetch: whoever waits for this follower to join need not wait."""
+        for cursor in self.cursors.values():
+            if cursor.partition is not None:
+                cursor.partition.step(FollowerLost(self.replica_id), self.last_fetch_ms)
+
+    def close(self) -> None:
+        """Forget all of it."""
+        for cursor in self.cursors.values():
+            cursor.detach()
+        self.cursors.clear()
+        self.news.clear()
+        self.wake()
+
+
+class FollowerSessions:
+    """The sessions of all followers of this broker; a few for each of them."""
+
+    def __init__(self, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._now_ms = now_ms
+        self._sessions: dict[int, FollowerSession] = {}
+        self._deadlines: Deadlines[Waiting] | None = None
+        # Of what goes to replicas that partitions are being moved to (leader.replication.throttled.rate).
+        self.throttle = Throttle(UNLIMITED, now_ms)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def resolve(
+        self, request: FetchRequest, replica_id: int, broker_epoch: int, uses_topic_ids: bool
+    ) -> FollowerSession | ErrorCode:
+        """The session of a request, brought up to date; or why it cannot be used."""
+        now_ms = self._now_ms()
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            session = self._begun(request, replica_id, broker_epoch, now_ms)
+        else:
+            found = self._sessions.get(request.session_id)
+            if found is None or found.replica_id != replica_id or found.broker_epoch != broker_epoch:
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            if found.epoch != request.session_epoch:
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            session = found
+            session.epoch = next_epoch(session.epoch)
+            session.wake()
+        session.last_fetch_ms = now_ms
+        session.update(request, uses_topic_ids)
+        return session
+
+    def expect(self, replica_ids: Collection[int]) -> None:
+        """These brokers are about to follow this one in more partitions than before."""
+        for session in self._sessions.values():
+            if session.replica_id in replica_ids:
+                session.expect()
+
+    def wake_later(self, waiting: Waiting, wait_ms: int) -> None:
+        """Wake a fetch after so long, unless it is forgotten before."""
+        loop = asyncio.get_running_loop()
+        if self._deadlines is None:
+            self._deadlines = Deadlines(loop, _wake)
+        self._deadlines.add(waiting, loop.time() + wait_ms / 1000)
+
+    def forget(self, waiting: Waiting) -> None:
+        """The fetch does not wait any more."""
+        if self._deadlines is not None:
+            self._deadlines.discard(waiting)
+
+    def expire(self) -> None:
+        """Forget sessions that nobody uses any more."""
+        oldest_ms = self._now_ms() - IDLE_MS
+        self._close(s for s in self._sessions.values() if s.last_fetch_ms < oldest_ms and s.waiting is None)
+
+    def _begun(
+        self, request: FetchRequest, replica_id: int, broker_epoch: int, now_ms: int
+    ) -> FollowerSession:
+        """A new session. The one it replaces ends, those of the broker's former self, and those that nobody uses."""
+        self.expire()
+        self._close(
+            session
+            for session in self._sessions.values()
+            if session.replica_id == replica_id
+            and (session.session_id == request.session_id or session.broker_epoch < broker_epoch)
+        )
+        if request.session_epoch == FINAL_EPOCH:
+            return FollowerSession(NO_SESSION_ID, replica_id, broker_epoch, now_ms)
+        session_id = NO_SESSION_ID
+        while session_id == NO_SESSION_ID or session_id in self._sessions:
+            session_id = randrange(1, 1 << 31)
+        session = self._sessions[session_id] = FollowerSession(session_id, replica_id, broker_epoch, now_ms)
+        return session
+
+    def _close(self, sessions: Iterable[FollowerSession]) -> None:
+        for session in list(sessions):
+            del self._sessions[session.session_id]
+            session.close()
+
+
+def _wake(waiting: Waiting) -> None:
+    waiting.wake()

@@ -1,0 +1,261 @@
+"""Carries proposals of ISR changes to the controller, and its answers back (AlterPartition, KIP-497).
+
+What the partitions of one turn of the loop propose goes out in one request; while it is under way the next one is gathered. An
+answer that does not come leaves the fate of a proposal unknown, and the replica is told so: each proposal is answered
+exactly once. One timer for all partitions counts the time of slow followers, and tries refused proposals again.
+
+A leader that cannot write to its log steps down: it proposes the ISR without itself, and the controller elects another
+member. Where there is no other member it stays, refuses writes and goes on serving what it has.
+
+A leader that is cut off, from the controller and from a follower in the ISR, can commit nothing, and others will be told to lead. It says so
+to producers instead of letting them wait. (Without a controller, but with its followers, it goes on.)
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from ottla.config import BrokerConfig
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.partitions import (
+    AlterPartitionPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionTopicData,
+    BrokerState,
+)
+from ottla.replication.isr import IsrAnswered, ProposeIsr
+from ottla.replication.partition import Tick
+from ottla.runtime.clock import monotonic_ms
+from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.quorum.quorum import Quorum
+
+logger = logging.getLogger(__name__)
+
+# However long followers may lag: proposals that were refused are tried again, and broken logs noticed, within this.
+_LONGEST_TICK_MS: Final = 500
+# A disk that refused writes for longer than this many ticks is taken for broken.
+_FAILING_TICKS: Final = 1
+# After so many partitions a tick lets requests have their turn.
+_PARTITIONS_PER_TURN: Final = 64
+_RECOVERED: Final = 0
+
+
+class _Change(NamedTuple):
+    """A proposal for one partition."""
+
+    topic_id: UUID
+    partition_index: int
+    proposal: ProposeIsr
+
+
+class Isr:
+    """The proposals of one broker."""
+
+    def __init__(self, config: BrokerConfig, quorum: Quorum, partitions: Partitions) -> None:
+        self._node_id = config.node_id
+        self._tick_s = min(config.replica_lag_time_max_ms / 2, _LONGEST_TICK_MS) / 1000
+        self._quorum = quorum
+        self._partitions = partitions
+        self._proposals: dict[HostedPartition, ProposeIsr] = {}
+        self._failing: dict[HostedPartition, int] = {}
+        self._given_up: set[_Change] = set()
+        # A follower for which there is nothing is silent for the wait of its fetch: that says nothing.
+        self._patience_ms = max(config.broker_session_timeout_ms // 2, 2 * config.replica_fetch_wait_max_ms)
+        self._controller_seen_ms = 0
+        self._sending: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Carry proposals to the controller from now on."""
+        self._controller_seen_ms = monotonic_ms()
+        self._ticking = asyncio.get_running_loop().create_task(self._tick())
+        self._send_soon()
+
+    async def stop(self) -> None:
+        """Stop at once: the controller takes a stopping broker's leaderships over."""
+        tasks = [task for task in (self._ticking, self._sending) if task is not None]
+        self._ticking = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def propose(self, partition: HostedPartition, proposal: ProposeIsr) -> None:
+        """Ask the controller for this ISR."""
+        self._proposals[partition] = proposal
+        self._send_soon()
+
+    def _send_soon(self) -> None:
+        if self._ticking is not None and self._sending is None and self._proposals:
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        """Send what there is, until there is nothing more."""
+        try:
+            while self._proposals:
+                proposals, self._proposals = self._proposals, {}
+                answers = await self._ask(
+                    _Change(partition.topic_id, partition.index, proposal)
+                    for partition, proposal in proposals.items()
+                )
+                now_ms = monotonic_ms()
+                for partition, proposal in proposals.items():
+                    answer = _answered(proposal, answers, partition)
+                    _tell(partition, answer)
+                    if not partition.is_closed:
+                        partition.isr_answered(answer, now_ms)
+        finally:
+            self._sending = None
+
+    async def _ask(self, changes: Iterable[_Change]) -> "ErrorCode | dict[tuple[UUID, int], Any]":
+        """The controller's answers by partition, or the one error that answers all of them."""
+        topics: dict[UUID, AlterPartitionTopicData] = {}
+        for topic_id, index, proposal in changes:
+            topic = topics.setdefault(topic_id, AlterPartitionTopicData(topic_id=topic_id))
+            topic.partitions.append(self._data(index, proposal))
+        request = AlterPartitionRequest(self._node_id, self._quorum.broker_epoch, list(topics.values()))
+        try:
+            response = await self._quorum.submit(request)
+        except KafkaError as error:
+            return error.code
+        except Exception:
+            logger.exception("asking the controller for other in-sync replicas failed")
+            return ErrorCode.REQUEST_TIMED_OUT
+        if response.error_code:
+            return ErrorCode(response.error_code)
+        return {
+            (topic.topic_id, partition.partition_index): partition
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+
+    def _data(self, index: int, proposal: ProposeIsr) -> AlterPartitionPartitionData:
+        epochs = zip(proposal.isr, proposal.broker_epochs, strict=True)
+        own_epoch = self._quorum.broker_epoch
+        return AlterPartitionPartitionData(
+            partition_index=index,
+            leader_epoch=proposal.leader_epoch,
+            new_isr=list(proposal.isr),
+            new_isr_with_epochs=[
+                BrokerState(member, own_epoch if member == self._node_id else epoch)
+                for member, epoch in epochs
+            ],
+            leader_recovery_state=_RECOVERED,
+            partition_epoch=proposal.partition_epoch,
+        )
+
+    # Time
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self._tick_s)
+            try:
+                await self._tick_all()
+                await self._step_down()
+            except Exception:
+                logger.exception(
+                    "looking after the in-sync replicas failed; the next turn is in %.1f s", self._tick_s
+                )
+
+    async def _tick_all(self) -> None:
+        is_cut_off = self._is_cut_off()
+        for count, partition in enumerate(self._partitions):
+            if partition.replica.followers and not partition.is_closed:
+                now_ms = monotonic_ms()
+                for cursor in tuple(partition.cursors):
+                    cursor.refresh()
+                partition.step(Tick(), now_ms)
+                partition.suspend(is_cut_off and self._is_forsaken(partition))
+            if count % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
+
+    def _is_cut_off(self) -> bool:
+        """Whether there has been no controller for a while."""
+        now_ms = monotonic_ms()
+        if self._quorum.controller_id >= 0:
+            self._controller_seen_ms = now_ms
+        return now_ms - self._controller_seen_ms > self._patience_ms
+
+    def _is_forsaken(self, partition: HostedPartition) -> bool:
+        """Whether a follower in the ISR has been silent for a while."""
+        replica, oldest_ms = partition.replica, monotonic_ms() - self._patience_ms
+        return any(
+            other in replica.isr and state.last_fetch_ms < oldest_ms
+            for other, state in replica.followers.items()
+        )
+
+    # Broken logs
+
+    async def _step_down(self) -> None:
+        changes = [*self._broken(), *self._unopened()]
+        if not changes:
+            return
+        news, self._given_up = set(changes) - self._given_up, set(changes)
+        for change in news:
+            logger.error(
+                "the log of partition %d of topic %s cannot be written here: another in-sync replica should lead",
+                change.partition_index, change.topic_id,
+            )  # fmt: skip
+        answers = await self._ask(changes)
+        if isinstance(answers, ErrorCode) and news:
+            logger.error("the controller did not relieve this broker: %s", answers.name)
+
+    def _broken(self) -> Iterator[_Change]:
+        """What this broker leads, cannot write, and others could lead."""
+        failing, self._failing = self._failing, {}
+        for partition in self._partitions:
+            log, replica = partition.log, partition.replica
+            if (log.write_refusal is None and not log.is_failing) or partition.is_closed:
+                continue
+            ticks = self._failing[partition] = failing.get(partition, 0) + 1
+            is_broken = log.write_refusal is not None or ticks > _FAILING_TICKS
+            if is_broken and replica.is_leader and len(replica.isr) > 1:
+                proposal = self._without_me(replica.isr, replica.leader_epoch, replica.partition_epoch)
+                yield _Change(partition.topic_id, partition.index, proposal)
+
+    def _unopened(self) -> Iterator[_Change]:
+        """The same, of logs that could not even be opened."""
+        image = self._quorum.image
+        for name in self._partitions.unopened:
+            topic = image.topics_by_name.get(name)
+            for placed in topic.partitions if topic is not None else ():
+                is_open = self._partitions.find(name, placed.index) is not None
+                if (
+                    placed.leader == self._node_id
+                    and not is_open
+                    and len(placed.isr) > 1
+                    and topic is not None
+                ):
+                    proposal = self._without_me(placed.isr, placed.leader_epoch, placed.partition_epoch)
+                    yield _Change(topic.topic_id, placed.index, proposal)
+
+    def _without_me(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> ProposeIsr:
+        others = tuple(member for member in isr if member != self._node_id)
+        return ProposeIsr(others, (-1,) * len(others), leader_epoch, partition_epoch)
+
+
+def _answered(
+    proposal: ProposeIsr, answers: "ErrorCode | dict[tuple[UUID, int], Any]", partition: HostedPartition
+) -> IsrAnswered:
+    if isinstance(answers, ErrorCode):
+        return IsrAnswered(proposal, answers)
+    answer = answers.get((partition.topic_id, partition.index))
+    if answer is None:
+        return IsrAnswered(proposal, ErrorCode.REQUEST_TIMED_OUT)
+    if answer.error_code:
+        return IsrAnswered(proposal, ErrorCode(answer.error_code))
+    return IsrAnswered(
+        proposal, ErrorCode.NONE, answer.leader_epoch, answer.partition_epoch, tuple(answer.isr)
+    )
+
+
+def _tell(partition: HostedPartition, answer: IsrAnswered) -> None:
+    before, wanted = partition.replica.isr, answer.proposal.isr
+    if answer.error is ErrorCode.NONE:
+        verb = "shrank" if len(wanted) < len(before) else "grew" if len(wanted) > len(before) else "stays"
+        logger.info("the in-sync replicas of %s: %s %s (%s before)", partition.name, verb, wanted, before)
+    else:
+        logger.info(
+            "the in-sync replicas of %s did not become %s: %s", partition.name, wanted, answer.error.name
+        )
