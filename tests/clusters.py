@@ -19,9 +19,9 @@ from typing import Any
 from tests.brokers import BrokerError, wait_until
 from tests.integration.peer import Peer
 
-from ottla.cli.cluster_control import ask_supervisor
-from ottla.cli.cluster_plan import broker_directory, broker_output
-from ottla.cli.cluster_state import ClusterState, Condition, read_state
+from ottla.localcluster.cluster_plan import broker_directory, broker_output
+from ottla.localcluster.control import ask_supervisor
+from ottla.localcluster.state import ClusterState, Condition, read_state
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.topics import (

@@ -24,11 +24,11 @@ from tests.brokers import BrokerError
 from tests.chaos.workload import GROUP
 from tests.clusters import LocalCluster, eventually
 
-from ottla.cli.cluster_state import ClusterError, Condition
 from ottla.client.admin import Admin
 from ottla.client.metadata import TopicPartition
 from ottla.client.outcomes import succeeded
 from ottla.errors import KafkaError
+from ottla.localcluster.state import ClusterError, Condition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 

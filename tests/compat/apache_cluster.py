@@ -16,7 +16,7 @@ from tests.brokers import (
 )
 from tests.compat.apache_kafka import CLUSTER_ID, TEST_HEAP, CannotFetchError, java, run_tool
 
-from ottla.cli.cluster_ports import free_ports
+from ottla.localcluster.ports import free_ports
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from tests.brokers import wait_until
 from tests.clusters import LocalCluster, eventually, running_cluster
 
-from ottla.cli.cluster_state import Condition, process_started, read_state
 from ottla.cli.main import ottla
+from ottla.localcluster.state import Condition, process_started, read_state
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main", "cluster"]
 

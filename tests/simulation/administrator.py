@@ -14,8 +14,8 @@ from tests.simulation.clients import Client
 from tests.simulation.metadata import has_failed
 
 from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
-from ottla.controller.rebalancing import Move, plan_drain, plan_rebalance
 from ottla.errors import ErrorCode, KafkaError
+from ottla.localcluster.rebalance_plan import Move, plan_drain, plan_rebalance
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,

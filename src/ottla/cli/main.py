@@ -28,19 +28,23 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "serve": Entry("ottla.cli.serve", "serve", "Run a broker."),
-    "cluster": Entry("ottla.cli.cluster", "cluster", "Run a local cluster of brokers, and break it."),
-    "topics": Entry("ottla.cli.topics", "topics", "Create, delete, list, describe and alter topics."),
-    "configs": Entry("ottla.cli.configs", "configs", "Describe and alter the settings of running brokers."),
-    "groups": Entry("ottla.cli.groups", "groups", "List, describe, move and delete consumer groups."),
-    "produce": Entry("ottla.cli.produce", "produce", "Send lines to a topic."),
-    "consume": Entry("ottla.cli.consume", "consume", "Print the records of a topic."),
-    "audit": Entry("ottla.cli.audit", "audit", "Compare a topic with the table that was made from it."),
-    "pipeline": Entry(
-        "ottla.cli.pipeline", "pipeline", "Make, run and watch pipelines from topics to tables."
+    "cluster": Entry(
+        "ottla.cli.cluster.commands", "cluster", "Run a local cluster of brokers, and break it."
     ),
-    "bench": Entry("ottla.cli.bench", "bench", "Put load on any Kafka, and measure it."),
-    "dump": Entry("ottla.cli.dump", "dump", "Show what is inside the files of a data directory."),
-    "doctor": Entry("ottla.cli.doctor", "doctor", "Check a data directory and a running broker."),
+    "topics": Entry("ottla.cli.admin.topics", "topics", "Create, delete, list, describe and alter topics."),
+    "configs": Entry(
+        "ottla.cli.admin.configs", "configs", "Describe and alter the settings of running brokers."
+    ),
+    "groups": Entry("ottla.cli.admin.groups", "groups", "List, describe, move and delete consumer groups."),
+    "produce": Entry("ottla.cli.records.produce", "produce", "Send lines to a topic."),
+    "consume": Entry("ottla.cli.records.consume", "consume", "Print the records of a topic."),
+    "audit": Entry("ottla.cli.spark.audit", "audit", "Compare a topic with the table that was made from it."),
+    "pipeline": Entry(
+        "ottla.cli.spark.pipeline", "pipeline", "Make, run and watch pipelines from topics to tables."
+    ),
+    "bench": Entry("ottla.cli.records.bench", "bench", "Put load on any Kafka, and measure it."),
+    "dump": Entry("ottla.cli.inspect.dump", "dump", "Show what is inside the files of a data directory."),
+    "doctor": Entry("ottla.cli.inspect.doctor", "doctor", "Check a data directory and a running broker."),
 }
 
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla import __version__
-from ottla.cli.assignments import parse_assignments
 from ottla.cli.broker_settings import (
     apply_flags,
     read_settings_file,
     settings_from_environment,
 )
+from ottla.cli.name_values import parse_assignments
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.assignments import parse_assignments
 from ottla.cli.broker_settings import apply_flags, read_settings_file, settings_from_environment
+from ottla.cli.name_values import parse_assignments
 from ottla.config import BrokerConfig, ConfigError
 
 

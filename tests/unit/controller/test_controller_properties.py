@@ -28,10 +28,10 @@ from ottla.config import BrokerConfig
 from ottla.controller.commands import BalanceLeaders, FenceBrokers
 from ottla.controller.controller import Controller
 from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage
-from ottla.controller.rebalancing import plan_rebalance
 from ottla.controller.records import decode_record, encode_record
 from ottla.controller.snapshot import snapshot_records
 from ottla.errors import ErrorCode
+from ottla.localcluster.rebalance_plan import plan_rebalance
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, UnregisterBrokerRequest
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,

@@ -1,0 +1,128 @@
+"""What all commands that talk to a broker have in common: its address, JSON or tables, and one sentence on failure.
+
+Exit codes: 0 done, 1 the broker or the request failed, 2 the command was not understood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from ottla.cli.name_values import parse_assignments
+from ottla.client.admin import Admin
+from ottla.client.configs import ConfigChange, ConfigOperation
+from ottla.config import ConfigError
+from ottla.errors import KafkaError
+from ottla.wire.address import parse_addresses
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+CLIENT_ID = "ottla-cli"
+# A person at a terminal would rather read an error than wait longer.
+TIMEOUT_MS = 15_000
+_PIPE_COLUMNS = 240
+
+
+def broker_options(command: F) -> F:
+    """`--bootstrap` and `--json`, the same for every command."""
+    json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+    return json_option(bootstrap_option(command))
+
+
+def bootstrap_option(command: F) -> F:
+    """`--bootstrap`, for commands that print no table."""
+    return click.option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        default="localhost:9092",
+        envvar="OTTLA_BOOTSTRAP",
+        show_default=True,
+        show_envvar=True,
+        callback=_checked_addresses,
+        help="A broker to begin with; several with commas between.",
+    )(command)
+
+
+def _checked_addresses(context: click.Context, option: click.Parameter, text: str) -> str:
+    try:
+        parse_addresses(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from error
+    return text
+
+
+def ask(bootstrap: str, question: Callable[[Admin], Awaitable[T]]) -> T:
+    """Connect, ask, close; every failure of broker or network becomes one sentence."""
+
+    async def session() -> T:
+        async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
+            return await question(admin)
+
+    return run(session())
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; every failure of broker or network becomes one sentence."""
+    try:
+        return asyncio.run(work)
+    except KafkaError as error:
+        raise click.ClickException(sentence(error)) from error
+    # ValueError: what the protocol has no room for
+    except (ConnectionError, TimeoutError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def sentence(error: KafkaError) -> str:
+    """What the broker said, with the code that programs and manuals know it by."""
+    return f"{error.message.rstrip('.')} ({error.code.name})"
+
+
+def settings_given(assignments: Iterable[str]) -> dict[str, str]:
+    """`--config` options as a mapping; one that cannot be read is a mistake in the command."""
+    try:
+        return parse_assignments(assignments, "--config")
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def config_changes(assignments: Iterable[str], deleted: Iterable[str]) -> list[ConfigChange]:
+    """`--config` and `--delete-config` options as changes."""
+    changes = [ConfigChange(name, value) for name, value in settings_given(assignments).items()]
+    return changes + [ConfigChange(name, None, ConfigOperation.DELETE) for name in deleted]
+
+
+def raise_errors(outcomes: Mapping[str, Any], verb: str) -> None:
+    """Fail with one sentence if some of the things that were asked for went wrong."""
+    errors = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
+    if errors:
+        reasons = "; ".join(f"could not {verb} {name}: {sentence(error)}" for name, error in errors.items())
+        raise click.ClickException(reasons)
+
+
+def print_json(value: Any) -> None:
+    """For programs: one JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str | None = None) -> None:
+    """For people: columns of numbers to the right, text to the left, as wide as the terminal."""
+    from rich.box import SIMPLE_HEAD  # drawn only here: `ottla serve` never imports it
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [list(row) for row in rows]
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        numeric = bool(cells) and all(isinstance(row[index], int) for row in cells)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    # A pipe has no width: lines must not be folded to one.
+    Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS).print(table)

@@ -1,0 +1,7 @@
+"""`ottla cluster`: commands over `ottla.localcluster`.
+
+commands   up, down, kill, stop, start, pause, resume, partition, heal
+growth     add, rebalance, drain
+status     the cluster as tables or JSON
+options    shared by all of them: the cluster's directory, one sentence on failure
+"""

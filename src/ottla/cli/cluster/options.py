@@ -1,0 +1,44 @@
+"""What all commands about local clusters have in common: where the cluster is, and one sentence on failure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from ottla.localcluster.state import ClusterError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_DATA: Final = "./ottla-cluster"
+
+
+def data_option(command: F) -> F:
+    """`--data`, by which a command in any terminal finds the cluster."""
+    return click.option(
+        "--data",
+        metavar="DIR",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=DEFAULT_DATA,
+        show_default=True,
+        help="Where the cluster keeps everything.",
+        callback=lambda _context, _option, path: path.absolute(),
+    )(command)
+
+
+def refusing(command: F) -> F:
+    """What cannot be done becomes one sentence and exit code 1."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except ClusterError as error:
+            raise click.ClickException(str(error)) from error
+        except PermissionError as error:
+            raise click.ClickException(f"{error.filename}: {(error.strerror or '').lower()}") from error
+
+    return run  # type: ignore[return-value]

@@ -1,0 +1,261 @@
+"""Examines a running broker and the cluster it is part of, the way a client would see them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from ottla.cli.inspect.findings import CannotLookError, Examination
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.protocol.messages.list_offsets import (
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.wire.address import Address, parse_addresses
+from ottla.wire.connection import Connection
+
+_TIMEOUT_MS: Final = 5_000  # a broker that takes longer to say hello is not well
+_ROUND_TRIPS: Final = 11  # the median of these is not moved by one slow answer
+_SLOW_ROUND_TRIP_MS: Final = 100.0
+_CLOCK_TOLERANCE_MS: Final = 5_000  # clocks that are synchronised at all agree better than that
+_LITTLE_SPACE_SHARE: Final = 0.05
+# Without these no client can produce and consume.
+_NEEDED: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
+_FIRST_VERSION_WITH_MAX_TIMESTAMP: Final = 7
+
+_FAILURES: Final = (KafkaError, ConnectionError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the broker told about itself and the others."""
+
+    metadata: MetadataResponse
+    report: Examination
+
+    def broker(self, node_id: int) -> MetadataResponseBroker | None:
+        return next((each for each in self.metadata.brokers if each.node_id == node_id), None)
+
+    def partitions(self) -> Iterator[tuple[MetadataResponseTopic, MetadataResponsePartition]]:
+        return ((topic, each) for topic in self.metadata.topics for each in topic.partitions)
+
+
+async def check_broker(bootstrap: str) -> Examination:
+    """Examine the broker, and through it the cluster; CannotLookError if none of the addresses answers."""
+    report = Examination(bootstrap)
+    async with await _first_connection(parse_addresses(bootstrap), report) as connection:
+        try:
+            metadata = await _metadata(connection, report)
+        except _FAILURES as problem:
+            raise CannotLookError(
+                f"{connection.address} does not answer what a client asks first: {problem}"
+            ) from problem
+        cluster = Cluster(metadata, report)
+        _check_apis(connection, report)
+    _check_topics(cluster)
+    for broker in metadata.brokers:
+        await _check_member(broker, cluster)
+    return report
+
+
+async def _first_connection(addresses: tuple[Address, ...], report: Examination) -> Connection:
+    problems: list[str] = []
+    for address in addresses:
+        try:
+            return await _connect(address.host, address.port)
+        except _FAILURES as problem:
+            problems.append(str(problem))
+            if len(addresses) > 1:
+                report.warning(
+                    address, str(problem), "Start the broker there, or take the address out of the list."
+                )
+    raise CannotLookError("; ".join(problems))
+
+
+async def _connect(host: str, port: int) -> Connection:
+    return await Connection.open(host, port, client_id="ottla-doctor", timeout_ms=_TIMEOUT_MS)
+
+
+async def _metadata(connection: Connection, report: Examination) -> MetadataResponse:
+    """Ask for all topics, and time some small questions."""
+    times_ms: list[float] = []
+    for _ in range(_ROUND_TRIPS):
+        started = time.perf_counter()
+        await connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        times_ms.append((time.perf_counter() - started) * 1000)
+    report.facts["round_trip_ms"] = round(median(times_ms), 3)
+    if median(times_ms) > _SLOW_ROUND_TRIP_MS:
+        report.warning(
+            connection.address,
+            f"a small question takes {median(times_ms):.0f} ms",
+            "Look at the network between here and there, and at the load of the broker's machine.",
+        )
+    metadata: MetadataResponse = await connection.ask(
+        MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    )
+    report.facts |= {
+        "cluster_id": metadata.cluster_id,
+        "brokers": len(metadata.brokers),
+        "topics": len(metadata.topics),
+        "partitions": sum(len(topic.partitions) for topic in metadata.topics),
+    }
+    return metadata
+
+
+def _check_apis(connection: Connection, report: Examination) -> None:
+    for key in _NEEDED:
+        offered, ours = connection.offers(key), APIS[key]
+        if offered is None or offered.last < ours.min_version or offered.first > ours.max_version:
+            report.error(
+                connection.address,
+                f"it does not serve {key.name.lower()} in a version that this client speaks",
+                "Use versions of broker and client that belong together.",
+            )
+
+
+# ---- topics
+
+
+def _check_topics(cluster: Cluster) -> None:
+    metadata, report = cluster.metadata, cluster.report
+    if not metadata.brokers:
+        report.error(
+            report.subject, "the broker knows of no broker, not even itself", "Restart it, and read its log."
+        )
+    if metadata.controller_id >= 0 and cluster.broker(metadata.controller_id) is None:
+        report.warning(
+            report.subject,
+            f"the controller is node {metadata.controller_id}, which is not among the brokers",
+            "Topics cannot be created or changed until there is one: start that node, or wait for an election.",
+        )
+    for topic in metadata.topics:
+        if topic.error_code:
+            report.error(
+                topic.name,
+                f"the broker says {_words(topic.error_code)}",
+                "Read the broker's log about this topic.",
+            )
+    for topic, partition in cluster.partitions():
+        _check_partition(topic, partition, cluster)
+
+
+def _check_partition(
+    topic: MetadataResponseTopic, partition: MetadataResponsePartition, cluster: Cluster
+) -> None:
+    place, report = f"{topic.name}-{partition.partition_index}", cluster.report
+    if partition.leader_id < 0 or cluster.broker(partition.leader_id) is None:
+        report.error(
+            place,
+            f"it has no leader, so that nobody can write or read it (replicas {partition.replica_nodes}, in sync "
+            f"{partition.isr_nodes})",
+            "Start one of the brokers that were in sync.",
+        )
+    elif partition.error_code:
+        report.warning(
+            place, f"the broker says {_words(partition.error_code)}", "Read the broker's log about it."
+        )
+    elif len(partition.isr_nodes) < len(partition.replica_nodes):
+        behind = sorted(set(partition.replica_nodes) - set(partition.isr_nodes))
+        report.warning(
+            place,
+            f"the replicas on {behind} are not in sync",
+            "Start these brokers, or look at what keeps them from following.",
+        )
+
+
+def _words(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+# ---- brokers
+
+
+async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> None:
+    """Go to where a broker says it is: that is what every client does after its first question."""
+    place, report = f"broker {broker.node_id}", cluster.report
+    try:
+        connection = await _connect(broker.host, broker.port)
+    except _FAILURES as problem:
+        report.error(
+            place,
+            f"it advertises {Address(broker.host, broker.port)}, and {problem}",
+            "Start it, or set advertised.listeners to an address that clients can reach.",
+        )
+        return
+    async with connection:
+        for check in (_check_log_directories, _check_newest_records):
+            try:
+                await check(connection, broker.node_id, cluster)
+            except _FAILURES as problem:
+                report.note(
+                    place, f"not everything could be asked: {problem}", "Nothing, if it is an older broker."
+                )
+
+
+async def _check_log_directories(connection: Connection, node_id: int, cluster: Cluster) -> None:
+    place, report = f"broker {node_id}", cluster.report
+    response: DescribeLogDirsResponse = await connection.ask(DescribeLogDirsRequest(topics=None))
+    for directory in response.results:
+        if directory.error_code:
+            report.error(
+                place,
+                f"{directory.log_dir}: {_words(directory.error_code)}",
+                "Read the broker's log: the disk may be full, or failing. Run `ottla doctor --data` on that machine.",
+            )
+        elif 0 <= directory.usable_bytes < directory.total_bytes * _LITTLE_SPACE_SHARE:
+            report.warning(
+                place,
+                f"{directory.log_dir}: only {directory.usable_bytes >> 20} MiB are free on its disk",
+                "Make room: lower retention.ms or retention.bytes of large topics, or move other files.",
+            )
+
+
+async def _check_newest_records(connection: Connection, node_id: int, cluster: Cluster) -> None:
+    """The protocol tells no time, but a record from the future shows that some clock is wrong."""
+    offered = connection.offers(ApiKey.LIST_OFFSETS)
+    if offered is None or offered.last < _FIRST_VERSION_WITH_MAX_TIMESTAMP:
+        return
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for topic, partition in cluster.partitions():
+        if partition.leader_id == node_id and topic.name:
+            wanted = ListOffsetsPartition(partition_index=partition.partition_index, timestamp=MAX_TIMESTAMP)
+            topics.setdefault(topic.name, []).append(wanted)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
+    )
+    response: ListOffsetsResponse = await connection.ask(request)
+    now_ms = time.time() * 1000
+    for found in response.topics:
+        for each in found.partitions:
+            ahead_ms = each.timestamp - now_ms
+            if ahead_ms > _CLOCK_TOLERANCE_MS:
+                cluster.report.warning(
+                    f"{found.name}-{each.partition_index}",
+                    f"the record at offset {each.offset} is {ahead_ms / 1000:.0f} s in the future",
+                    "Compare the clocks of this machine, the broker's and the producer's. Records from the future keep "
+                    "their segment from being deleted by age.",
+                )
+
+
+def examine(bootstrap: str) -> Examination:
+    """`check_broker` for callers without an event loop."""
+    return asyncio.run(check_broker(bootstrap))

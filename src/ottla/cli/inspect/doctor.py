@@ -1,0 +1,155 @@
+"""`ottla doctor`: examines a data directory and a running broker, says what is wrong and what to do about it.
+
+Exit codes: 0 healthy, 1 something was found, 2 something could not be looked at.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ottla.cli.broker_command import print_json
+from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
+
+_DEFAULT_DATA: Final = Path("ottla-data")  # where `ottla serve` keeps its data when nothing else is said
+_DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+_INDENT: Final = " " * 10
+_COLORS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+
+
+@click.command()
+@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="A data directory to examine.")
+@click.option(
+    "--bootstrap", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP", help="A running broker to examine."
+)
+@click.option(
+    "--deep", is_flag=True, help="Read every batch and check its checksum; follow every index entry."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of sentences.")
+def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) -> None:
+    """Check a data directory and a running broker, and say what is wrong.
+
+    Nothing is changed, and a broker may be running. Without --data and --bootstrap it looks at ./ottla-data if that is
+    there, and else at the broker on localhost:9092. Exit code 0: healthy; 1: something was found; 2: something could not
+    be looked at.
+
+    \b
+    ottla doctor --data /var/lib/ottla --deep
+    ottla doctor --bootstrap localhost:9092
+    """
+    if data is None and bootstrap is None:
+        data, bootstrap = (_DEFAULT_DATA, None) if _DEFAULT_DATA.is_dir() else (None, _DEFAULT_BOOTSTRAP)
+    examinations, refusals = _examine(data, bootstrap, deep)
+    if len(examinations) == 2:
+        _compare(*examinations)
+    if as_json:
+        print_json(_as_json(examinations, refusals))
+    else:
+        _print(examinations, refusals)
+    is_healthy = all(each.is_healthy for each in examinations)
+    raise SystemExit(2 if refusals else 0 if is_healthy else 1)
+
+
+def _examine(data: Path | None, bootstrap: str | None, deep: bool) -> tuple[list[Examination], list[str]]:
+    # Imported here: who asks about a directory need not wait for the protocol, and the other way round.
+    from ottla.cli.inspect import broker_check, data_directory_check
+
+    wanted: list[Callable[[], Examination]] = []
+    if data is not None:
+        wanted.append(lambda: data_directory_check.check_data(data, deep=deep))
+    if bootstrap is not None:
+        wanted.append(lambda: broker_check.examine(bootstrap))
+    examinations, refusals = [], []
+    for look in wanted:
+        try:
+            examinations.append(look())
+        except (CannotLookError, ValueError) as refusal:
+            refusals.append(str(refusal))
+    return examinations, refusals
+
+
+def _compare(data: Examination, broker: Examination) -> None:
+    """A broker that answers and a directory in use should be of the same cluster."""
+    ours, theirs = data.facts.get("cluster_id"), broker.facts.get("cluster_id")
+    if data.facts.get("in_use_by") is not None and ours and theirs and ours != theirs:
+        broker.warning(
+            broker.subject,
+            f"it belongs to cluster {theirs}, and {data.subject} to cluster {ours}",
+            "They are two different brokers: give the address and the directory of the same one.",
+        )
+
+
+def _as_json(examinations: list[Examination], refusals: list[str]) -> dict[str, Any]:
+    return {
+        "healthy": not refusals and all(each.is_healthy for each in examinations),
+        "examined": [
+            {
+                "subject": each.subject,
+                "facts": each.facts,
+                "findings": [
+                    {
+                        "severity": finding.severity.name.lower(),
+                        "place": finding.place,
+                        "problem": finding.problem,
+                        "advice": finding.advice,
+                    }
+                    for finding in each.findings
+                ],
+            }
+            for each in examinations
+        ],
+        "could_not_look": refusals,
+    }
+
+
+def _print(examinations: list[Examination], refusals: list[str]) -> None:
+    for each in examinations:
+        click.echo(click.style(each.subject, bold=True) + f": {_facts(each)}")
+        for finding in sorted(each.findings, key=lambda finding: -finding.severity):
+            word = click.style(f"{finding.severity.name.lower():7}", fg=_COLORS[finding.severity], bold=True)
+            click.echo(_folded(f"  {word} {finding.place}: {finding.problem}."))
+            click.echo(_folded(f"{_INDENT}{finding.advice}"))
+        click.echo(f"  {_verdict(each)}")
+    for refusal in refusals:
+        click.echo(f"Error: {refusal}", err=True)
+
+
+def _folded(line: str) -> str:
+    """A long line folded to the width of the terminal; a pipe has none."""
+    if not sys.stdout.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        line, width, subsequent_indent=_INDENT, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _facts(examination: Examination) -> str:
+    facts = examination.facts
+    if "segments" in facts:
+        return (
+            f"{_count(facts['partitions'], 'partition')}, {_count(facts['segments'], 'segment')}, "
+            f"{facts['size_bytes']} bytes; {facts['disk_free_bytes'] >> 20} MiB free on the disk"
+        )
+    return (
+        f"cluster {facts['cluster_id']}, {_count(facts['brokers'], 'broker')}, {_count(facts['topics'], 'topic')}, "
+        f"{_count(facts['partitions'], 'partition')}; a question takes {facts['round_trip_ms']} ms"
+    )
+
+
+def _verdict(examination: Examination) -> str:
+    if examination.is_healthy:
+        return click.style("All is well.", fg="green")
+    severities = [finding.severity for finding in examination.findings]
+    errors, warnings = severities.count(Severity.ERROR), severities.count(Severity.WARNING)
+    return f"Found {_count(errors, 'error')} and {_count(warnings, 'warning')}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,225 @@
+"""The process that a local cluster lives under: it carries out commands, and ends all brokers at its own end.
+
+It runs in the terminal of `ottla cluster up`, or, with `--detach`, by itself; either way the other commands reach it through
+`control`. If it is killed before it can end them, the brokers run on; `ottla cluster down` finds them in
+DIR/cluster.json.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO, Any
+
+from ottla.localcluster.cluster_plan import plan_broker
+from ottla.localcluster.control import ControlServer
+from ottla.localcluster.fleet import Fleet
+from ottla.localcluster.ports import free_ports
+from ottla.localcluster.proxy import CLIENTS, ClusterProxy, cut_summary, isolating
+from ottla.localcluster.state import ClusterError, ClusterState, Condition, quorum_sentence, read_state
+
+
+class Supervisor:
+    """Runs one cluster. Whoever makes one holds the directory's lock."""
+
+    def __init__(self, data: Path, state: ClusterState, say: Callable[[str], None]) -> None:
+        self._data = data
+        self._say = say
+        self._proxy = ClusterProxy(state.host) if state.has_proxy else None
+        self._fleet = Fleet(data, state, self._proxy, say)
+        self._control = ControlServer(self._handle)
+        self._stopping = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._commands = {
+            "state": self._tell,
+            "down": self._down,
+            "start": self._start,
+            "stop": self._stop,
+            "kill": self._kill,
+            "pause": self._pause,
+            "resume": self._resume,
+            "add": self._add,
+            "remove": self._remove,
+            "cut": self._cut,
+            "slow": self._slow,
+            "reset": self._reset,
+            "heal": self._heal,
+        }
+
+    async def run(self, *, ends_with: IO[Any] | None = None) -> None:
+        """Start everything, serve until told to stop, stop everything. `ends_with`: also stop when this file ends."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._on_signal)
+        if ends_with is not None:
+            loop.add_reader(ends_with.fileno(), self._on_input, ends_with.fileno())
+        try:
+            door = await self._control.start(os.getpid())
+            self._fleet.keep(replace(self._fleet.state, supervisor=door))
+            await self._start_all()
+            await self._stopping.wait()
+            self._say("Stopping.")
+        finally:
+            await self._fleet.stop_all()
+            if self._proxy is not None:
+                await self._proxy.stop()
+            self._fleet.keep(replace(self._fleet.state, supervisor=None))
+            self._stopped.set()
+            await self._control.stop()
+
+    def _on_signal(self) -> None:
+        """The first signal is a wish, the second means it."""
+        if self._stopping.is_set():
+            self._fleet.kill_all_now()
+        self._stopping.set()
+
+    def _on_input(self, descriptor: int) -> None:
+        if not os.read(descriptor, 1024):
+            asyncio.get_running_loop().remove_reader(descriptor)
+            self._stopping.set()
+
+    async def _start_all(self) -> None:
+        starting = asyncio.create_task(self._fleet.start_all())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not starting.done():
+            self._fleet.end_soon()  # not cancelled: a process that is just being started must not be forgotten
+            await asyncio.wait([starting])
+            return
+        starting.result()
+        count, where = len(self._fleet.state.brokers), self._fleet.state.bootstrap
+        self._say(
+            f"The cluster is ready: {count} broker{'s' if count > 1 else ''} at {where}, data in {self._data}"
+        )
+
+    # What can be asked for.
+
+    async def _handle(self, command: str, arguments: dict[str, Any]) -> Any:
+        do: Any = self._commands.get(command)
+        if do is None:
+            raise ClusterError(f"The supervisor does not know the command {command!r}.")
+        try:
+            return await do(**arguments)
+        except TypeError as error:
+            raise ClusterError(f"The supervisor does not understand {command!r}: {error}.") from error
+
+    async def _tell(self) -> dict[str, Any]:
+        """The state, and what is broken in the network."""
+        cuts = cut_summary(self._proxy.links) if self._proxy is not None else []
+        return {"state": asdict(self._fleet.state), "cuts": cuts}
+
+    async def _down(self) -> dict[str, Any]:
+        self._stopping.set()
+        await self._stopped.wait()
+        return {}
+
+    async def _start(self, broker: int, wait: bool = True) -> dict[str, Any]:
+        async with self._locks[broker]:
+            process = await self._fleet.start(broker)
+        problem = await self._fleet.until_ready(process) if wait else None
+        return {"pid": process.pid, "problem": problem}
+
+    async def _stop(self, broker: int) -> dict[str, Any]:
+        async with self._locks[broker]:
+            process, has_stopped = await self._fleet.stop(broker)
+        return {"pid": process.pid, "has_stopped": has_stopped, **self._quorum()}
+
+    async def _kill(self, broker: int) -> dict[str, Any]:
+        # No lock: a broker that is being stopped can be killed like any other.
+        process = await self._fleet.kill(broker)
+        return {"pid": process.pid, **self._quorum()}
+
+    async def _pause(self, broker: int) -> dict[str, Any]:
+        process = self._fleet.signal(broker, signal.SIGSTOP, Condition.PAUSED)
+        return {"pid": process.pid, **self._quorum()}
+
+    async def _resume(self, broker: int) -> dict[str, Any]:
+        return {"pid": self._fleet.signal(broker, signal.SIGCONT, Condition.RUNNING).pid}
+
+    async def _add(self, rack: str | None = None) -> dict[str, Any]:
+        state = self._fleet.state
+
+        def ports(count: int, taken: Sequence[int]) -> list[int]:
+            return free_ports(state.host, count, taken)
+
+        broker = plan_broker(state, rack, ports)
+        process = await self._fleet.spawn(broker)
+        problem = await self._fleet.until_ready(process)
+        return {"broker": broker.node_id, "pid": process.pid, "problem": problem}
+
+    async def _remove(self, broker: int) -> dict[str, Any]:
+        if self._fleet.state.broker(broker).condition.has_process:
+            raise ClusterError(f"Broker {broker} runs: stop it first.")
+        if broker in self._fleet.state.voters:
+            raise ClusterError(f"Broker {broker} is a voter of the quorum, and the voters are fixed.")
+        self._fleet.forget(broker)
+        return {}
+
+    async def _cut(
+        self, broker: int, other: int | None = None, one_way: bool = False, clients: bool = False
+    ) -> dict[str, Any]:
+        proxy = self._needed_proxy()
+        proxy.links.cut(isolating(broker, self._others(broker, other, clients), one_way=one_way))
+        return {"cuts": cut_summary(proxy.links)}
+
+    async def _slow(self, broker: int, ms: float, other: int | None = None) -> dict[str, Any]:
+        proxy = self._needed_proxy()
+        proxy.links.slow(isolating(broker, self._others(broker, other, clients=True)), ms / 1000)
+        return {"cuts": cut_summary(proxy.links)}
+
+    async def _reset(self, broker: int, other: int | None = None) -> dict[str, Any]:
+        proxy = self._needed_proxy()
+        return {"ended": sum(proxy.reset(broker, each) for each in self._others(broker, other, clients=True))}
+
+    async def _heal(self, broker: int | None = None) -> dict[str, Any]:
+        proxy = self._needed_proxy()
+        proxy.links.heal(broker)
+        return {"cuts": cut_summary(proxy.links)}
+
+    def _others(self, broker: int, other: int | None, clients: bool) -> list[int]:
+        """Whom a fault of the network keeps a broker apart from: one other, or all of them."""
+        state = self._fleet.state
+        if other is not None and state.broker(other) == state.broker(broker):
+            raise ClusterError("A broker cannot be cut off from itself.")
+        if other is not None:
+            return [other]
+        ids = [each.node_id for each in state.brokers if each != state.broker(broker)]
+        return [*ids, CLIENTS] if clients else ids
+
+    def _needed_proxy(self) -> ClusterProxy:
+        if self._proxy is None:
+            raise ClusterError(
+                "The network can be broken only where it passes through a proxy: start the cluster with --proxy."
+            )
+        return self._proxy
+
+    def _quorum(self) -> dict[str, Any]:
+        return {"quorum": quorum_sentence(self._fleet.state, self._data)}
+
+
+def main(arguments: list[str]) -> None:
+    """The supervisor of `up --detach`: it finds the cluster written down, and has inherited the lock."""
+    data = Path(arguments[0])
+    state = read_state(data)
+    assert state is not None, "whoever starts a supervisor has written the state"
+
+    async def run() -> None:
+        await Supervisor(data, state, lambda text: print(text, flush=True)).run()
+
+    try:
+        asyncio.run(run())
+    except ClusterError as error:
+        print(f"Error: {error}", flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,22 @@
+"""`ottla audit` looks for the brokers before it starts Spark. (What it answers is in tests/spark/test_audit.py.)"""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from click.testing import CliRunner
+
+from ottla.cli.spark.audit import audit
+
+
+def test_brokers_that_do_not_answer_are_told_before_spark_starts() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    began = time.monotonic()
+
+    done = CliRunner().invoke(audit, ["orders", "tables/orders", "--bootstrap", address])
+
+    assert (done.exit_code, done.output.startswith(f"Error: could not reach {address}: ")) == (2, True)
+    assert time.monotonic() - began < 5  # Spark alone takes longer
