@@ -85,7 +85,7 @@ def log_end(bootstrap: str, topic: str) -> int:
 
 def readme_commands() -> list[str]:
     """The README's lines about pipelines, but for the installation."""
-    section = README.read_text(encoding="utf-8").partition("## Data pipelines\n")[2]
+    section = README.read_text(encoding="utf-8").partition("## Spark\n")[2]
     block = section.partition("```sh\n")[2].partition("```")[0]
     return [line for line in block.splitlines() if not line.startswith("pip ")]
 

@@ -198,7 +198,7 @@ def test_no_two_settings_share_an_environment_variable() -> None:
 
 
 def test_the_committed_reference_page_is_the_rendered_one() -> None:
-    hint = "docs/settings.md is stale; run: .venv/bin/python docs/generate_settings.py"
+    hint = "docs/settings.md is stale; run: .venv/bin/python docs/generators/settings.py"
     assert (DOCS / "settings.md").read_text(encoding="utf-8") == render_reference(), hint
 
 

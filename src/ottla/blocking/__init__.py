@@ -4,7 +4,7 @@
         producer.send("orders", "one coffee", key="table 4")
 
 `Producer`, `Consumer` and `Admin` are made from the asyncio classes of the same names (`facade.py` has the rules). What type
-checkers and editors see is in `__init__.pyi`, which `docs/generate_blocking.py` writes.
+checkers and editors see is in `__init__.pyi`, which `docs/generators/blocking_stub.py` writes.
 """
 
 from __future__ import annotations

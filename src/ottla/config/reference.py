@@ -1,4 +1,4 @@
-"""Renders docs/settings.md from the declarations; docs/generate_settings.py writes it."""
+"""Renders docs/settings.md from the declarations; docs/generators/settings.py writes it."""
 
 import sys
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _UNLIMITED = (INT_MAX, LONG_MAX, sys.float_info.max)
 _OPENING = """\
 # Settings
 
-<!-- Generated from src/ottla/config by docs/generate_settings.py; change it there. -->
+<!-- Generated from src/ottla/config by docs/generators/settings.py; change it there. -->
 
 Names and defaults are Apache Kafka's; what begins with `ottla.` is our own. A setting can
 stand in a properties file, in the environment (`OTTLA_LOG_SEGMENT_BYTES` sets `log.segment.bytes`) and on the command

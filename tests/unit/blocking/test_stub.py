@@ -18,7 +18,7 @@ STUB = Path(ottla.blocking.__file__).with_suffix(".pyi")
 
 
 def test_it_is_as_the_clients_are() -> None:
-    assert STUB.read_text() == render_stub(), "run: .venv/bin/python docs/generate_blocking.py"
+    assert STUB.read_text() == render_stub(), "run: .venv/bin/python docs/generators/blocking_stub.py"
 
 
 def test_nothing_in_it_is_awaited() -> None:
