@@ -37,7 +37,6 @@ from tests.integration.peer import Peer, create_topic
 
 from ottla.config import TopicConfig
 from ottla.log.cleaner import CleanerLimits
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.offset_map import OffsetMap
 from ottla.log.open_files import OpenFiles
@@ -50,6 +49,7 @@ from ottla.protocol.messages.configs import (
 )
 from ottla.records.batch import iter_batches
 from ottla.records.builder import BatchBuilder
+from ottla.runtime.disk import OsDisk
 
 NOW_MS = 1_700_000_000_000
 MAP_BYTES = 64 << 20

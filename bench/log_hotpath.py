@@ -20,10 +20,10 @@ from crc32c import crc32c
 
 from ottla.config import TopicConfig
 from ottla.log.append import Appended
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.records.batch import HEADER, HEADER_BYTES
+from ottla.runtime.disk import OsDisk
 
 ROUNDS = 7
 RUNS = 400

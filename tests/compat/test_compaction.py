@@ -25,11 +25,11 @@ from tests.conftest import start
 from ottla.config import BrokerConfig, TopicConfig
 from ottla.log.cleaner import Cleaner, CleanerLimits
 from ottla.log.cleaner_io import Throttle
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.records.batch import BatchView, iter_batches
 from ottla.records.record import Record
+from ottla.runtime.disk import OsDisk
 
 TOPIC = "compacted"
 OTHERS = {"ottla": "apache", "apache": "ottla"}

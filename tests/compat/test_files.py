@@ -23,10 +23,10 @@ from tests.compat.apache_kafka import ToolResult, run_tool
 from tests.conftest import start
 
 from ottla.config import BrokerConfig, TopicConfig
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.records.batch import iter_batches
+from ottla.runtime.disk import OsDisk
 
 TOPIC = "written"
 OTHERS = {"ottla": "apache", "apache": "ottla"}

@@ -17,8 +17,9 @@ from typing import TypeVar
 from tests.brokers import HOST
 
 from ottla.config import BrokerConfig
-from ottla.log.disk import Disk
 from ottla.log.log import Log
+from ottla.runtime.disk import Disk
+from ottla.runtime.runtime import Runtime
 from ottla.server.broker import Broker
 from ottla.server.partitions.hosted_partition import HostedPartition
 
@@ -33,7 +34,7 @@ class BrokerThread:
     def __init__(self, data: Path, settings: dict[str, str], disk: Disk | None = None) -> None:
         properties = {"listeners": f"PLAINTEXT://{HOST}:0", "log.dir": str(data), **settings}
         self._config = BrokerConfig.from_properties(properties)
-        self._disk = disk
+        self._runtime = Runtime() if disk is None else Runtime(disk=disk)
         self._ready: Future[Broker] = Future()
         self._thread = threading.Thread(target=self._run, name="broker")
         self._thread.start()
@@ -70,7 +71,7 @@ class BrokerThread:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
-            broker = Broker(self._config, self._disk)
+            broker = Broker(self._config, self._runtime)
             await broker.start()
         except BaseException as failure:
             self._ready.set_exception(failure)

@@ -22,7 +22,6 @@ from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
 from ottla.protocol.messages.partitions import (
@@ -40,6 +39,8 @@ from ottla.protocol.messages.topics import (
 )
 from ottla.records.batch import iter_batches
 from ottla.replication.fetch_session import FetchSessions
+from ottla.runtime.disk import Disk, OsDisk
+from ottla.runtime.runtime import Runtime
 from ottla.server.apis.table import handler_of
 from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.gate.dispatch import Dispatcher
@@ -123,10 +124,11 @@ class Node:
         }
         self.config = config = BrokerConfig.from_properties(properties)
         files = OpenFiles()
-        self.directory = LogDirectory(disk or OsDisk(), config.data_directory, files)
+        self.runtime = Runtime(disk=disk or OsDisk())
+        self.directory = LogDirectory(self.runtime.disk, config.data_directory, files)
         self.incarnation_id = uuid4()
-        self.flusher = Flusher()
-        self.remover = Remover()
+        self.flusher = Flusher(self.runtime.threads)
+        self.remover = Remover(self.runtime.threads)
         quorum: Any = self.quorum
         self.partitions = Partitions(lambda: self.quorum.image)
         self.isr = Isr(config, quorum, self.partitions)
@@ -140,11 +142,11 @@ class Node:
             propose=self.isr.propose,
         )
         self.peers = Peers(node_id, self._address_of)
-        self.sessions = FollowerSessions()
+        self.sessions = FollowerSessions(self.runtime.random)
         self.fetchers = Fetchers(
             config, quorum, self.partitions, self.hosting, self.peers, self.flusher, self.sessions, wall_ms
         )
-        self.coordinators = Coordinators(config, quorum, self.partitions, self.flusher, wall_ms)
+        self.coordinators = Coordinators(config, quorum, self.partitions, self.flusher, self.runtime)
         self.services = Services(
             config=config,
             quorum=quorum,
@@ -156,6 +158,7 @@ class Node:
             coordinators=self.coordinators,
             duties=quorum,
             load=quorum,
+            disk=self.runtime.disk,
             now_ms=wall_ms,
         )
         self.listener: listening.Listener | None = None
@@ -171,7 +174,9 @@ class Node:
         self.directory.open(self.node_id, uuid4, CLUSTER_ID)
         self.hosting.open_all(self.quorum.image)
         limits = listening.ListenerLimits(128, 1000, 1000, 600_000, 10_000, 100 << 20, 64 << 20, -1, -1)
-        self.listener = listening.Listener(HOST, port, Dispatcher(self.services, handler_of), limits)
+        self.listener = listening.Listener(
+            HOST, port, Dispatcher(self.services, handler_of), limits, self.runtime.network
+        )
         self.listener.bind()
         self.listener.start_accepting()
         self.listener.open_gate()

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ottla.log.disk import Buffer, Entry, Map, OsDisk, OsFile
+from ottla.runtime.disk import Buffer, DiskUsage, Entry, Lock, Map, OsDisk, OsFile
 
 SYNC_DEADLINE_S = 15.0
 
@@ -83,6 +83,15 @@ class TroubledDisk:
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self.require_room(path)
         self._disk.write_atomically(path, data, sync=sync)
+
+    def lock(self, path: str) -> Lock:
+        return self._disk.lock(path)
+
+    def usage(self, path: str) -> DiskUsage:
+        return self._disk.usage(path)
+
+    def absolute(self, path: str) -> str:
+        return self._disk.absolute(path)
 
 
 class TroubledFile:

@@ -1,6 +1,6 @@
 """A disk in memory that forgets what was not synced, tears writes and fails on demand.
 
-It stands under the real log code (`ottla.log.disk.Disk`). Until a file is synced, a crash may keep any part of what
+It stands under the real log code (`ottla.runtime.disk.Disk`). Until a file is synced, a crash may keep any part of what
 was written to it: a prefix, sectors of zeros, old sectors beside new ones. Until a directory is synced, a crash keeps
 only the first so many of the names created, renamed and removed in it. All of that is drawn from one random number
 generator, so that a seed replays it.
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
-from ottla.log.disk import Buffer, Entry
+from ottla.runtime.disk import Buffer, DiskUsage, Entry
 
 SECTOR_BYTES = 512
 
@@ -132,6 +132,13 @@ class SimulatedDirectory:
     def after_crash(self, random: Random) -> dict[str, Inode]:
         kept = random.randint(0, len(self.journal))
         return self.journal[kept - 1] if kept else self.durable
+
+
+class SimulatedLock:
+    """A data directory held by one process."""
+
+    def release(self) -> None:
+        """Give the directory back."""
 
 
 class SimulatedDisk:
@@ -296,6 +303,16 @@ class SimulatedDisk:
         self.rename(temporary, path)
         if sync:
             self.sync_directory(os.path.dirname(path))
+
+    def lock(self, path: str) -> "SimulatedLock":
+        # A killed process gives its lock back, and no two processes of one node run at once in the simulation.
+        return SimulatedLock()
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(1 << 40, 1 << 39)
+
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path)
 
     def _place(self, path: str) -> tuple[SimulatedDirectory, str]:
         directory = self._directories.get(os.path.dirname(path))

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from time import monotonic, time
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -56,6 +54,8 @@ from ottla.client.serializers import Serializer, serialize_plain
 from ottla.client.topology import Topology
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.record import Header
+from ottla.runtime.clock import precise_ms
+from ottla.runtime.runtime import Runtime
 from ottla.wire.address import parse_addresses
 
 __all__ = [
@@ -116,7 +116,10 @@ class Producer:
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
         allow_auto_create_topics: bool = True,
+        runtime: Runtime | None = None,
     ) -> None:
+        self._runtime = runtime or Runtime()
+        self._wall_s = self._runtime.clock.wall_s
         acks_number = acks_of(acks)
         self._settings = checked(
             ProducerSettings(
@@ -163,8 +166,8 @@ class Producer:
         self._accumulator = Accumulator(
             settings,
             chosen,
-            clock=now_ms,
-            draw=random.random,
+            clock=precise_ms,
+            draw=self._runtime.random.random,
             on_due=self._wake_at,
         )
         self._topics = self._accumulator.topics
@@ -230,12 +233,12 @@ class Producer:
 
         While the buffer is full it waits for room, `max_block_ms` at most. Cancelling it does not take the record back.
         """
-        give_up_ms = now_ms() + self._settings.max_block_ms
+        give_up_ms = precise_ms() + self._settings.max_block_ms
         while True:
             try:
                 batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
             except BufferFullError:
-                if not await self._wait_for_room(give_up_ms - now_ms()):
+                if not await self._wait_for_room(give_up_ms - precise_ms()):
                     raise
             else:
                 self._accumulator.hasten(batch)
@@ -271,7 +274,7 @@ class Producer:
             if (
                 batch is not None
                 and batch.last_stamp == self._stamp_ms
-                and self._stamp_from <= time() < self._stamp_until
+                and self._stamp_from <= self._wall_s() < self._stamp_until
                 and (size := size + batch.size_bytes) <= batch.limit_bytes
                 and (batch.keys is None) is (key is None)
                 and timestamp_ms is None
@@ -378,7 +381,7 @@ class Producer:
 
     def _tick(self) -> int:
         """The time of day, which is kept for the rest of the millisecond; and now and then `drain` has something to do."""
-        now = time()
+        now = self._wall_s()
         if not self._stamp_from <= now < self._stamp_until:
             self._stamp_ms = stamp_ms = int(now * 1000)
             self._stamp_from, self._stamp_until = stamp_ms / 1000, (stamp_ms + 1) / 1000
@@ -463,11 +466,6 @@ class Producer:
         await self._background.close()
         await self._sending.close()
         await self._asking.close()
-
-
-def now_ms() -> float:
-    """The event loop's clock, in milliseconds."""
-    return monotonic() * 1000
 
 
 def _bytes_of(

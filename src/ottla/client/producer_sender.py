@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
-from time import monotonic
 from typing import Final
 
 from ottla.client.accumulator import Accumulator
@@ -36,6 +35,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from ottla.runtime.clock import monotonic_s
 from ottla.wire.connection import CannotConnectError, Connection
 
 # The broker gives up waiting for replicas before we give up waiting for the broker, so that its answer can arrive.
@@ -81,7 +81,7 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = due_ms
-        wait_seconds = max(0.0, due_ms / 1000 - monotonic())
+        wait_seconds = max(0.0, due_ms / 1000 - monotonic_s())
         self._timer = asyncio.get_running_loop().call_later(wait_seconds, self.pump)
 
     def pump(self) -> None:
@@ -193,7 +193,7 @@ class Sender:
     def _obey_throttle(self, connection: Connection, response: ProduceResponse) -> None:
         if response.throttle_time_ms > 0:
             seconds = response.throttle_time_ms / 1000
-            self._throttled_until[self._connections.node_of(connection)] = monotonic() + seconds
+            self._throttled_until[self._connections.node_of(connection)] = monotonic_s() + seconds
             asyncio.get_running_loop().call_later(seconds, self.pump)
 
     async def _ask_identity(self) -> None:
@@ -221,7 +221,7 @@ class Sender:
         return None if leader is None else leader.node_id
 
     def _has_slot(self, node_id: int) -> bool:
-        if self._throttled_until.get(node_id, 0.0) > monotonic():
+        if self._throttled_until.get(node_id, 0.0) > monotonic_s():
             return False
         # One request opens the connection; the others follow when it is there.
         most = self._settings.max_in_flight if self._connections.is_open_to(node_id) else 1

@@ -7,11 +7,11 @@ them has an answer that waiting will not improve, or the time is up; then it han
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.runtime.randomness import jitter
 from ottla.wire.failures import CannotConnectError
 
 K = TypeVar("K")
@@ -98,4 +98,4 @@ def waits_ms() -> Iterator[float]:
 def backoff_ms(failures: int) -> int:
     """How long to wait after so many failures in a row."""
     # The exponent has a bound: past it, nothing grows but the number.
-    return round(min(FIRST_WAIT_MS << min(failures - 1, 10), MOST_WAIT_MS) * random.uniform(0.8, 1.0))
+    return round(min(FIRST_WAIT_MS << min(failures - 1, 10), MOST_WAIT_MS) * jitter(0.8, 1.0))

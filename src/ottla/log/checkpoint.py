@@ -6,7 +6,7 @@ A checkpoint that cannot be read is an error here; who reads it decides what to 
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.log.disk import Disk
+from ottla.runtime.disk import Disk
 
 _VERSION: Final = "0"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.log.cleaner_io import Throttle
-from ottla.log.disk import Disk, File
 from ottla.log.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
 from ottla.records.batch import BatchHeader, Readable
+from ottla.runtime.disk import Disk, File
 
 # Synced now and then, so that the sync at the end does not hold the disk for long while producers wait for it.
 _SYNC_BYTES: Final = 32 << 20

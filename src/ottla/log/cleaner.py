@@ -17,12 +17,12 @@ from typing import Final
 from ottla.log.batch_cleaning import BatchCleaner, LastBatch
 from ottla.log.cleaned_segment import CleanedSegment, SegmentWriter
 from ottla.log.cleaner_io import SegmentReader, Throttle
-from ottla.log.disk import Disk
 from ottla.log.names import LOG, TXN_INDEX, file_name
 from ottla.log.offset_map import OffsetMap
 from ottla.log.record_spans import open_block, read_spans
 from ottla.log.transaction_trail import TransactionTrail, find_aborted, kept_entries
 from ottla.records.batch import BatchView
+from ottla.runtime.disk import Disk
 
 _LARGEST_OFFSET: Final = (1 << 63) - 1
 

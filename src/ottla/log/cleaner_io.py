@@ -6,8 +6,8 @@ before anything is concluded from it: what is damaged must not be taken for the 
 
 from collections.abc import Callable, Iterator
 
-from ottla.log.disk import File
 from ottla.records.batch import HEADER_BYTES, BatchHeader, BatchView, CorruptRecord, read_header
+from ottla.runtime.disk import File
 
 _GLANCE_BYTES = 8192
 

@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from ottla.log.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.cleaner_io import Throttle
-from ottla.log.disk import OsDisk
 from ottla.records.batch import CorruptRecord
+from ottla.runtime.disk import OsDisk
 
 # Where all cores are busy this leaves a few percent to the cleaner: enough to get on, too little to be felt.
 NICENESS: Final = 15

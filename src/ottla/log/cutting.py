@@ -7,8 +7,8 @@ The file `pending-cut` says so to the next process, should this one die: it need
 
 from contextlib import suppress
 
-from ottla.log.disk import Disk, File
 from ottla.log.names import PENDING_CUT
+from ottla.runtime.disk import Disk, File
 
 
 class CutJob:

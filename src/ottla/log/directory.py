@@ -12,21 +12,20 @@ A checkpoint that cannot be read counts as empty: recovery points at 0 only mean
 import json
 import re
 from collections.abc import Callable, Mapping
-from threading import Lock
 from typing import Final
 from uuid import UUID
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.checkpoint import CheckpointError, TopicPartition, read_offsets, write_offsets
-from ottla.log.directory_lock import DirectoryLock
-from ottla.log.disk import Disk
 from ottla.log.log import Log
 from ottla.log.names import PARTITION_METADATA
 from ottla.log.open_files import OpenFiles
 from ottla.log.removal import DeletedLog, delete_directory
 from ottla.log.state import logger
 from ottla.log.uuids import parse_uuid, uuid_text
+from ottla.runtime.disk import Disk, Lock
+from ottla.runtime.threads import Lock as Mutex
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
@@ -53,14 +52,14 @@ class LogDirectory:
         self.previous_broker_epoch = NO_BROKER_EPOCH
         self._disk = disk
         self._open_files = open_files
-        self._lock: DirectoryLock | None = None
+        self._lock: Lock | None = None
         self._logs: dict[TopicPartition, Log] = {}
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._checkpointed: set[TopicPartition] = set()
         self._cleaner_offsets: dict[TopicPartition, int] = {}
-        self._cleaner_lock = Lock()
+        self._cleaner_lock = Mutex()
 
     def open(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None = None) -> None:
         """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong.
@@ -68,7 +67,7 @@ class LogDirectory:
         A directory that is new gets `cluster_id`, or one that is made up; one that has an id keeps it.
         """
         self._disk.mkdir(self.path)
-        lock = DirectoryLock.take(self._file(LOCK))
+        lock = self._disk.lock(self._file(LOCK))
         try:
             self._read_in(node_id, new_uuid, cluster_id)
         except BaseException:

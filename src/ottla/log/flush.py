@@ -5,10 +5,10 @@ flushed offset, on the loop again. A sync that failed is never tried again: the 
 would then report success. So a failed job makes the log refuse writes.
 """
 
-from ottla.log.disk import Disk, File
 from ottla.log.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX
 from ottla.log.rolling import snapshot_path
 from ottla.log.state import LogState
+from ottla.runtime.disk import Disk, File
 
 
 class FlushJob:

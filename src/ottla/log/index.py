@@ -11,8 +11,8 @@ So losing an entry costs speed, never data: an entry for which the disk has no r
 from struct import Struct
 from typing import Any, Final
 
-from ottla.log.disk import Disk, Map
 from ottla.log.open_files import Pool, Slot
+from ottla.runtime.disk import Disk, Map
 
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")

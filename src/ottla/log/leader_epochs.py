@@ -8,7 +8,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from ottla.log.checkpoint import CheckpointError, parse_pairs, render_lines
-from ottla.log.disk import Disk
+from ottla.runtime.disk import Disk
 
 NO_EPOCH = -1
 NO_OFFSET = -1

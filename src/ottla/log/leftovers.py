@@ -7,7 +7,6 @@ x.tmp       was being written: removed
 an index without its .log: removed
 """
 
-from ottla.log.disk import Disk, Entry
 from ottla.log.names import (
     CLEANED,
     DELETED,
@@ -23,6 +22,7 @@ from ottla.log.names import (
 )
 from ottla.log.scanning import scan
 from ottla.log.state import logger
+from ottla.runtime.disk import Disk, Entry
 
 
 def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:

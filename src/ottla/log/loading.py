@@ -14,7 +14,6 @@ from itertools import pairwise
 from ottla.config import TopicConfig
 from ottla.log.checkpoint import CheckpointError
 from ottla.log.cutting import CutJob
-from ottla.log.disk import Disk, Entry
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.leftovers import clear_leftovers
 from ottla.log.loss import Loss
@@ -27,6 +26,7 @@ from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.state import LogState, logger
 from ottla.records.batch import CorruptRecord
+from ottla.runtime.disk import Disk, Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.append import Appended, Appender
 from ottla.log.cleaned_segment import CleanedSegment
 from ottla.log.cutting import CutJob
-from ottla.log.disk import Disk
 from ottla.log.flush import Flushes, FlushJob
 from ottla.log.index import NO_TIMESTAMP
 from ottla.log.leader_epochs import EpochEnd, LeaderEpochs
@@ -33,6 +32,7 @@ from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
 from ottla.log.truncation import truncate_fully, truncate_to
 from ottla.log.writing import Writer
 from ottla.records.batch import CorruptRecord
+from ottla.runtime.disk import Disk
 
 
 class Log:

@@ -9,8 +9,8 @@ this log is what counts (`Log.accept_loss`).
 import logging
 from collections.abc import Container
 
-from ottla.log.disk import Disk
 from ottla.log.names import FIRST_LOST_OFFSET
+from ottla.runtime.disk import Disk
 
 logger = logging.getLogger(__name__)
 

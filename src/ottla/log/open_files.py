@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from ottla.log.disk import File, Map
+from ottla.runtime.disk import File, Map
 
 T = TypeVar("T")
 

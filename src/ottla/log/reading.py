@@ -8,10 +8,10 @@ remembered by the offset that comes next. Everybody else pays an index search an
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.disk import File
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
 from ottla.records.batch import CorruptRecord
+from ottla.runtime.disk import File
 
 # More readers than usually follow one partition; a hundred bytes each.
 _PLACES_KEPT: Final = 32

@@ -11,12 +11,12 @@ takes the old one's place by a rename.
 
 from typing import Final
 
-from ottla.log.disk import Disk, File
 from ottla.log.loss import Loss
 from ottla.log.names import CLEANED, LOG
 from ottla.log.scanning import Damage, Scan, scan
 from ottla.log.segment import Segment
 from ottla.log.state import logger
+from ottla.runtime.disk import Disk, File
 
 _COPY_BYTES: Final = 1 << 20
 

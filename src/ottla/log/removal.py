@@ -6,12 +6,12 @@ clears away. The oldest go first, so that at every moment the log is one piece.
 
 from collections.abc import Sequence
 from typing import Final
-from uuid import uuid4
 
-from ottla.log.disk import Disk
 from ottla.log.names import DELETED, SEGMENT_KINDS, SNAPSHOT
 from ottla.log.segment import Segment
 from ottla.log.state import LogState
+from ottla.runtime.disk import Disk
+from ottla.runtime.randomness import unique_hex
 
 _LONGEST_NAME: Final = 255  # of a file, on nearly every file system
 
@@ -70,7 +70,7 @@ class DeletedLog:
 def delete_directory(disk: Disk, directory: str) -> DeletedLog:
     """Rename a log's directory, as Kafka does: no half of a log is ever opened again."""
     parent, _, name = directory.rpartition("/")
-    suffix = f".{uuid4().hex}-delete"
+    suffix = f".{unique_hex()}-delete"
     doomed = f"{parent}/{name[: _LONGEST_NAME - len(suffix)]}{suffix}"
     disk.rename(directory, doomed)
     disk.sync_directory(parent)

@@ -14,7 +14,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from ottla.log.disk import File
 from ottla.log.segment import MAX_RELATIVE_OFFSET, Placed
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
@@ -26,6 +25,7 @@ from ottla.records.batch import (
     CorruptRecord,
     read_header,
 )
+from ottla.runtime.disk import File
 
 _CHUNK_BYTES: Final = 1 << 20
 _MAGIC_BYTE: Final = bytes([MAGIC])

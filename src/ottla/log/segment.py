@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.log.disk import Disk, File
 from ottla.log.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
 from ottla.log.names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, file_name
 from ottla.log.open_files import OpenFiles, Slot
@@ -22,6 +21,7 @@ from ottla.records.batch import (
     CorruptRecord,
     read_header,
 )
+from ottla.runtime.disk import Disk, File
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from zlib import crc32
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.cutting import CutJob
-from ottla.log.disk import Disk
 from ottla.log.leader_epochs import LeaderEpochs
 from ottla.log.loss import Loss
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import Producers
 from ottla.log.segments import Segments
 from ottla.log.validation import Limits
+from ottla.runtime.disk import Disk
 
 logger = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ All of it happens in one turn of the loop: a reader opens files by name, and mus
 from collections.abc import Sequence
 
 from ottla.log.cleaned_segment import CleanedSegment
-from ottla.log.disk import Disk
 from ottla.log.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, TXN_INDEX, file_name
 from ottla.log.removal import DeletedSegments
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.state import LogState
+from ottla.runtime.disk import Disk
 
 
 def swap_cleaned(state: LogState, replaced: Sequence[Segment], cleaned: CleanedSegment) -> DeletedSegments:

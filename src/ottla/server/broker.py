@@ -6,21 +6,17 @@ broker then registers, opens the logs that the image places on it, and is let in
 
 import asyncio
 import logging
-import os
 import signal
-import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import uuid4
 
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
-from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.replication.fetch_session import FetchSessions
+from ottla.runtime.runtime import Runtime
 from ottla.server.apis.table import handler_of
 from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.gate.dispatch import Dispatcher, HandlerOf
@@ -51,29 +47,24 @@ _HANDOVER_S: Final = 0.5
 _DRAIN_S: Final = 0.3
 
 
-def now_ms() -> int:
-    """Wall-clock time, the time of records."""
-    return time.time_ns() // 1_000_000
-
-
 class Broker:
     """A running node. `start` once, `stop` once. `halted` is done, with the reason, if it cannot go on.
 
-    Whoever tests may put a disk of their own under it, or handlers of their own into it.
+    Tests may give a runtime with parts of their own (a disk, a network), or handlers of their own.
     """
 
     def __init__(
-        self, config: BrokerConfig, disk: Disk | None = None, handlers: HandlerOf = handler_of
+        self, config: BrokerConfig, runtime: Runtime | None = None, handlers: HandlerOf = handler_of
     ) -> None:
         self.config = config
-        self._disk = disk or OsDisk()
+        self._runtime = runtime = runtime or Runtime()
         self._handlers = handlers
         files = open_files_within(config.ottla_open_files_max, raise_descriptor_limit())
         open_files = OpenFiles(files, files)
-        self._directory = LogDirectory(self._disk, config.data_directory, open_files)
-        self._incarnation_id = uuid4()
-        self._flusher = Flusher()
-        self._remover = Remover()
+        self._directory = LogDirectory(runtime.disk, config.data_directory, open_files)
+        self._incarnation_id = runtime.random.uuid4()
+        self._flusher = Flusher(runtime.threads)
+        self._remover = Remover(runtime.threads)
         self._are_logs_open = False
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._parts: _Parts | None = None
@@ -115,7 +106,7 @@ class Broker:
         Raises OSError and KafkaError with what to do. Without a quorum it waits.
         """
         try:
-            open_directory(self.config, self._directory)
+            open_directory(self.config, self._directory, self._runtime.random.uuid4)
             parts = self._parts = self._build()
             parts.listener.bind()
             parts.listener.start_accepting()
@@ -180,8 +171,8 @@ class Broker:
         return self.config.controlled_shutdown_enable and len(quorum.image.live_brokers) > 1
 
     def _build(self) -> "_Parts":
-        config = self.config
-        quorum = open_quorum(config, self._directory, self._disk, now_ms, self._on_image, self._halt)
+        config, runtime, now_ms = self.config, self._runtime, self._runtime.clock.wall_ms
+        quorum = open_quorum(config, self._directory, runtime, self._on_image, self._halt)
         partitions = Partitions(lambda: quorum.image)
         isr = Isr(config, quorum, partitions)
         hosting = Hosting(
@@ -193,22 +184,27 @@ class Broker:
             incarnation_id=self._incarnation_id,
             propose=isr.propose,
         )
-        sessions = FollowerSessions()
+        sessions = FollowerSessions(runtime.random)
         services = Services(
             config=config,
             quorum=quorum,
             duties=ControllerDuties(config, quorum, quorum.peers),
             partitions=partitions,
-            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, _new_session_id),
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots, self._new_session_id
+            ),
             follower_sessions=sessions,
             flusher=self._flusher,
             producer_ids=ProducerIds(quorum),
-            coordinators=Coordinators(config, quorum, partitions, self._flusher, now_ms),
-            load=Load(config.data_directory, partitions, lambda: listener.traffic),
+            coordinators=Coordinators(config, quorum, partitions, self._flusher, runtime),
+            load=Load(config.data_directory, partitions, lambda: listener.traffic, runtime),
+            disk=runtime.disk,
             now_ms=now_ms,
         )
         address = config.listener
-        listener = Listener(address.host, address.port, Dispatcher(services, self._handlers), _limits(config))
+        listener = Listener(
+            address.host, address.port, Dispatcher(services, self._handlers), _limits(config), runtime.network
+        )
         return _Parts(
             quorum=quorum,
             duties=services.duties,
@@ -222,7 +218,7 @@ class Broker:
             load=services.load,
             listener=listener,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
-            compaction=Compaction(config, partitions, self._directory, now_ms)
+            compaction=Compaction(config, partitions, self._directory, runtime.threads, now_ms)
             if config.log_cleaner_enable
             else None,
         )
@@ -254,7 +250,7 @@ class Broker:
             incarnation_id=self._incarnation_id,
             directory_id=self._directory.directory_id,
             previous_broker_epoch=self._directory.previous_broker_epoch,
-            host=advertised.host or socket.gethostname(),
+            host=advertised.host or self._runtime.network.host_name(),
             port=advertised.port or listener.port,
         )
 
@@ -264,6 +260,9 @@ class Broker:
         await parts.hosting.apply(before, after)
         parts.coordinators.apply(before, after)
         parts.fetchers.apply(before, after)
+
+    def _new_session_id(self) -> int:
+        return self._runtime.random.randrange(1, 1 << 31)
 
     def _halt(self, reason: str) -> None:
         logger.critical("this node cannot go on: %s", reason)
@@ -326,10 +325,6 @@ def _limits(config: BrokerConfig) -> ListenerLimits:
         socket_send_buffer_bytes=config.socket_send_buffer_bytes,
         socket_receive_buffer_bytes=config.socket_receive_buffer_bytes,
     )
-
-
-def _new_session_id() -> int:
-    return int.from_bytes(os.urandom(4), "big") >> 1
 
 
 class HaltedError(RuntimeError):

@@ -14,13 +14,13 @@ how far the connections and the logs are.
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.config import ConfigType
+from ottla.runtime.clock import monotonic_s
+from ottla.runtime.runtime import Runtime
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 
 _INTERVAL_S: Final = 2.0
@@ -58,7 +58,10 @@ class _Sample(NamedTuple):
 class Load:
     """Looks from time to time; tells when it is asked."""
 
-    def __init__(self, path: str, partitions: Partitions, traffic: Callable[[], Traffic]) -> None:
+    def __init__(
+        self, path: str, partitions: Partitions, traffic: Callable[[], Traffic], runtime: Runtime
+    ) -> None:
+        self._runtime = runtime
         self._path = path
         self._partitions = partitions
         self._traffic = traffic
@@ -89,7 +92,12 @@ class Load:
         double, long = ConfigType.DOUBLE, ConfigType.LONG
         return [
             LoadEntry("cpu.percent", f"{cpu:.1f}", double, "The part of one core that this broker uses."),
-            LoadEntry("resident.bytes", str(_resident_bytes()), long, "The memory that this broker uses."),
+            LoadEntry(
+                "resident.bytes",
+                str(self._runtime.process.resident_bytes()),
+                long,
+                "The memory that this broker uses.",
+            ),
             LoadEntry("disk.free.bytes", str(self._free_bytes()), long, "The room left where its logs are."),
             LoadEntry(
                 "in.bytes.per.second", _rate(received, seconds), long, "What all connections bring in."
@@ -110,7 +118,7 @@ class Load:
             self._samples.append(self._sample())
 
     def _sample(self) -> _Sample:
-        return _Sample(time.monotonic(), time.process_time(), self._traffic(), self._messages)
+        return _Sample(monotonic_s(), self._runtime.process.cpu_s(), self._traffic(), self._messages)
 
     async def _count_messages(self) -> None:
         """A partition counts from the second look on at which this broker leads it."""
@@ -124,20 +132,8 @@ class Load:
         self._ends = ends
 
     def _free_bytes(self) -> int:
-        found = os.statvfs(self._path)
-        return found.f_bavail * found.f_frsize
+        return self._runtime.disk.usage(self._path).free_bytes
 
 
 def _rate(count: int, seconds: float) -> str:
     return str(round(count / seconds))
-
-
-def _resident_bytes() -> int:
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        # Elsewhere than on Linux: what it has been at most.
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

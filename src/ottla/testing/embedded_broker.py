@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.blocking.loop_thread import LoopThread
 from ottla.config import BrokerConfig
+from ottla.runtime.runtime import Runtime
 from ottla.server.apis.table import handler_of
 from ottla.server.broker import Broker
 from ottla.server.net.listener import Listener
@@ -232,7 +233,7 @@ class EmbeddedBroker:
         return thread.run(work, _DEADLINE_S)
 
     async def _started(self) -> Broker:
-        broker = Broker(self._config(), UnsyncedDisk(), self.faults.handlers(handler_of))
+        broker = Broker(self._config(), Runtime(disk=UnsyncedDisk()), self.faults.handlers(handler_of))
         await broker.start()
         return broker
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.log.disk import Buffer, Entry, Map, OsDisk, OsFile
+from ottla.runtime.disk import Buffer, DiskUsage, Entry, Lock, Map, OsDisk, OsFile
 
 
 class UnsyncedFile:
@@ -80,3 +80,12 @@ class UnsyncedDisk:
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         self._disk.write_atomically(path, data, sync=False)
+
+    def lock(self, path: str) -> Lock:
+        return self._disk.lock(path)
+
+    def usage(self, path: str) -> DiskUsage:
+        return self._disk.usage(path)
+
+    def absolute(self, path: str) -> str:
+        return self._disk.absolute(path)

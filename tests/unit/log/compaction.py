@@ -10,12 +10,12 @@ from tests.unit.log.logs import config, read_all
 from ottla.config import TopicConfig
 from ottla.log.cleaner import Cleaner, CleanerLimits, Mapped
 from ottla.log.cleaner_io import Throttle
-from ottla.log.disk import Disk
 from ottla.log.log import Log
 from ottla.records.builder import BatchOptions, build_batch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, build_marker
 from ottla.records.record import Record
+from ottla.runtime.disk import Disk
 
 RETENTION_MS = 1000
 COMPACTED = config(

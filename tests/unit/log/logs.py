@@ -7,10 +7,10 @@ from tests.unit.log.batches import NOW_MS
 from ottla.config import TopicConfig
 from ottla.errors import KafkaError
 from ottla.log.append import Appended
-from ottla.log.disk import Disk
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.records.batch import BatchView, iter_batches
+from ottla.runtime.disk import Disk
 
 DIRECTORY = "/data/orders-0"
 

@@ -21,13 +21,13 @@ from tests.unit.log.compaction import (
 from tests.unit.log.logs import DIRECTORY, content, open_log, read_all
 
 from ottla.log.cleaner import Cleaner, CleanerLimits, CleaningJob
-from ottla.log.disk import Buffer
 from ottla.log.log import Log
 from ottla.log.offset_map import OffsetMap
 from ottla.log.transaction_trail import TXN_INDEX_ENTRY
 from ottla.records.batch import CorruptRecord
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
+from ottla.runtime.disk import Buffer
 
 
 def filled(disk: SimulatedDisk, *pairs: tuple[bytes, bytes | None], per_segment: int = 2) -> Log:

@@ -11,7 +11,7 @@ from tests.unit.log.compaction import LIMITS, unhurried
 
 from ottla.log.cleaner import Cleaner
 from ottla.log.cleaner_process import Orphaned, answer, leaving_with
-from ottla.log.disk import OsDisk
+from ottla.runtime.disk import OsDisk
 
 JOB = {
     "directory": "/nowhere",

@@ -15,10 +15,10 @@ from tests.unit.log.logs import append, config, content
 from ottla.errors import KafkaError
 from ottla.log.checkpoint import CheckpointError, read_offsets, write_offsets
 from ottla.log.directory import LogDirectory
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.log.uuids import parse_uuid, uuid_text
+from ottla.runtime.disk import OsDisk
 
 TOPIC_ID = UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
 OTHER_ID = UUID(int=99)
@@ -80,7 +80,7 @@ def test_another_nodes_directory_is_refused_and_not_left_locked(tmp_path: Path) 
 
 def test_a_second_process_is_told_which_one_holds_the_directory(tmp_path: Path, root: LogDirectory) -> None:
     script = (
-        "import sys; from ottla.log.directory_lock import DirectoryLock\n"
+        "import sys; from ottla.runtime.directory_lock import DirectoryLock\n"
         "try: DirectoryLock.take(sys.argv[1])\n"
         "except Exception as refused: print(refused)\n"
     )

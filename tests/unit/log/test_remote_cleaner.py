@@ -15,10 +15,10 @@ from tests.unit.log.logs import open_log
 
 from ottla.log.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.cleaner_process import NICENESS
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.records.batch import CorruptRecord
+from ottla.runtime.disk import OsDisk
 
 LIMITS = CleanerLimits(map_bytes=1 << 16, io_bytes=1 << 16, bytes_per_second=1e300)
 

@@ -34,6 +34,7 @@ from ottla.protocol.messages.offsets import (
 )
 from ottla.records.batch import BatchView, iter_batches
 from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.runtime.threads import OsThreads
 from ottla.server.coordinators.group_shard import GroupShard
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
@@ -88,7 +89,7 @@ class Hosted:
     def shard(self, flusher: Flusher | None = None) -> GroupShard:
         """A shard that knows nothing yet."""
         machine = GroupCoordinator(self.settings, lambda name: f"{name}-{next(self._ids)}")
-        return GroupShard(self.partition, machine, flusher or Flusher(), wall_ms, wall_ms)
+        return GroupShard(self.partition, machine, flusher or Flusher(OsThreads()), wall_ms, wall_ms)
 
     def batches(self) -> list[BatchView]:
         """What is in the log."""

@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
-from ottla.log.disk import Disk, OsDisk
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.runtime.clock import OsClock
+from ottla.runtime.disk import Disk, OsDisk
+from ottla.runtime.runtime import Runtime
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.opening import open_directory, open_quorum
 from ottla.server.quorum.quorum import Quorum
@@ -25,7 +28,7 @@ DEADLINE_S = 10.0
 
 def opened(path: Path, disk: Disk | None = None) -> LogDirectory:
     directory = LogDirectory(disk or OsDisk(), str(path), OpenFiles())
-    open_directory(BrokerConfig(log_dirs=str(path)), directory)
+    open_directory(BrokerConfig(log_dirs=str(path)), directory, uuid4)
     return directory
 
 
@@ -33,6 +36,13 @@ def metadata_log(directory: LogDirectory, disk: Disk | None = None) -> MetadataL
     disk = disk or OsDisk()
     file = QuorumStateFile(disk, f"{directory.path}/__cluster_metadata-0")
     return MetadataLog(directory, disk, file, lambda: NOW_MS)
+
+
+class _Still(OsClock):
+    """A time of day that stands."""
+
+    def wall_ms(self) -> int:
+        return NOW_MS
 
 
 class Node:
@@ -52,14 +62,18 @@ async def running(
     names = {name.replace("_", "."): value for name, value in settings.items()}
     config = BrokerConfig.from_properties({"log.dirs": str(path), **names})
     directory = LogDirectory(disk or OsDisk(), str(path), OpenFiles())
-    open_directory(config, directory)
+    open_directory(config, directory, uuid4)
     node: Node
 
     async def on_image(before: ClusterImage, after: ClusterImage) -> None:
         node.images.append(after)
 
     quorum = open_quorum(
-        config, directory, disk or OsDisk(), lambda: NOW_MS, on_image, lambda why: node.halts.append(why)
+        config,
+        directory,
+        Runtime(clock=_Still(), disk=disk or OsDisk()),
+        on_image,
+        lambda why: node.halts.append(why),
     )
     node = Node(quorum)
     quorum.start()

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.runtime.runtime import Runtime
 from ottla.server import load_metrics as loads
 from ottla.server.load_metrics import Load, Traffic
 from ottla.server.partitions.hosted_partition import Partitions
@@ -34,7 +35,7 @@ def test_rates_are_of_what_happened_since_the_first_look(
     traffic = [Traffic(1_000, 5_000)]
 
     async def main() -> dict[str, str]:
-        load = Load(str(tmp_path), cast(Partitions, [led, followed]), lambda: traffic[0])
+        load = Load(str(tmp_path), cast(Partitions, [led, followed]), lambda: traffic[0], Runtime())
         load.start()
         await asyncio.sleep(0.05)
         led.log.log_end_offset += 300
@@ -67,5 +68,5 @@ def test_rates_are_of_what_happened_since_the_first_look(
 
 
 def test_before_the_first_look_there_is_nothing_to_tell_but_no_error(tmp_path: Path) -> None:
-    load = Load(str(tmp_path), cast(Partitions, []), lambda: Traffic(5, 5))
+    load = Load(str(tmp_path), cast(Partitions, []), lambda: Traffic(5, 5), Runtime())
     assert {entry.value for entry in load.entries() if "per.second" in entry.name} == {"0"}

@@ -24,7 +24,7 @@ from ottla.log.directory import (
     META_PROPERTIES,
     RECOVERY_POINTS,
 )
-from ottla.log.disk import OsDisk
+from ottla.runtime.disk import OsDisk
 from ottla.wire.address import reason
 
 _PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")

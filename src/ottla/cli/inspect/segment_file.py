@@ -15,10 +15,10 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Never
 
-from ottla.log.disk import Buffer
 from ottla.log.scanning import Scanner
 from ottla.log.segment import Placed
 from ottla.records.batch import HEADER_BYTES, BatchView, CorruptRecord, read_header
+from ottla.runtime.disk import Buffer
 
 _PIECE_BYTES: Final = 1 << 20
 _READ_ONLY: Final = "the file was opened to be read"

@@ -1,8 +1,5 @@
 """DescribeLogDirs, versions 1 to 5 (KIP-113, KIP-784, KIP-827): what lies in the data directory and how full it is."""
 
-import os
-import shutil
-
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
     DescribeLogDirsPartition,
@@ -17,17 +14,18 @@ from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 
 def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """One result: a broker has one data directory."""
-    path = os.path.abspath(context.services.config.data_directory)
+    disk = context.services.disk
+    path = disk.absolute(context.services.config.data_directory)
     try:
-        usage = shutil.disk_usage(path)
+        usage = disk.usage(path)
     except OSError:
         failed = DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
         return DescribeLogDirsResponse(results=[failed])
     result = DescribeLogDirsResult(
         log_dir=path,
         topics=_topics(_wanted(context.services.partitions, request)),
-        total_bytes=usage.total,
-        usable_bytes=usage.free,
+        total_bytes=usage.total_bytes,
+        usable_bytes=usage.free_bytes,
     )
     return DescribeLogDirsResponse(results=[result])
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage, TopicImage, topic_changes
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.runtime.clock import Clock
+from ottla.runtime.runtime import Runtime
 from ottla.server.coordinators.java_hash import partition_for
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
@@ -35,8 +35,6 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CREATE_TIMEOUT_MS: Final = 10_000
 # A cluster that starts is complete by then, or somebody has to look after it.
 _GATHERING_MS: Final = 10_000
-# One that goes on while the machine sleeps, where there is one: commits are stamped by it.
-_STEADY_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 # Hashing a name takes longer than answering a heartbeat; groups are asked about again and again.
 _partition_for = lru_cache(maxsize=1 << 16)(partition_for)
@@ -51,19 +49,23 @@ class Coordinators:
         quorum: Quorum,
         partitions: Partitions,
         flusher: Flusher,
-        now_ms: Callable[[], int],
+        runtime: Runtime,
     ) -> None:
         self._config = config
         self._quorum = quorum
         self._partitions = partitions
         self._flusher = flusher
-        self._now_ms = now_ms
-        self._steady_ms = _steady(now_ms)
+        self._now_ms = runtime.clock.wall_ms
+        self._steady_ms = _steady(runtime.clock)
+        self._new_uuid = runtime.random.uuid4
         self._started_ms = self._steady_ms()
         self._shards: dict[int, GroupShard] = {}
         self._unloaded: deque[GroupShard] = deque()
         self._loading: asyncio.Task[None] | None = None
         self._is_stopped = False
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{self._new_uuid()}"
 
     def start(self) -> None:
         """Load the shards of what this broker leads already."""
@@ -184,7 +186,7 @@ class Coordinators:
         from ottla.group.settings import GroupSettings
         from ottla.server.coordinators.group_shard import GroupShard
 
-        machine = GroupCoordinator(GroupSettings.of(self._config), _new_member_id)
+        machine = GroupCoordinator(GroupSettings.of(self._config), self._new_member_id)
         return GroupShard(partition, machine, self._flusher, self._now_ms, self._steady_ms)
 
     async def _load(self) -> None:
@@ -212,11 +214,7 @@ class Coordinators:
             shard.forget_topics(gone)
 
 
-def _steady(now_ms: Callable[[], int]) -> Callable[[], int]:
+def _steady(clock: Clock) -> Callable[[], int]:
     """The time of day as it goes on from now, whoever sets the clock: a jump must neither end sessions nor prolong them."""
-    begun_ms, begun = now_ms(), time.clock_gettime_ns(_STEADY_CLOCK)
-    return lambda: begun_ms + (time.clock_gettime_ns(_STEADY_CLOCK) - begun) // 1_000_000
-
-
-def _new_member_id(prefix: str) -> str:
-    return f"{prefix}-{uuid4()}"
+    begun_ms = clock.wall_ms() - clock.boot_ms()
+    return lambda: begun_ms + clock.boot_ms()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
+from ottla.runtime.disk import Disk
 from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.load_metrics import Load
 from ottla.server.partitions.flushing import Flusher
@@ -29,4 +30,5 @@ class Services:
     producer_ids: ProducerIds
     coordinators: Coordinators
     load: Load
+    disk: Disk
     now_ms: Callable[[], int]

@@ -14,7 +14,6 @@ Rules:
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from struct import Struct
 
 from ottla.errors import KafkaError
 from ottla.protocol.codec import DecodeError
+from ottla.runtime.network import Network, Socket
 from ottla.server.answers.deferred import Deferred, Outcome
 from ottla.server.answers.send_queue import Part, SendQueue, part_bytes
 from ottla.server.apis.produce import ProduceLane, UnanswerableError
@@ -59,9 +59,10 @@ class Connection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: Socket,
         peer: str,
         dispatcher: Dispatcher,
+        network: Network,
         max_frame_bytes: int,
         max_queued_bytes: int,
         on_closed: Callable[["Connection"], None],
@@ -76,7 +77,7 @@ class Connection:
         self._max_queued_bytes = max_queued_bytes
         self._on_closed = on_closed
         self._buffer = ReceiveBuffer(max_frame_bytes)
-        self._queue = SendQueue(sock)
+        self._queue = SendQueue(sock, network)
         self._pending: deque[_Pending] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_release_due = False

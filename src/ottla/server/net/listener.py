@@ -7,10 +7,10 @@ wait for a refusal. Port 0 asks the kernel for a free one.
 import asyncio
 import errno
 import logging
-import socket
 from collections import Counter
 from dataclasses import dataclass
 
+from ottla.runtime.network import ListeningSocket, Network, Socket
 from ottla.server.gate.dispatch import Dispatcher
 from ottla.server.load_metrics import Traffic
 from ottla.server.net.connection import Connection
@@ -42,12 +42,15 @@ class ListenerLimits:
 class Listener:
     """One host and port, and the connections that came in through it."""
 
-    def __init__(self, host: str, port: int, dispatcher: Dispatcher, limits: ListenerLimits) -> None:
+    def __init__(
+        self, host: str, port: int, dispatcher: Dispatcher, limits: ListenerLimits, network: Network
+    ) -> None:
+        self._network = network
         self.host = host
         self.port = port
         self._dispatcher = dispatcher
         self._limits = limits
-        self._sockets: list[socket.socket] = []
+        self._sockets: list[ListeningSocket] = []
         self._connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()
         self._ip_of: dict[Connection, str] = {}
@@ -69,10 +72,10 @@ class Listener:
         """Have the address, and let clients queue at it. Raises OSError when it cannot be had."""
         asked_port = self.port
         failure: OSError | None = None
-        for family, address in _resolve(self.host, self.port):
+        for family, address in self._network.resolve(self.host, self.port):
             try:
                 self._sockets.append(
-                    _bind(family, address, self.port, self._limits.socket_listen_backlog_size)
+                    self._network.listen(family, address, self.port, self._limits.socket_listen_backlog_size)
                 )
             except OSError as error:
                 failure = error
@@ -128,7 +131,7 @@ class Listener:
             else:
                 connection.trim_memory()
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, listening: ListeningSocket) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             try:
                 accepted, address = listening.accept()
@@ -139,7 +142,7 @@ class Listener:
                 return
             self._welcome(accepted, address)
 
-    def _pause_accepting(self, listening: socket.socket, error: OSError) -> None:
+    def _pause_accepting(self, listening: ListeningSocket, error: OSError) -> None:
         if error.errno not in _OUT_OF_DESCRIPTORS:
             logger.error("accepting a connection failed: %s", error)
             return
@@ -151,22 +154,25 @@ class Listener:
         loop.remove_reader(listening.fileno())
         loop.call_later(_OUT_OF_DESCRIPTORS_PAUSE_S, self._resume_accepting, listening)
 
-    def _resume_accepting(self, listening: socket.socket) -> None:
+    def _resume_accepting(self, listening: ListeningSocket) -> None:
         if listening in self._sockets:
             asyncio.get_running_loop().add_reader(listening.fileno(), self._accept, listening)
 
-    def _welcome(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+    def _welcome(self, accepted: Socket, address: tuple[str, int]) -> None:
         ip = address[0]
         refusal = self._refusal(ip)
         if refusal is not None:
             logger.warning("refusing a connection from %s: %s", ip, refusal)
             accepted.close()
             return
-        self._configure(accepted)
+        self._network.configure(
+            accepted, self._limits.socket_send_buffer_bytes, self._limits.socket_receive_buffer_bytes
+        )
         connection = Connection(
             accepted,
             f"{ip}:{address[1]}",
             self._dispatcher,
+            self._network,
             self._limits.socket_request_max_bytes,
             self._limits.queued_response_max_bytes,
             self._forget,
@@ -182,16 +188,6 @@ class Listener:
             return f"{self._per_ip[ip]} connections from there are open, the limit is max.connections.per.ip"
         return None
 
-    def _configure(self, accepted: socket.socket) -> None:
-        accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # -1 leaves the kernel's own tuning on, which beats any fixed number on loopback.
-        if self._limits.socket_send_buffer_bytes > 0:
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._limits.socket_send_buffer_bytes)
-        if self._limits.socket_receive_buffer_bytes > 0:
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._limits.socket_receive_buffer_bytes)
-
     def _forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
         received, sent = connection.received_bytes, connection.sent_bytes
@@ -206,27 +202,3 @@ class Listener:
         for listening in self._sockets:
             listening.close()
         self._sockets = []
-
-
-def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
-    """Every address of `host`, IPv4 first; an empty host means every interface."""
-    if not host:
-        return [(socket.AF_INET, "0.0.0.0")]
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    unique = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
-    return sorted(unique, key=lambda known: known[0] != socket.AF_INET)
-
-
-def _bind(family: socket.AddressFamily, address: str, port: int, backlog: int) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind((address, port))
-        listening.listen(backlog)
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening

@@ -1,13 +1,13 @@
 """The thread that waits for the cleaner's process, so that the event loop need not."""
 
 import asyncio
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from ottla.log.cleaner import CleanerLimits
 from ottla.log.remote_cleaner import CleanerDied, RemoteCleaner
+from ottla.runtime.clock import monotonic_s
+from ottla.runtime.threads import Threads
 
 # The process may go when it had nothing to do for so long: it takes 20 MiB, and a fifth of a second to start again.
 _IDLE_S: Final = 60.0
@@ -18,9 +18,9 @@ T = TypeVar("T")
 class CleaningThread:
     """One thread, and the process while there is use for one."""
 
-    def __init__(self, limits: CleanerLimits) -> None:
+    def __init__(self, limits: CleanerLimits, threads: Threads) -> None:
         self._limits = limits
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ottla-clean")
+        self._thread = threads.pool(1, "ottla-clean")
         self._cleaner: RemoteCleaner | None = None
         self._last_used_s = 0.0
         self._is_stopping = False
@@ -37,7 +37,7 @@ class CleaningThread:
 
     def rest(self) -> None:
         """There is nothing to do now."""
-        if self._cleaner is not None and time.monotonic() - self._last_used_s > _IDLE_S:
+        if self._cleaner is not None and monotonic_s() - self._last_used_s > _IDLE_S:
             self._thread.submit(self._end)
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class CleaningThread:
             self._end()
             raise
         finally:
-            self._last_used_s = time.monotonic()
+            self._last_used_s = monotonic_s()
 
     def _end(self) -> None:
         cleaner, self._cleaner = self._cleaner, None

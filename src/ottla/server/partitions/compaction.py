@@ -10,7 +10,6 @@ damaged, for a while if the disk or the process failed. Nothing of it is lost: i
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -23,6 +22,8 @@ from ottla.log.directory import LogDirectory
 from ottla.log.log_cleaning import CleaningPass, SegmentGroup
 from ottla.log.remote_cleaner import CleanerDied
 from ottla.records.batch import CorruptRecord
+from ottla.runtime.clock import monotonic_s
+from ottla.runtime.threads import Threads
 from ottla.server.partitions.cleaning_thread import CleaningThread
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 
@@ -45,6 +46,7 @@ class Compaction:
         config: BrokerConfig,
         partitions: Partitions,
         directory: LogDirectory,
+        threads: Threads,
         now_ms: Callable[[], int],
     ) -> None:
         self._backoff_s = max(config.log_cleaner_backoff_ms / 1000, _SHORTEST_BACKOFF_S)
@@ -56,7 +58,8 @@ class Compaction:
                 map_bytes=config.log_cleaner_dedupe_buffer_size,
                 io_bytes=config.log_cleaner_io_buffer_size,
                 bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
-            )
+            ),
+            threads,
         )
         self._set_aside: dict[HostedPartition, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -139,7 +142,7 @@ class Compaction:
                     await asyncio.to_thread(log.drop_cleaned)
 
     async def _carry_out(self, partition: HostedPartition, begun: CleaningPass) -> None:
-        log, started_s = partition.log, time.monotonic()
+        log, started_s = partition.log, monotonic_s()
         mapped = await self._build_map(partition, begun)
         if mapped is None:
             return
@@ -152,7 +155,7 @@ class Compaction:
                 before_bytes += group.size_bytes
         if log.is_closed or log.cleaning.was_cut_since(begun) or not partition.config.is_compacted:
             return
-        _tell(partition, begun, mapped.end_offset, done, before_bytes, time.monotonic() - started_s)
+        _tell(partition, begun, mapped.end_offset, done, before_bytes, monotonic_s() - started_s)
         horizons = [cleaned.next_horizon_ms for cleaned in done if cleaned.next_horizon_ms is not None]
         log.cleaning.complete(mapped, min(horizons, default=None))
         await asyncio.to_thread(

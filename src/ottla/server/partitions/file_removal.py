@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
+
+from ottla.runtime.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +19,8 @@ class Removable(Protocol):
 class Remover:
     """One thread that unlinks, so that the event loop never does."""
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ottla-remove")
+    def __init__(self, threads: Threads) -> None:
+        self._thread = threads.pool(1, "ottla-remove")
 
     def remove(self, name: str, doomed: Removable) -> None:
         """Remove soon. What fails is logged; the next start removes what is left."""

@@ -6,10 +6,10 @@ together. A flush that failed is never tried again: what it covered is unknown, 
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.threads import Threads
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 logger = logging.getLogger(__name__)
@@ -21,8 +21,8 @@ _THREADS = 4
 class Flusher:
     """One task per log being flushed, a few threads for all."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ottla-flush")
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads.pool(_THREADS, "ottla-flush")
         self._running: dict[HostedPartition, asyncio.Task[None]] = {}
 
     def flush(self, partition: HostedPartition) -> None:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from random import randrange
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ottla.errors import ErrorCode, KafkaError
@@ -33,6 +31,8 @@ from ottla.raft.quorum_state import QuorumState
 from ottla.raft.replica import RaftReplica
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
+from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.runtime import Runtime
 from ottla.server.quorum.founding import Founding
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.peers import Peers
@@ -95,8 +95,11 @@ class Quorate(NamedTuple):
 class QuorumMember:
     """The shell of one `RaftReplica`. `start` once, `stop` once."""
 
-    def __init__(self, quorum: Quorate, log: MetadataLog, file: QuorumStateFile, peers: Peers) -> None:
+    def __init__(
+        self, quorum: Quorate, log: MetadataLog, file: QuorumStateFile, peers: Peers, runtime: Runtime
+    ) -> None:
         self._quorum = quorum
+        self._random = runtime.random
         self._log = log
         self._file = file
         self._peers = peers
@@ -106,7 +109,7 @@ class QuorumMember:
         self._founding = Founding(quorum.identity.node_id, quorum.voters) if is_question else None
         self._tenant: Tenant | None = None
         self._tickets: set[asyncio.Future[Answer]] = set()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ottla-metadata")
+        self._thread = runtime.threads.pool(1, "ottla-metadata")
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: set[asyncio.Task[None]] = set()  # of them, those that wait for the disk
         self._alarm: asyncio.TimerHandle | None = None
@@ -170,7 +173,7 @@ class QuorumMember:
 
     def now_ms(self) -> int:
         """The machine's time: it goes on evenly, and has nothing to do with the time of day."""
-        return int(asyncio.get_running_loop().time() * 1000)
+        return monotonic_ms()
 
     def describe(self, time_of_day_ms: int) -> DescribeQuorumResponse:
         """The answer to DescribeQuorum. `time_of_day_ms` is what to add to the machine's time."""
@@ -439,7 +442,7 @@ class QuorumMember:
 
     def _new_replica(self, memory: QuorumState | None) -> RaftReplica:
         _, identity, voters, settings = self._quorum
-        return RaftReplica(identity, voters, self._log, memory, settings, randrange)
+        return RaftReplica(identity, voters, self._log, memory, settings, self._random.randrange)
 
     # ---- the end
 

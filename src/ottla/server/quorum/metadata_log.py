@@ -16,7 +16,6 @@ from ottla.config import TopicConfig
 from ottla.controller.records import encode_record
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.log.disk import Disk
 from ottla.log.flush import FlushJob
 from ottla.log.log import Log
 from ottla.log.retention import plan_retention
@@ -26,6 +25,7 @@ from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_EPOCH, Ep
 from ottla.records.batch import CorruptRecord, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
+from ottla.runtime.disk import Disk
 from ottla.server.quorum.snapshots import Snapshots
 from ottla.server.quorum.state_file import QuorumStateFile
 

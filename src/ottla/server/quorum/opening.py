@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from uuid import uuid4
+from uuid import UUID
 
 from ottla.config import BrokerConfig
 from ottla.config.quorum import derived_cluster_id
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.log.disk import Disk
 from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
+from ottla.runtime.runtime import Runtime
 from ottla.server.quorum.member import Quorate, QuorumMember
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.peers import Peers
@@ -24,11 +24,11 @@ from ottla.server.quorum.state_file import QuorumStateFile
 from ottla.wire.address import Address
 
 
-def open_directory(config: BrokerConfig, directory: LogDirectory) -> None:
+def open_directory(config: BrokerConfig, directory: LogDirectory, new_uuid: Callable[[], UUID]) -> None:
     """Open the data directory as one of this cluster. KafkaError if it is another's."""
     wanted = config.ottla_cluster_id
     fresh = wanted or (derived_cluster_id(config.voters) if config.voters else None)
-    directory.open(config.node_id, uuid4, fresh)
+    directory.open(config.node_id, new_uuid, fresh)
     if wanted is not None and directory.cluster_id != wanted:
         found = directory.cluster_id
         directory.close(clean=directory.was_closed_cleanly)
@@ -42,12 +42,12 @@ def open_directory(config: BrokerConfig, directory: LogDirectory) -> None:
 def open_quorum(
     config: BrokerConfig,
     directory: LogDirectory,
-    disk: Disk,
-    now_ms: Callable[[], int],
+    runtime: Runtime,
     on_image: OnImage,
     on_halt: Callable[[str], None],
 ) -> Quorum:
     """The quorum as of what is on this disk; it does nothing before it is started."""
+    disk, now_ms, new_uuid = runtime.disk, runtime.clock.wall_ms, runtime.random.uuid4
     voters = {voter.node_id: Address(voter.host, voter.port) for voter in config.voters}
 
     def address_of(node_id: int) -> Address | None:
@@ -63,12 +63,12 @@ def open_quorum(
     _refuse_loss(log, is_alone=len(voter_set.ids) == 1)
     if config.is_voter and file.read() is None:
         # Whoever knew this directory knew one that remembers.
-        directory.renew_id(config.node_id, uuid4())
+        directory.renew_id(config.node_id, new_uuid())
     identity = ReplicaKey(config.node_id, directory.directory_id)
     peers = Peers(config.node_id, address_of)
     quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config))
-    member = QuorumMember(quorate, log, file, peers)
-    controller = Controller(config.node_id, directory.cluster_id, config, uuid4)
+    member = QuorumMember(quorate, log, file, peers, runtime)
+    controller = Controller(config.node_id, directory.cluster_id, config, new_uuid)
     writer = SnapshotWriter(log, config.metadata_log_max_record_bytes_between_snapshots, now_ms)
     replay = MetadataReplay(log, controller, writer, on_image)
     quorum = Quorum(member, replay, peers, now_ms, on_halt)

@@ -16,13 +16,13 @@ from itertools import islice
 from typing import Any, Final
 
 from ottla.controller.records import decode_record, encode_record
-from ottla.log.disk import Disk
 from ottla.protocol.codec import DecodeError, Int16, Int64, encode, record
 from ottla.raft.messages import SnapshotId
 from ottla.records.batch import BatchView, CorruptRecord, iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.control import ControlRecordType, control_key, control_type_of
 from ottla.records.record import Record
+from ottla.runtime.disk import Disk
 
 logger = logging.getLogger(__name__)
 

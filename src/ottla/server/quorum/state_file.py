@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from ottla.log.disk import Disk
 from ottla.raft.quorum_state import FILE_NAME, QuorumState, QuorumStateError, parse, render
+from ottla.runtime.disk import Disk
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ Rules:
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
-from random import randrange
 from typing import Final, Protocol
 
 from ottla.errors import ErrorCode
@@ -28,6 +27,7 @@ from ottla.replication.fetch_session import (
 )
 from ottla.replication.partition import FollowerFetched, FollowerLost
 from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.randomness import Randomness
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.throttle import UNLIMITED, Throttle
 from ottla.wire.deadlines import Deadlines
@@ -252,7 +252,8 @@ class FollowerSession:
 class FollowerSessions:
     """The sessions of all followers of this broker; a few for each of them."""
 
-    def __init__(self, now_ms: Callable[[], int] = monotonic_ms) -> None:
+    def __init__(self, random: Randomness, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._random = random
         self._now_ms = now_ms
         self._sessions: dict[int, FollowerSession] = {}
         self._deadlines: Deadlines[Waiting] | None = None
@@ -320,7 +321,7 @@ class FollowerSessions:
             return FollowerSession(NO_SESSION_ID, replica_id, broker_epoch, now_ms)
         session_id = NO_SESSION_ID
         while session_id == NO_SESSION_ID or session_id in self._sessions:
-            session_id = randrange(1, 1 << 31)
+            session_id = self._random.randrange(1, 1 << 31)
         session = self._sessions[session_id] = FollowerSession(session_id, replica_id, broker_epoch, now_ms)
         return session
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.disk import OsDisk
 from ottla.log.reading import FileRange
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.network import OsNetwork
 from ottla.server.answers.send_queue import SENDFILE_BYTES, SendQueue
 
 Pair = tuple[socket.socket, socket.socket]
@@ -32,7 +33,7 @@ def received(theirs: socket.socket) -> bytes:
 
 def test_small_parts_leave_at_once_and_joined(pair: Pair) -> None:
     ours, theirs = pair
-    queue = SendQueue(ours)
+    queue = SendQueue(ours, OsNetwork())
     assert queue.send([b"one", bytearray(b"two"), memoryview(b"three")])
     assert received(theirs) == b"onetwothree"
     assert queue.queued_bytes == 0
@@ -46,7 +47,7 @@ def test_bytes_and_file_ranges_leave_in_order_however_slow_the_reader(
     data = os.urandom(size + 20)
     file = OsDisk().open(str(tmp_path / "segment"), create=True)
     file.append([data])
-    queue = SendQueue(ours)
+    queue = SendQueue(ours, OsNetwork())
     drained = queue.send([b"head", FileRange(file, 10, size, 0), b"tail"])
     drained = queue.send([b"next response"]) and drained
     got = received(theirs)
@@ -64,7 +65,7 @@ def test_a_range_whose_file_was_removed_is_still_sent_to_the_end(pair: Pair, tmp
     path = tmp_path / "segment"
     file = OsDisk().open(str(path), create=True)
     file.append([data])
-    queue = SendQueue(ours)
+    queue = SendQueue(ours, OsNetwork())
     drained = queue.send([b"head", FileRange(file, 0, len(data), 0)])
     del file
     path.unlink()
@@ -80,4 +81,4 @@ def test_a_file_that_ends_too_early_is_an_error_and_no_endless_loop(pair: Pair, 
     file = OsDisk().open(str(tmp_path / "segment"), create=True)
     file.append([bytes(1000)])
     with pytest.raises(ConnectionAbortedError):
-        SendQueue(ours).send([FileRange(file, 0, SENDFILE_BYTES * 2, 0)])
+        SendQueue(ours, OsNetwork()).send([FileRange(file, 0, SENDFILE_BYTES * 2, 0)])

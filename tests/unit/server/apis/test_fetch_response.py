@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.log.disk import File, OsDisk
 from ottla.log.reading import FileRange
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.frame import read_response, response_frame
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.runtime.disk import File, OsDisk
 from ottla.server.answers.send_queue import Part
 from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
 

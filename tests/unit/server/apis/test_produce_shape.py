@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode
 from ottla.log.append import Appended
-from ottla.log.disk import OsDisk
 from ottla.log.log import Log
 from ottla.log.open_files import OpenFiles
 from ottla.protocol.apis import APIS, ApiKey
@@ -34,6 +33,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.record import Record
 from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.runtime.disk import OsDisk
 from ottla.server.apis.produce_shape import ProduceShape, ProduceShapes, learn_shape
 from ottla.server.partitions.hosted_partition import HostedPartition
 

@@ -22,6 +22,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from ottla.runtime.clock import OsClock
 from ottla.server.coordinators import group_replay
 from ottla.server.coordinators.java_hash import partition_for
 
@@ -268,7 +269,7 @@ def test_a_clock_that_is_set_neither_ends_sessions_nor_prolongs_them(
     data: Path, disk: TroubledDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jump_ms = 0
-    monkeypatch.setattr("ottla.server.broker.now_ms", lambda: wall_ms() + jump_ms)
+    monkeypatch.setattr(OsClock, "wall_ms", lambda _: wall_ms() + jump_ms)
     settings = {"group.min.session.timeout.ms": "1", "group.initial.rebalance.delay.ms": "10"}
     with broker_thread(data, {**SMALL, **settings}, disk) as broker, Peer(broker.port) as peer:
         find(peer, "g")

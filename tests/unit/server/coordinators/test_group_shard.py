@@ -22,6 +22,7 @@ from tests.unit.server.group_shards import (
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import TopicsDeleted
 from ottla.group.records import GroupMetadataValue, OffsetCommitKey
+from ottla.runtime.threads import OsThreads
 from ottla.server.coordinators.group_shard import GroupShard
 from ottla.server.partitions.flushing import Flusher
 
@@ -39,7 +40,7 @@ def run(hosted: Hosted, scenario: Callable[[GroupShard], Awaitable[Any]]) -> Any
     """Carry a scenario out with a shard that has begun; everything that it started has ended then."""
 
     async def carry_out() -> Any:
-        flusher = Flusher()
+        flusher = Flusher(OsThreads())
         shard = hosted.shard(flusher)
         shard.begin()
         try:

@@ -11,6 +11,7 @@ from tests.brokers import wait_until
 
 from ottla.log.cleaner import CleanerLimits, CleaningJob
 from ottla.log.remote_cleaner import CleanerDied, RemoteCleaner
+from ottla.runtime.threads import OsThreads
 from ottla.server.partitions import cleaning_thread
 from ottla.server.partitions.cleaning_thread import CleaningThread
 
@@ -30,7 +31,7 @@ def is_there(pid: int) -> bool:
 
 
 def test_the_process_is_started_by_the_first_call_and_gone_after_the_end() -> None:
-    thread = CleaningThread(LIMITS)
+    thread = CleaningThread(LIMITS, OsThreads())
     assert thread.pid is None
     first = asyncio.run(thread.call(ask))
     assert thread.pid == first == asyncio.run(thread.call(ask))
@@ -40,7 +41,7 @@ def test_the_process_is_started_by_the_first_call_and_gone_after_the_end() -> No
 
 
 def test_a_process_that_died_is_replaced_by_the_next_call() -> None:
-    thread = CleaningThread(LIMITS)
+    thread = CleaningThread(LIMITS, OsThreads())
     first = asyncio.run(thread.call(ask))
     os.kill(first, signal.SIGKILL)
     with pytest.raises(CleanerDied):
@@ -52,7 +53,7 @@ def test_a_process_that_died_is_replaced_by_the_next_call() -> None:
 
 
 def test_a_stop_ends_a_call_under_way() -> None:
-    thread = CleaningThread(LIMITS)
+    thread = CleaningThread(LIMITS, OsThreads())
     pid = asyncio.run(thread.call(ask))
     os.kill(pid, signal.SIGSTOP)
     stopping = threading.Timer(0.05, thread.stop)
@@ -65,7 +66,7 @@ def test_a_stop_ends_a_call_under_way() -> None:
 
 
 def test_a_process_without_work_goes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    thread = CleaningThread(LIMITS)
+    thread = CleaningThread(LIMITS, OsThreads())
     pid = asyncio.run(thread.call(ask))
     thread.rest()
     assert thread.pid == pid
@@ -76,6 +77,6 @@ def test_a_process_without_work_goes_after_a_while(monkeypatch: pytest.MonkeyPat
 
 
 def test_ending_before_anything_began_is_fine() -> None:
-    thread = CleaningThread(LIMITS)
+    thread = CleaningThread(LIMITS, OsThreads())
     thread.stop()
     thread.close()

@@ -10,9 +10,9 @@ from tests.unit.server.metadata import NOW_MS, metadata_log, opened
 from ottla.controller.records import TopicRecord
 from ottla.errors import KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.log.disk import OsDisk
 from ottla.raft.messages import EpochEnd, SnapshotId
 from ottla.raft.quorum_state import QuorumState
+from ottla.runtime.disk import OsDisk
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.snapshots import snapshot_content
 from ottla.server.quorum.state_file import QuorumStateFile

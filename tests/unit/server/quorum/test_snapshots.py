@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ottla.controller.records import TopicRecord
-from ottla.log.disk import OsDisk
 from ottla.raft.messages import SnapshotId
 from ottla.records.batch import iter_batches
+from ottla.runtime.disk import OsDisk
 from ottla.server.quorum.snapshots import SnapshotError, Snapshots, snapshot_content, snapshot_records
 
 RECORDS = [TopicRecord(name=f"t-{number}") for number in range(2500)]

@@ -1,6 +1,6 @@
-"""The one interface between the log and files.
+"""The one interface between a broker and files.
 
-Everything the log does to a disk goes through `Disk`, `File` and `Map`, so that a simulation can put a disk under
+Everything a broker does to a disk goes through `Disk`, `File` and `Map`, so that a simulation can put a disk under
 the real log code that loses un-fsynced bytes, tears writes and fails on demand.
 
 Rules
@@ -14,10 +14,13 @@ import contextlib
 import errno
 import mmap
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+from ottla.runtime.directory_lock import DirectoryLock
 
 Buffer = bytes | bytearray | memoryview
 
@@ -60,8 +63,21 @@ class Map(Protocol):
     def reserve(self, position: int, size: int) -> None: ...
 
 
+class Lock(Protocol):
+    """A data directory that belongs to this process until it is released."""
+
+    def release(self) -> None: ...
+
+
+class DiskUsage(NamedTuple):
+    """The size of a volume and the room that is left on it."""
+
+    total_bytes: int
+    free_bytes: int
+
+
 class Disk(Protocol):
-    """What the log asks of a file system."""
+    """What a broker asks of a file system."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
@@ -86,6 +102,12 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None: ...
+
+    def lock(self, path: str) -> Lock: ...
+
+    def usage(self, path: str) -> DiskUsage: ...
+
+    def absolute(self, path: str) -> str: ...
 
 
 class OsFile:
@@ -248,3 +270,14 @@ class OsDisk:
         os.replace(temporary, path)
         if sync:
             self.sync_directory(os.path.dirname(path))
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Hold a lock file, or say with a KafkaError which process holds it."""
+        return DirectoryLock.take(path)
+
+    def usage(self, path: str) -> DiskUsage:
+        found = shutil.disk_usage(path)
+        return DiskUsage(found.total, found.free)
+
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path)

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, content, open_log, read_all
 
-from ottla.log.disk import OsDisk
 from ottla.log.index import OFFSET_ENTRY, IndexFile
 from ottla.log.open_files import OpenFiles
+from ottla.runtime.disk import OsDisk
 
 
 def descriptors() -> int:
