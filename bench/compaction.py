@@ -36,11 +36,11 @@ from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.integration.peer import Peer, create_topic
 
 from ottla.config import TopicConfig
-from ottla.log.cleaner import CleanerLimits
+from ottla.log.compaction.cleaner import CleanerLimits
+from ottla.log.compaction.plan.offset_map import OffsetMap
+from ottla.log.compaction.remote_cleaner import RemoteCleaner
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.offset_map import OffsetMap
-from ottla.log.open_files import OpenFiles
-from ottla.log.remote_cleaner import RemoteCleaner
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.configs import (
     IncrementalAlterableConfig,

@@ -19,9 +19,9 @@ from struct import Struct
 from crc32c import crc32c
 
 from ottla.config import TopicConfig
-from ottla.log.append import Appended
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
+from ottla.log.writing.append import Appended
 from ottla.records.batch import HEADER, HEADER_BYTES
 from ottla.runtime.disk import OsDisk
 

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from ottla import NewTopic
 from ottla.blocking import Admin
-from ottla.client.outcomes import succeeded
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
 
 BROKERS = 3

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from ottla import Producer
-from ottla.client.delivery_report import DeliveryError, DeliveryReport
+from ottla.client.producer.machine.delivery_report import DeliveryError, DeliveryReport
 
 TOPIC = "orders"
 COUNTRIES = ("AT", "CZ", "DE", "IT", "SI")

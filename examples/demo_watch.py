@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 
 from ottla.blocking import Admin, Consumer
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import ListedOffset, OffsetSpec
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
 
 PARTITIONS = 3

@@ -10,30 +10,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.client import partitioners as partitioners
-    from ottla.client.admin import Admin as Admin
-    from ottla.client.consumer import Consumer as Consumer
-    from ottla.client.consumer import ConsumerRecord as ConsumerRecord
-    from ottla.client.consumer import OffsetSpec as OffsetSpec
-    from ottla.client.consumer import RecordBatch as RecordBatch
-    from ottla.client.consumer import TopicPartition as TopicPartition
-    from ottla.client.delivery import Delivery as Delivery
-    from ottla.client.delivery_report import BufferFullError as BufferFullError
-    from ottla.client.delivery_report import DeliveryError as DeliveryError
-    from ottla.client.delivery_report import DeliveryReport as DeliveryReport
-    from ottla.client.delivery_report import ProducerRecord as ProducerRecord
-    from ottla.client.delivery_report import SerializationError as SerializationError
-    from ottla.client.outcomes import succeeded as succeeded
-    from ottla.client.processing import ProcessingError as ProcessingError
-    from ottla.client.processing import at_least_once as at_least_once
-    from ottla.client.processing import at_most_once as at_most_once
-    from ottla.client.producer import Producer as Producer
-    from ottla.client.serializers import AvroCodec as AvroCodec
-    from ottla.client.serializers import deserialize_json as deserialize_json
-    from ottla.client.serializers import deserialize_text as deserialize_text
-    from ottla.client.serializers import serialize_json as serialize_json
-    from ottla.client.serializers import serialize_text as serialize_text
-    from ottla.client.topics import NewTopic as NewTopic
+    from ottla.client.admin.admin import Admin as Admin
+    from ottla.client.consumer.consumer import Consumer as Consumer
+    from ottla.client.consumer.consumer import ConsumerRecord as ConsumerRecord
+    from ottla.client.consumer.consumer import OffsetSpec as OffsetSpec
+    from ottla.client.consumer.consumer import RecordBatch as RecordBatch
+    from ottla.client.consumer.consumer import TopicPartition as TopicPartition
+    from ottla.client.consumer.processing import ProcessingError as ProcessingError
+    from ottla.client.consumer.processing import at_least_once as at_least_once
+    from ottla.client.consumer.processing import at_most_once as at_most_once
+    from ottla.client.producer.delivery import Delivery as Delivery
+    from ottla.client.producer.machine import partitioners as partitioners
+    from ottla.client.producer.machine.delivery_report import BufferFullError as BufferFullError
+    from ottla.client.producer.machine.delivery_report import DeliveryError as DeliveryError
+    from ottla.client.producer.machine.delivery_report import DeliveryReport as DeliveryReport
+    from ottla.client.producer.machine.delivery_report import ProducerRecord as ProducerRecord
+    from ottla.client.producer.machine.delivery_report import SerializationError as SerializationError
+    from ottla.client.producer.producer import Producer as Producer
+    from ottla.client.producer.serializers import AvroCodec as AvroCodec
+    from ottla.client.producer.serializers import deserialize_json as deserialize_json
+    from ottla.client.producer.serializers import deserialize_text as deserialize_text
+    from ottla.client.producer.serializers import serialize_json as serialize_json
+    from ottla.client.producer.serializers import serialize_text as serialize_text
+    from ottla.client.requests.outcomes import succeeded as succeeded
+    from ottla.client.requests.topics import NewTopic as NewTopic
     from ottla.errors import ErrorCode as ErrorCode
     from ottla.errors import KafkaError as KafkaError
     from ottla.wire.connection import CannotConnectError as CannotConnectError
@@ -43,27 +43,33 @@ __version__ = "0.1.0"
 
 # Where each name lives.
 _HOMES = {
-    "ottla.client.admin": ("Admin",),
-    "ottla.client.consumer": ("Consumer", "ConsumerRecord", "OffsetSpec", "RecordBatch", "TopicPartition"),
-    "ottla.client.delivery": ("Delivery",),
-    "ottla.client.delivery_report": (
+    "ottla.client.admin.admin": ("Admin",),
+    "ottla.client.consumer.consumer": (
+        "Consumer",
+        "ConsumerRecord",
+        "OffsetSpec",
+        "RecordBatch",
+        "TopicPartition",
+    ),
+    "ottla.client.producer.delivery": ("Delivery",),
+    "ottla.client.producer.machine.delivery_report": (
         "BufferFullError",
         "DeliveryError",
         "DeliveryReport",
         "ProducerRecord",
         "SerializationError",
     ),
-    "ottla.client.outcomes": ("succeeded",),
-    "ottla.client.processing": ("ProcessingError", "at_least_once", "at_most_once"),
-    "ottla.client.producer": ("Producer",),
-    "ottla.client.serializers": (
+    "ottla.client.requests.outcomes": ("succeeded",),
+    "ottla.client.consumer.processing": ("ProcessingError", "at_least_once", "at_most_once"),
+    "ottla.client.producer.producer": ("Producer",),
+    "ottla.client.producer.serializers": (
         "AvroCodec",
         "deserialize_json",
         "deserialize_text",
         "serialize_json",
         "serialize_text",
     ),
-    "ottla.client.topics": ("NewTopic",),
+    "ottla.client.requests.topics": ("NewTopic",),
     "ottla.errors": ("ErrorCode", "KafkaError"),
     "ottla.wire.connection": ("CannotConnectError",),
     "ottla.wire.stream": ("ConnectionLostError",),
@@ -105,7 +111,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "partitioners":
-        return import_module("ottla.client.partitioners")
+        return import_module("ottla.client.producer.machine.partitioners")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,9 +24,9 @@ from tests.brokers import BrokerError
 from tests.chaos.workload import GROUP
 from tests.clusters import LocalCluster, eventually
 
-from ottla.client.admin import Admin
-from ottla.client.metadata import TopicPartition
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
 from ottla.localcluster.state import ClusterError, Condition
 from ottla.protocol.apis import ApiKey

@@ -11,8 +11,8 @@ from tests.compat.apache_kafka import HOME, TEST_HEAP, CannotFetchError, fetch
 from tests.compat.foreign_clients import compile_java
 from tests.unit.client.assigned_groups import group_story, shown
 
-from ottla.client.assignors import ASSIGNORS, GroupedMember
-from ottla.client.metadata import TopicPartition
+from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember
+from ottla.client.requests.metadata import TopicPartition
 
 pytestmark = pytest.mark.compat
 GROUPS = 60

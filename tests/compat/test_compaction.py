@@ -23,10 +23,10 @@ from tests.compat.apache_kafka import run_tool
 from tests.conftest import start
 
 from ottla.config import BrokerConfig, TopicConfig
-from ottla.log.cleaner import Cleaner, CleanerLimits
-from ottla.log.cleaner_io import Throttle
+from ottla.log.compaction.cleaner import Cleaner, CleanerLimits
+from ottla.log.compaction.segment_reader import Throttle
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
 from ottla.records.batch import BatchView, iter_batches
 from ottla.records.record import Record
 from ottla.runtime.disk import OsDisk

@@ -23,8 +23,8 @@ from tests.compat.apache_kafka import ToolResult, run_tool
 from tests.conftest import start
 
 from ottla.config import BrokerConfig, TopicConfig
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
 from ottla.records.batch import iter_batches
 from ottla.runtime.disk import OsDisk
 

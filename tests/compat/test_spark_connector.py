@@ -20,7 +20,7 @@ from tests.spark.conftest import produce, start_session
 
 import ottla.spark
 from ottla.blocking import Admin
-from ottla.client.topics import NewTopic
+from ottla.client.requests.topics import NewTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -11,10 +11,10 @@ from typing import Any
 from tests.brokers import BrokerProcess, wait_until
 from tests.integration.peer import Peer, batch, produce
 
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer, ConsumerRecord, TopicPartition
-from ottla.client.groups import GroupDescription
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord, TopicPartition
+from ottla.client.requests.groups import GroupDescription
+from ottla.client.requests.outcomes import succeeded
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -22,7 +22,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.log.open_files import OpenFiles
+from ottla.log.files.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,

@@ -22,9 +22,9 @@ from tests.integration.awaiting import awaited, until
 from tests.integration.consuming import SETTINGS, append, described, fill, member, reading
 from tests.integration.peer import Peer, batch, create_topic
 
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer, ConsumerRecord, OffsetSpec, TopicPartition
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord, OffsetSpec, TopicPartition
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.compression import Compression
 
@@ -180,7 +180,7 @@ def test_committed_offsets_are_where_the_group_goes_on(node: BrokerProcess, peer
 
 MEMBER_THAT_IS_KILLED = """
 import asyncio, sys
-from ottla.client.consumer import Consumer
+from ottla.client.consumer.consumer import Consumer
 
 async def main():
     bootstrap, group, topic = sys.argv[1:]

@@ -17,9 +17,9 @@ from tests.integration.awaiting import DEADLINE_SECONDS, awaited
 from tests.integration.peer import Peer, create_topic, delete_topic, fetch, read_all, records_of
 
 import ottla
-from ottla.client.partitioners import TopicPartitions, murmur2
-from ottla.client.producer import Producer
-from ottla.client.producer_settings import Acks, CompressionName
+from ottla.client.producer.machine.partitioners import TopicPartitions, murmur2
+from ottla.client.producer.machine.settings import Acks, CompressionName
+from ottla.client.producer.producer import Producer
 from ottla.records.batch import iter_batches
 
 NUMBERS = itertools.count()

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.clusters import LocalCluster, running_cluster
 from tests.integration.peer import read_all
 
-from ottla.client.delivery_report import DeliveryReport
-from ottla.client.producer import Producer
+from ottla.client.producer.machine.delivery_report import DeliveryReport
+from ottla.client.producer.producer import Producer
 
 DEADLINE_SECONDS = 90.0
 PARTITIONS = 3

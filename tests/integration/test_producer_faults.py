@@ -16,9 +16,9 @@ from tests.faulty_proxy import Fault, FaultyBroker, Kind, Request, faulty_broker
 from tests.integration.awaiting import awaited
 from tests.integration.peer import Peer, create_topic, read_all
 
-from ottla.client.delivery import Delivery
-from ottla.client.delivery_report import DeliveryError, DeliveryReport
-from ottla.client.producer import Producer
+from ottla.client.producer.delivery import Delivery
+from ottla.client.producer.machine.delivery_report import DeliveryError, DeliveryReport
+from ottla.client.producer.producer import Producer
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 
@@ -267,7 +267,7 @@ def test_a_producer_that_is_not_allowed_an_id_says_what_to_do(faulty: FaultyBrok
 def test_leaving_by_an_exception_does_not_wait_for_a_broker_that_is_silent(
     faulty: FaultyBroker, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.client.producer.CLOSE_TIMEOUT_MS", 100)
+    monkeypatch.setattr("ottla.client.producer.producer.CLOSE_TIMEOUT_MS", 100)
     create_topic(peer, "silent", PARTITIONS)
     faulty.proxy.plan = every(1, ApiKey.PRODUCE, lambda request: Fault(Kind.STALL))
 

@@ -16,9 +16,9 @@ from tests.integration.consuming import SETTINGS, described, member, reading
 from tests.integration.peer import Peer, create_topic
 
 import ottla.blocking
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 
 # Nobody's session ends before the test does: partitions come free only because somebody was removed.

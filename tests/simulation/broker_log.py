@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, Protocol
 
 from tests.simulation.disk import SimulatedDisk
 
-from ottla.log.leader_epochs import EpochEnd, LeaderEpochs
-from ottla.log.producer_state import BATCHES_KEPT, Incoming, ProducedBatch, Producers, Staged
+from ottla.log.producers.producer_state import BATCHES_KEPT, Incoming, ProducedBatch, Producers, Staged
+from ottla.log.segments.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.replication.divergence import LogView
 
 NO_PRODUCER: Final = -1

@@ -14,7 +14,7 @@ from tests.simulation.raft_checks import require
 from tests.simulation.raft_disk import Entry, SimulatedLog
 from tests.unit.log.logs import config, open_log, read_all
 
-from ottla.log.flush import FlushJob
+from ottla.log.writing.flush import FlushJob
 from ottla.raft.messages import NO_EPOCH, EpochEnd, SnapshotId
 from ottla.records.batch import BatchView, iter_batches
 from ottla.records.builder import build_batch

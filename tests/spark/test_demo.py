@@ -16,7 +16,7 @@ from examples.demo_orders import Sent, sample_orders
 from examples.demo_watch import Seen, Window
 from tests.brokers import ROOT, wait_until
 
-from ottla.client.delivery_report import DeliveryReport
+from ottla.client.producer.machine.delivery_report import DeliveryReport
 
 _MARK = "OTTLA_DEMO_UNDER_TEST"
 

@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 import ottla.testing
 from ottla.blocking import Admin
-from ottla.client.group_offsets import CommittedOffset
+from ottla.client.requests.group_offsets import CommittedOffset
 
 # A run takes some fifteen seconds on a quiet machine.
 DEADLINE_S = 360.0

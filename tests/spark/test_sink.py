@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.spark.conftest import NewTopic
 
-from ottla.client.partitioners import murmur2
-from ottla.client.record_batch import ConsumerRecord
+from ottla.client.fetching.plan.record_batch import ConsumerRecord
+from ottla.client.producer.machine.partitioners import murmur2
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ottla.testing
-from ottla.spark.source.kafka_options import USED
-from ottla.spark.source.options import NAMES
+from ottla.spark.source.plan.kafka_options import USED
+from ottla.spark.source.plan.options import NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

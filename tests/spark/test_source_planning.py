@@ -14,14 +14,14 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from tests.spark.conftest import NewTopic
 
 from ottla.blocking import Admin
-from ottla.client.metadata import TopicPartition
+from ottla.client.requests.metadata import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.source.batch_plan import planned_ranges
 from ottla.spark.source.batch_reader import OttlaBatchReader
-from ottla.spark.source.data_loss import DataLossError
-from ottla.spark.source.filters import Wanted, wanted
-from ottla.spark.source.offsets import OffsetRange
-from ottla.spark.source.options import source_options
+from ottla.spark.source.plan.data_loss import DataLossError
+from ottla.spark.source.plan.filters import Wanted, wanted
+from ottla.spark.source.plan.offsets import OffsetRange
+from ottla.spark.source.plan.options import source_options
 from ottla.spark.source.tasks import RangePartition
 from ottla.spark.source.topics import ClusterError, TopicOffsets
 from ottla.testing import EmbeddedBroker

@@ -15,11 +15,11 @@ from tests.spark.conftest import NewTopic, produce
 
 from ottla import testing
 from ottla.blocking import Admin
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.metadata import TopicPartition
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.metadata import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.source.columns import columns
-from ottla.spark.source.data_loss import DataLossError
+from ottla.spark.source.plan.data_loss import DataLossError
 from ottla.spark.source.stream_reader import OttlaStreamReader
 from ottla.spark.source.tasks import RangePartition
 from ottla.spark.source.topics import ClusterError

@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import Any
 
 _CLIENTS = {
-    "Admin": "ottla.client.admin",
-    "Consumer": "ottla.client.consumer",
-    "Producer": "ottla.client.producer",
+    "Admin": "ottla.client.admin.admin",
+    "Consumer": "ottla.client.consumer.consumer",
+    "Producer": "ottla.client.producer.producer",
 }
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer"]

@@ -3,25 +3,25 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from ottla.client.cluster import ClusterDescription, LogDir
-from ottla.client.configs import ConfigChange, ConfigEntry, ConfigResource
-from ottla.client.consumer_settings import IsolationLevel, OffsetReset
-from ottla.client.delivery_report import DeliveryReport
-from ottla.client.group_offsets import CommittedOffset, CommittedOffsets
-from ottla.client.groups import GroupDescription, GroupListing
-from ottla.client.metadata import TopicInfo, TopicPartition
-from ottla.client.offsets import ListedOffset, OffsetSpec
-from ottla.client.partitioners import Partitioner
-from ottla.client.producer import Headers
-from ottla.client.producer_batch import OnDelivery, RecordBlock
-from ottla.client.producer_settings import Acks, CompressionName
-from ottla.client.quorum import QuorumDescription
-from ottla.client.reassignments import ElectionType, Reassignment
-from ottla.client.record_batch import ConsumerRecord, RecordBatch
-from ottla.client.serializers import Serializer
-from ottla.client.subscription import Listener
-from ottla.client.topics import CreatedTopic, NewTopic
-from ottla.client.worker import Worker
+from ottla.client.consumer.plan.settings import IsolationLevel, OffsetReset
+from ottla.client.consumer.record_worker import Worker
+from ottla.client.consumer.subscription import Listener
+from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
+from ottla.client.producer.machine.batch import OnDelivery, RecordBlock
+from ottla.client.producer.machine.delivery_report import DeliveryReport
+from ottla.client.producer.machine.partitioners import Partitioner
+from ottla.client.producer.machine.settings import Acks, CompressionName
+from ottla.client.producer.producer import Headers
+from ottla.client.producer.serializers import Serializer
+from ottla.client.requests.brokers import ClusterDescription, LogDir
+from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource
+from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
+from ottla.client.requests.groups import GroupDescription, GroupListing
+from ottla.client.requests.metadata import TopicInfo, TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
+from ottla.client.requests.quorum import QuorumDescription
+from ottla.client.requests.reassignments import ElectionType, Reassignment
+from ottla.client.requests.topics import CreatedTopic, NewTopic
 from ottla.errors import KafkaError
 from types import TracebackType
 

@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from ottla.blocking.facade import without_async
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer
-from ottla.client.producer import Producer
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.producer.producer import Producer
 
 _CLIENTS: Final = (Admin, Consumer, Producer)
 _OTHER_WORDS: Final = {"AsyncIterator": "Iterator", "AsyncGenerator": "Iterator"}
@@ -41,7 +41,7 @@ class Delivery:
 def render_stub() -> str:
     """The text of `ottla/blocking/__init__.pyi`."""
     imports: dict[str, set[str]] = defaultdict(set)
-    imports["ottla.client.delivery_report"].add("DeliveryReport")
+    imports["ottla.client.producer.machine.delivery_report"].add("DeliveryReport")
     classes = []
     for client in _CLIENTS:
         module = ast.parse(inspect.getsource(inspect.getmodule(client)))  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from ottla.cli.name_values import parse_assignments
-from ottla.client.admin import Admin
-from ottla.client.configs import ConfigChange, ConfigOperation
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.configs import ConfigChange, ConfigOperation
 from ottla.config import ConfigError
 from ottla.errors import KafkaError
 from ottla.wire.address import parse_addresses

@@ -1,1 +1,13 @@
-"""Ottla's own client: administrator and consumer. The producer follows."""
+"""Ottla's own clients on asyncio: `Producer`, `Consumer`, `Admin`, and the ways to process records.
+
+requests     plain values and their translation to and from Kafka's messages; pure
+cluster      connections, metadata kept fresh, routing, retries, group coordinators
+producer     batching, sending, delivery reports; its decisions are in producer/machine
+consumer     subscriptions, positions, commits, `at_least_once` and `at_most_once`
+fetching     fetch requests and the batches they bring; its decisions are in fetching/plan
+membership   a member of a consumer group: its machine, and the assignors in membership/plan
+admin        topics, settings, groups, reassignments
+sync         reading without an event loop, for Spark's planner and executors
+
+Imports between these rooms have no cycle: admin, consumer -> membership, fetching -> cluster -> requests; producer -> cluster.
+"""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ottla.client.admin import Admin
-from ottla.client.cluster import LogDir
-from ottla.client.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
-from ottla.client.metadata import PartitionInfo, TopicInfo, TopicPartition
-from ottla.client.outcomes import succeeded
-from ottla.client.reassignments import Reassignment
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.brokers import LogDir
+from ottla.client.requests.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
+from ottla.client.requests.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.outcomes import succeeded
+from ottla.client.requests.reassignments import Reassignment
 from ottla.controller.image import (
     CAPACITY_FEATURE,
     NO_LEADER,

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from ottla.client.admin import Admin
-from ottla.client.cluster import ClusterDescription, LogDir
-from ottla.client.configs import ConfigResource, ResourceType
-from ottla.client.metadata import BrokerInfo, TopicInfo, TopicPartition
-from ottla.client.outcomes import succeeded
-from ottla.client.quorum import QuorumDescription
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.brokers import ClusterDescription, LogDir
+from ottla.client.requests.configs import ConfigResource, ResourceType
+from ottla.client.requests.metadata import BrokerInfo, TopicInfo, TopicPartition
+from ottla.client.requests.outcomes import succeeded
+from ottla.client.requests.quorum import QuorumDescription
 from ottla.errors import KafkaError
 from ottla.localcluster.state import BrokerState, ClusterState, Condition
 

@@ -17,13 +17,13 @@ from uuid import UUID
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.checkpoint import CheckpointError, TopicPartition, read_offsets, write_offsets
+from ottla.log.files.checkpoint import CheckpointError, TopicPartition, read_offsets, write_offsets
+from ottla.log.files.file_names import PARTITION_METADATA
+from ottla.log.files.open_files import OpenFiles
+from ottla.log.files.uuids import parse_uuid, uuid_text
 from ottla.log.log import Log
-from ottla.log.names import PARTITION_METADATA
-from ottla.log.open_files import OpenFiles
-from ottla.log.removal import DeletedLog, delete_directory
 from ottla.log.state import logger
-from ottla.log.uuids import parse_uuid, uuid_text
+from ottla.log.writing.deletion import DeletedLog, delete_directory
 from ottla.runtime.disk import Disk, Lock
 from ottla.runtime.threads import Lock as Mutex
 

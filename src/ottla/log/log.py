@@ -9,28 +9,28 @@ from typing import Self
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.append import Appended, Appender
-from ottla.log.cleaned_segment import CleanedSegment
-from ottla.log.cutting import CutJob
-from ottla.log.flush import Flushes, FlushJob
-from ottla.log.index import NO_TIMESTAMP
-from ottla.log.leader_epochs import EpochEnd, LeaderEpochs
-from ottla.log.loading import Opening, load
-from ottla.log.log_cleaning import LogCleaning, SegmentGroup
-from ottla.log.open_files import OpenFiles
-from ottla.log.producer_state import Producers
-from ottla.log.reading import FileRange, Reader
-from ottla.log.removal import DeletedLog, DeletedSegments, delete_directory, delete_segments
-from ottla.log.replicated import append_batch, append_replicated, batch_around
-from ottla.log.retention import RetentionPlan, SegmentFacts
-from ottla.log.rolling import is_roll_due, roll, snapshot_path, write_snapshot
-from ottla.log.segment import Segment
-from ottla.log.segments import Segments
+from ottla.log.compaction.cleaned_segment import CleanedSegment
+from ottla.log.compaction.log_compaction import LogCleaning, SegmentGroup
+from ottla.log.compaction.swap import discard_cleaned, remove_cleaned, swap_cleaned
+from ottla.log.files.open_files import OpenFiles
+from ottla.log.opening.loading import Opening, load
+from ottla.log.plan.retention import RetentionPlan, SegmentFacts
+from ottla.log.producers.producer_state import Producers
+from ottla.log.reading.reader import FileRange, Reader
+from ottla.log.reading.timestamps import TimestampOffset, max_timestamp, offset_for_timestamp
+from ottla.log.segments.index import NO_TIMESTAMP
+from ottla.log.segments.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.log.segments.segment import Segment
+from ottla.log.segments.segment_list import Segments
+from ottla.log.segments.truncation_job import CutJob
 from ottla.log.state import LogState
-from ottla.log.swap import discard_cleaned, remove_cleaned, swap_cleaned
-from ottla.log.times import TimestampOffset, max_timestamp, offset_for_timestamp
-from ottla.log.truncation import truncate_fully, truncate_to
-from ottla.log.writing import Writer
+from ottla.log.writing.append import Appended, Appender
+from ottla.log.writing.deletion import DeletedLog, DeletedSegments, delete_directory, delete_segments
+from ottla.log.writing.flush import Flushes, FlushJob
+from ottla.log.writing.replicated import append_batch, append_replicated, batch_around
+from ottla.log.writing.rolling import is_roll_due, roll, snapshot_path, write_snapshot
+from ottla.log.writing.truncation import truncate_fully, truncate_to
+from ottla.log.writing.writer import Writer
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import Disk
 

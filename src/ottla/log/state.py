@@ -9,13 +9,13 @@ from zlib import crc32
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.cutting import CutJob
-from ottla.log.leader_epochs import LeaderEpochs
-from ottla.log.loss import Loss
-from ottla.log.open_files import OpenFiles
-from ottla.log.producer_state import Producers
-from ottla.log.segments import Segments
-from ottla.log.validation import Limits
+from ottla.log.batch_validation import Limits
+from ottla.log.files.open_files import OpenFiles
+from ottla.log.producers.producer_state import Producers
+from ottla.log.segments.leader_epochs import LeaderEpochs
+from ottla.log.segments.lost_offset import Loss
+from ottla.log.segments.segment_list import Segments
+from ottla.log.segments.truncation_job import CutJob
 from ottla.runtime.disk import Disk
 
 logger = logging.getLogger(__name__)

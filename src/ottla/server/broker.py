@@ -14,7 +14,7 @@ from typing import Any, Final
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
-from ottla.log.open_files import OpenFiles
+from ottla.log.files.open_files import OpenFiles
 from ottla.replication.fetch_session import FetchSessions
 from ottla.runtime.runtime import Runtime
 from ottla.server.apis.table import handler_of

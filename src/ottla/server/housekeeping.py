@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ottla.config import BrokerConfig
 from ottla.errors import KafkaError
-from ottla.log.retention import plan_retention
+from ottla.log.plan.retention import plan_retention
 from ottla.server.net.listener import Listener
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from ottla.spark.source.columns import check_columns, columns
-from ottla.spark.source.options import source_options
+from ottla.spark.source.plan.options import source_options
 
 if TYPE_CHECKING:
     from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter

@@ -35,7 +35,7 @@ from ottla.testing.faults import Faults
 from ottla.testing.unsynced_disk import UnsyncedDisk
 
 if TYPE_CHECKING:
-    from ottla.client.record_batch import ConsumerRecord
+    from ottla.client.fetching.plan.record_batch import ConsumerRecord
 
 T = TypeVar("T")
 

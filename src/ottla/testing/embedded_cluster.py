@@ -21,7 +21,7 @@ from ottla.controller.image import PartitionImage
 from ottla.testing.embedded_broker import HOST, EmbeddedBroker
 
 if TYPE_CHECKING:
-    from ottla.client.record_batch import ConsumerRecord
+    from ottla.client.fetching.plan.record_batch import ConsumerRecord
 
 T = TypeVar("T")
 

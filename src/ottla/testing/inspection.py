@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer
-from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import OffsetSpec
-from ottla.client.outcomes import succeeded
-from ottla.client.record_batch import ConsumerRecord
-from ottla.client.topics import NewTopic
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer
+from ottla.client.fetching.plan.record_batch import ConsumerRecord
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import OffsetSpec
+from ottla.client.requests.outcomes import succeeded
+from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.testing.faults import INSPECTOR
 

@@ -24,8 +24,8 @@ from tests.clients.model import (
 )
 
 import ottla
-from ottla.client.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
-from ottla.client.outcomes import succeeded
+from ottla.client.requests.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
+from ottla.client.requests.outcomes import succeeded
 
 ABILITIES: frozenset[Ability] = frozenset(
     {

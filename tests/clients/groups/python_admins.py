@@ -19,8 +19,8 @@ from tests.clients.groups.model import Committed, Partition
 from tests.clients.model import DEADLINE_SECONDS, RefusedError, refuse
 
 import ottla
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.outcomes import succeeded
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.outcomes import succeeded
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

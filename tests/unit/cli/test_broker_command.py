@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from ottla.cli.broker_command import config_changes, print_json, print_table, raise_errors
 from ottla.cli.main import ottla
-from ottla.client.configs import ConfigChange, ConfigOperation
+from ottla.client.requests.configs import ConfigChange, ConfigOperation
 from ottla.errors import ErrorCode, KafkaError
 
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ottla.client.assignors import ASSIGNORS, GroupedMember
-from ottla.client.consumer_protocol import MemberSubscription
-from ottla.client.metadata import TopicPartition
+from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember
+from ottla.client.requests.consumer_protocol import MemberSubscription
+from ottla.client.requests.metadata import TopicPartition
 
 
 def partitions_of(text: str) -> tuple[TopicPartition, ...]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from tests.unit.wire.fake_broker import FakeBroker
 
-from ottla.client.metadata import TopicPartition
+from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages import coordinator, fetch, groups, list_offsets, metadata, offsets

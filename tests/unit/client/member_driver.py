@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.client.group_member import GroupMember, Phase
-from ottla.client.member_events import (
+from ottla.client.membership.machine.group_member import GroupMember, Phase
+from ottla.client.requests.member_events import (
     Answered,
     Ask,
     CoordinatorFound,
@@ -16,7 +16,7 @@ from ottla.client.member_events import (
     Start,
     Tick,
 )
-from ottla.client.member_requests import MemberSettings
+from ottla.client.requests.member_requests import MemberSettings
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,

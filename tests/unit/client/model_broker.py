@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 
-from ottla.client.accumulator_answers import Answer
-from ottla.client.producer_batch import ProducerBatch
+from ottla.client.producer.machine.batch import ProducerBatch
+from ottla.client.producer.machine.batch_answers import Answer
 from ottla.errors import ErrorCode
 from ottla.records.batch import BatchView
 from ottla.records.header import BatchHeader

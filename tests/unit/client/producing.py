@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ottla.client.accumulator import Accumulator, TopicQueues
-from ottla.client.idempotence import ProducerIdentity
-from ottla.client.partitioners import Partitioner, by_key
-from ottla.client.producer_batch import ProducerBatch
-from ottla.client.producer_settings import ACKS_ALL, ProducerSettings
+from ottla.client.producer.machine.accumulator import Accumulator, TopicQueues
+from ottla.client.producer.machine.batch import ProducerBatch
+from ottla.client.producer.machine.idempotence import ProducerIdentity
+from ottla.client.producer.machine.partitioners import Partitioner, by_key
+from ottla.client.producer.machine.settings import ACKS_ALL, ProducerSettings
 from ottla.records.batch import BatchView
 from ottla.records.compression import Compression
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from ottla.client.cluster import ClusterDescription, LogDir, ReplicaLog
-from ottla.client.metadata import BrokerInfo, PartitionInfo, TopicInfo, TopicPartition
-from ottla.client.quorum import QuorumDescription, QuorumReplica
+from ottla.client.requests.brokers import ClusterDescription, LogDir, ReplicaLog
+from ottla.client.requests.metadata import BrokerInfo, PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.quorum import QuorumDescription, QuorumReplica
 from ottla.localcluster.state import BrokerState, ClusterState, Condition
 from ottla.localcluster.status import Answers, BrokerStatus, status_of, unknown_status
 

@@ -6,9 +6,9 @@ from tests.unit.log.batches import NOW_MS
 
 from ottla.config import TopicConfig
 from ottla.errors import KafkaError
-from ottla.log.append import Appended
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
+from ottla.log.writing.append import Appended
 from ottla.records.batch import BatchView, iter_batches
 from ottla.runtime.disk import Disk
 

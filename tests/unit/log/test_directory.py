@@ -13,11 +13,11 @@ from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, content
 
 from ottla.errors import KafkaError
-from ottla.log.checkpoint import CheckpointError, read_offsets, write_offsets
 from ottla.log.directory import LogDirectory
+from ottla.log.files.checkpoint import CheckpointError, read_offsets, write_offsets
+from ottla.log.files.open_files import OpenFiles
+from ottla.log.files.uuids import parse_uuid, uuid_text
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
-from ottla.log.uuids import parse_uuid, uuid_text
 from ottla.runtime.disk import OsDisk
 
 TOPIC_ID = UUID(int=0x1234567890ABCDEF1234567890ABCDEF)

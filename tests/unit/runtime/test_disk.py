@@ -8,8 +8,8 @@ import pytest
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, content, open_log, read_all
 
-from ottla.log.index import OFFSET_ENTRY, IndexFile
-from ottla.log.open_files import OpenFiles
+from ottla.log.files.open_files import OpenFiles
+from ottla.log.segments.index import OFFSET_ENTRY, IndexFile
 from ottla.runtime.disk import OsDisk
 
 

@@ -15,8 +15,8 @@ from ottla.config import TopicConfig
 from ottla.group.coordinator import GroupCoordinator
 from ottla.group.records import decode_record
 from ottla.group.settings import GroupSettings
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
 from ottla.protocol.messages.group_admin import DescribeGroupsRequest
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,

@@ -11,7 +11,7 @@ from uuid import uuid4
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
-from ottla.log.open_files import OpenFiles
+from ottla.log.files.open_files import OpenFiles
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from ottla.runtime.clock import OsClock

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import click
 
 from ottla.cli.broker_command import ask, broker_options, config_changes, print_json, print_table
-from ottla.client.admin import Admin
-from ottla.client.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from ottla.client.requests.outcomes import succeeded
 
 _SOURCES = {
     ConfigSource.TOPIC: "topic",

@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ottla.client.admin import Admin
-from ottla.client.configs import ConfigEntry, ConfigResource, ResourceType
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.groups import GroupDescription, MemberDescription
-from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import ListedOffset, OffsetSpec
-from ottla.client.outcomes import succeeded
-from ottla.client.partition_reader import ConsumerRecord
+from ottla.client.admin.admin import Admin
+from ottla.client.fetching.plan.partition_reader import ConsumerRecord
+from ottla.client.requests.configs import ConfigEntry, ConfigResource, ResourceType
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.groups import GroupDescription, MemberDescription
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
 
 

@@ -18,11 +18,11 @@ from ottla.cli.admin.group_details import (
 from ottla.cli.admin.offset_resets import Move, Target, parse_topics, partitions_of, plan_moves
 from ottla.cli.broker_command import ask, broker_options, print_json, print_table, raise_errors
 from ottla.cli.time_text import duration, parse_moment
-from ottla.client.admin import Admin
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.groups import GroupDescription, MemberDescription
-from ottla.client.metadata import TopicPartition
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.groups import GroupDescription, MemberDescription
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 
 # What Kafka's brokers call them; a classic group is never in the last two.

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.client.admin import Admin
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import ListedOffset, OffsetSpec
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
+from ottla.client.requests.outcomes import succeeded
 
 
 class Target(Enum):

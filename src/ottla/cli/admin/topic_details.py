@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ottla.client.admin import Admin
-from ottla.client.configs import ConfigResource, ConfigSource, ResourceType
-from ottla.client.metadata import PartitionInfo, TopicInfo, TopicPartition
-from ottla.client.offsets import ListedOffset, OffsetSpec
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.configs import ConfigResource, ConfigSource, ResourceType
+from ottla.client.requests.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
-from ottla.log.uuids import uuid_text
+from ottla.log.files.uuids import uuid_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from ottla.cli.broker_command import (
     raise_errors,
     settings_given,
 )
-from ottla.client.admin import Admin
-from ottla.client.configs import ConfigChange, ConfigResource, ResourceType
-from ottla.client.metadata import TopicInfo
-from ottla.client.outcomes import succeeded
-from ottla.client.topics import BROKER_DEFAULT, CreatedTopic, NewTopic
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.configs import ConfigChange, ConfigResource, ResourceType
+from ottla.client.requests.metadata import TopicInfo
+from ottla.client.requests.outcomes import succeeded
+from ottla.client.requests.topics import BROKER_DEFAULT, CreatedTopic, NewTopic
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.uuids import uuid_text
+from ottla.log.files.uuids import uuid_text
 
 # What the protocol has room for; how many a broker accepts is for the broker to say.
 COUNT = click.IntRange(1, 2**31 - 1)

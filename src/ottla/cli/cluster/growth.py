@@ -12,8 +12,8 @@ import click
 
 from ottla.cli.broker_command import ask
 from ottla.cli.cluster.options import data_option, refusing
-from ottla.client.admin import Admin
-from ottla.client.metadata import TopicPartition
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.metadata import TopicPartition
 from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.localcluster.control import ask_supervisor, running_state

@@ -14,7 +14,6 @@ from typing import Final
 from ottla.cli.inspect.findings import CannotLookError, Examination
 from ottla.cli.inspect.partition_check import Surroundings, check_partition
 from ottla.config.properties import parse_properties
-from ottla.log.checkpoint import CheckpointError, TopicPartition, read_offsets
 from ottla.log.directory import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -24,6 +23,7 @@ from ottla.log.directory import (
     META_PROPERTIES,
     RECOVERY_POINTS,
 )
+from ottla.log.files.checkpoint import CheckpointError, TopicPartition, read_offsets
 from ottla.runtime.disk import OsDisk
 from ottla.wire.address import reason
 

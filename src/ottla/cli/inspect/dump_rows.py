@@ -16,7 +16,6 @@ from typing import Any, Final
 from ottla.cli.inspect.segment_file import Damage, Found, ReadOnlyFile, index_entries, walk
 from ottla.config.properties import parse_properties
 from ottla.controller.records import decode_record
-from ottla.log.checkpoint import CheckpointError, parse_lines, parse_pairs
 from ottla.log.directory import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -25,9 +24,10 @@ from ottla.log.directory import (
     META_PROPERTIES,
     RECOVERY_POINTS,
 )
-from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.log.names import CLEANED, DELETED, LEADER_EPOCHS, PARTITION_METADATA, SWAP, TEMPORARY
-from ottla.log.producer_snapshot import SnapshotError, parse_snapshot
+from ottla.log.files.checkpoint import CheckpointError, parse_lines, parse_pairs
+from ottla.log.files.file_names import CLEANED, DELETED, LEADER_EPOCHS, PARTITION_METADATA, SWAP, TEMPORARY
+from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.protocol.codec import DecodeError
 from ottla.records.batch import BatchView, CorruptRecord
 from ottla.records.compression import Compression

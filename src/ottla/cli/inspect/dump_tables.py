@@ -15,7 +15,7 @@ import click
 
 from ottla.cli.broker_command import print_table
 from ottla.cli.inspect.dump_rows import Row
-from ottla.log.uuids import uuid_text
+from ottla.log.files.uuids import uuid_text
 
 _LONGEST_TEXT: Final = 100  # characters of a key or value that a table shows
 _TABLE_ROWS: Final = 1000  # a table's widths are known only when all its rows are: long ones come in pieces

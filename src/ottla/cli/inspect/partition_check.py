@@ -14,9 +14,8 @@ from typing import Final
 
 from ottla.cli.inspect.findings import Examination
 from ottla.cli.inspect.segment_file import Damage, ReadOnlyFile, index_entries, walk
-from ottla.log.checkpoint import CheckpointError, parse_pairs
-from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.log.names import (
+from ottla.log.files.checkpoint import CheckpointError, parse_pairs
+from ottla.log.files.file_names import (
     CLEANED,
     DELETED,
     INDEX,
@@ -29,8 +28,9 @@ from ottla.log.names import (
     TIME_INDEX,
     offset_of,
 )
-from ottla.log.producer_snapshot import SnapshotError, parse_snapshot
-from ottla.log.uuids import parse_uuid
+from ottla.log.files.uuids import parse_uuid
+from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.batch import HEADER_BYTES, CorruptRecord, read_header
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"

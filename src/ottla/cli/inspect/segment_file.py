@@ -15,8 +15,8 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Never
 
-from ottla.log.scanning import Scanner
-from ottla.log.segment import Placed
+from ottla.log.opening.scanning import Scanner
+from ottla.log.segments.segment import Placed
 from ottla.records.batch import HEADER_BYTES, BatchView, CorruptRecord, read_header
 from ottla.runtime.disk import Buffer
 

@@ -24,14 +24,14 @@ from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, pr
 from ottla.cli.records.bench_figures import Figures
 from ottla.cli.records.bench_view import watched
 from ottla.cli.records.produce import acks_given
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer, TopicPartition
-from ottla.client.delivery_report import DeliveryError, DeliveryReport
-from ottla.client.offsets import OffsetSpec
-from ottla.client.outcomes import succeeded
-from ottla.client.producer import Producer
-from ottla.client.producer_settings import CompressionName
-from ottla.client.topics import NewTopic
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer, TopicPartition
+from ottla.client.producer.machine.delivery_report import DeliveryError, DeliveryReport
+from ottla.client.producer.machine.settings import CompressionName
+from ottla.client.producer.producer import Producer
+from ottla.client.requests.offsets import OffsetSpec
+from ottla.client.requests.outcomes import succeeded
+from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
 
 _SAMPLE: Final = 100

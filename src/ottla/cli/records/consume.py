@@ -20,9 +20,9 @@ from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, ru
 from ottla.cli.records.consume_range import Bounds, Start, Until, bounds_of, parse_start, parse_until
 from ottla.cli.records.line_formats import FORMATS, line_format, lines
 from ottla.cli.records.record_filters import Condition, all_of, parse_condition
-from ottla.client.admin import Admin
-from ottla.client.consumer import Consumer, ConsumerRecord
-from ottla.client.metadata import TopicPartition
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord
+from ottla.client.requests.metadata import TopicPartition
 
 _MAX_RECORDS: Final = 500
 # How often to look whether the end is reached when nothing comes: the last offsets may be no records.

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.cli.time_text import parse_moment
-from ottla.client.admin import Admin
-from ottla.client.consumer import OffsetReset
-from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import OffsetSpec
-from ottla.client.outcomes import succeeded
+from ottla.client.admin.admin import Admin
+from ottla.client.consumer.consumer import OffsetReset
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import OffsetSpec
+from ottla.client.requests.outcomes import succeeded
 
 _NO_OFFSET = -1
 

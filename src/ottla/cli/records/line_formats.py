@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ottla.client.record_batch import ConsumerRecord
+from ottla.client.fetching.plan.record_batch import ConsumerRecord
 
 
 def value_line(record: ConsumerRecord) -> bytes:

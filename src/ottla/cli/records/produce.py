@@ -19,10 +19,10 @@ import click
 from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, run
 from ottla.cli.records.line_parsers import LineParser, LineRecord, json_line, key_value_line, value_line
 from ottla.cli.records.stdin_lines import LineReader
-from ottla.client.delivery_report import DeliveryError, DeliveryReport
-from ottla.client.partitioners import PARTITIONERS
-from ottla.client.producer import Producer
-from ottla.client.producer_settings import Acks, CompressionName
+from ottla.client.producer.machine.delivery_report import DeliveryError, DeliveryReport
+from ottla.client.producer.machine.partitioners import PARTITIONERS
+from ottla.client.producer.machine.settings import Acks, CompressionName
+from ottla.client.producer.producer import Producer
 from ottla.records.record import Header
 
 _PROGRESS_SECONDS: Final = 0.5

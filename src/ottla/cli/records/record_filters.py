@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from ottla.client.record_batch import ConsumerRecord
+from ottla.client.fetching.plan.record_batch import ConsumerRecord
 
 Condition: TypeAlias = Callable[[ConsumerRecord], bool]
 

@@ -10,7 +10,7 @@ Rules:
 from collections import deque
 from collections.abc import Sequence
 
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
 from ottla.runtime.disk import File
 from ottla.runtime.network import CAN_SENDFILE, Network, Socket
 

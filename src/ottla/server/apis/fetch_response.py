@@ -12,7 +12,7 @@ from struct import Struct
 from uuid import UUID
 
 from ottla.errors import ErrorCode
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import (

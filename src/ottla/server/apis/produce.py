@@ -16,7 +16,7 @@ from functools import partial
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.append import Appended
+from ottla.log.writing.append import Appended
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame

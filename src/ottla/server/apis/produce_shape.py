@@ -8,7 +8,7 @@ has one shape for each (`ProduceShapes`). A test holds this path equal to the co
 
 from struct import Struct
 
-from ottla.log.append import Appended
+from ottla.log.writing.append import Appended
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.records.header import HEADER_BYTES, TRANSACTIONAL
 from ottla.server.partitions.hosted_partition import HostedPartition

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ottla.log.cleaner import CleanerLimits
-from ottla.log.remote_cleaner import CleanerDied, RemoteCleaner
+from ottla.log.compaction.cleaner import CleanerLimits
+from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.runtime.clock import monotonic_s
 from ottla.runtime.threads import Threads
 

@@ -15,12 +15,12 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.config import BrokerConfig
-from ottla.log.cleaned_segment import CleanedSegment
-from ottla.log.cleaner import CleanerLimits, Mapped
-from ottla.log.cleaning import CleaningPlan, dirtiest
+from ottla.log.compaction.cleaned_segment import CleanedSegment
+from ottla.log.compaction.cleaner import CleanerLimits, Mapped
+from ottla.log.compaction.log_compaction import CleaningPass, SegmentGroup
+from ottla.log.compaction.remote_cleaner import CleanerDied
 from ottla.log.directory import LogDirectory
-from ottla.log.log_cleaning import CleaningPass, SegmentGroup
-from ottla.log.remote_cleaner import CleanerDied
+from ottla.log.plan.dirtiest_log import CleaningPlan, dirtiest
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.clock import monotonic_s
 from ottla.runtime.threads import Threads

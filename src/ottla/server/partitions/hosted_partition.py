@@ -18,10 +18,10 @@ from uuid import UUID
 from ottla.config import LONG_MAX, TopicConfig
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.append import Appended
-from ottla.log.cutting import CutJob
 from ottla.log.log import Log
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
+from ottla.log.segments.truncation_job import CutJob
+from ottla.log.writing.append import Appended
 from ottla.replication.divergence import EpochEnd, end_of_epoch
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.replication.partition import (
@@ -223,7 +223,7 @@ class HostedPartition:
         self.replica.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut off what the leader does not have. The caller has seen to the recovery point (log/truncation.py)."""
+        """Cut off what the leader does not have. The caller has seen to the recovery point (log/writing/truncation.py)."""
         self.log.truncate_to(offset)
         self._log_was_cut(now_ms)
 

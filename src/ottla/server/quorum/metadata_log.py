@@ -16,9 +16,9 @@ from ottla.config import TopicConfig
 from ottla.controller.records import encode_record
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.log.flush import FlushJob
 from ottla.log.log import Log
-from ottla.log.retention import plan_retention
+from ottla.log.plan.retention import plan_retention
+from ottla.log.writing.flush import FlushJob
 from ottla.raft.events import AppendLeaderChange
 from ottla.raft.leader_change import leader_change_batch
 from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_EPOCH, EpochEnd, SnapshotId

@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.cutting import CutJob
+from ottla.log.segments.truncation_job import CutJob
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.replication.follower import (
     Append,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.blocking import Admin
-from ottla.client.configs import ConfigResource, ResourceType
-from ottla.client.metadata import TopicPartition
-from ottla.client.offsets import OffsetSpec
-from ottla.client.outcomes import succeeded
+from ottla.client.requests.configs import ConfigResource, ResourceType
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import OffsetSpec
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 
 _NO_OFFSET = -1

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from ottla.client.aborted_transactions import AbortedTransactions
-from ottla.client.raw_batches import PlacedBatch, RawBatches
+from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions
+from ottla.client.sync.raw_batches import PlacedBatch, RawBatches
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.batch import BatchView
 from ottla.records.corruption import CorruptRecord

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.client.producer import Producer
+from ottla.client.producer.producer import Producer
 from ottla.spark.option_values import OptionError, boolean, nearest, one_of, positive
-from ottla.spark.source.kafka_options import BOOTSTRAP_SERVERS, PREFIX, USED, WITHOUT_EFFECT
-from ottla.spark.source.options import NAMES as SOURCE_NAMES
+from ottla.spark.source.plan.kafka_options import BOOTSTRAP_SERVERS, PREFIX, USED, WITHOUT_EFFECT
+from ottla.spark.source.plan.options import NAMES as SOURCE_NAMES
 
 _NAMES: Final = ("topic", "bootstrap.servers", "kafka.bootstrap.servers")
 # Spark's own, for whatever it writes.

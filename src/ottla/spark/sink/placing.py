@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ottla.client.partitioners import murmur2
+from ottla.client.producer.machine.partitioners import murmur2
 
 Places = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint32]

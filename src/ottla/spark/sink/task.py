@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.blocking import Producer
-from ottla.client.metadata import TopicPartition
-from ottla.client.producer_batch import Fields, RecordBlock
+from ottla.client.producer.machine.batch import Fields, RecordBlock
+from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import KafkaError
 from ottla.spark.runtime.worker_heap import freeze_what_is_loaded
 from ottla.spark.sink.columns import SinkColumns

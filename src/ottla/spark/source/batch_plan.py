@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.client.metadata import TopicPartition
+from ottla.client.requests.metadata import TopicPartition
 from ottla.spark.option_values import OptionError
-from ottla.spark.source.data_loss import report_data_loss
-from ottla.spark.source.filters import Wanted
-from ottla.spark.source.intervals import between
-from ottla.spark.source.offsets import LATEST, OffsetRange, PartitionOffsets
-from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.position_options import for_batch
+from ottla.spark.source.plan.data_loss import report_data_loss
+from ottla.spark.source.plan.filters import Wanted
+from ottla.spark.source.plan.intervals import between
+from ottla.spark.source.plan.offsets import LATEST, OffsetRange, PartitionOffsets
+from ottla.spark.source.plan.options import SourceOptions
+from ottla.spark.source.plan.position_options import for_batch
 
 if TYPE_CHECKING:
     from ottla.spark.source.topics import TopicOffsets

@@ -12,10 +12,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ottla.spark.source.batch_plan import planned_ranges
-from ottla.spark.source.filters import Wanted, wanted
-from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.plan.filters import Wanted, wanted
+from ottla.spark.source.plan.options import SourceOptions
+from ottla.spark.source.plan.splitting import split
 from ottla.spark.source.plan_use import take
-from ottla.spark.source.splitting import split
 from ottla.spark.source.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:

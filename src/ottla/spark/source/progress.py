@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ottla.client.metadata import TopicPartition
-from ottla.client.raw_admin import RawAdmin
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.sync.raw_admin import RawAdmin
 from ottla.errors import ErrorCode, KafkaError
-from ottla.spark.source.offsets import PartitionOffsets, parse_numbers
+from ottla.spark.source.plan.offsets import PartitionOffsets, parse_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

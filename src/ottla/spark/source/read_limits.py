@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from ottla.spark.option_values import OptionError
-from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.plan.options import SourceOptions
 
 ARE_KNOWN: Final = find_spec("pyspark.sql.streaming.datasource") is not None
 

@@ -17,12 +17,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from ottla.client.range_reader import OffsetsLostError, RangeReader, RangeSettings
-from ottla.client.raw_cluster import RawCluster
+from ottla.client.sync.range_reader import OffsetsLostError, RangeReader, RangeSettings
+from ottla.client.sync.raw_cluster import RawCluster
 from ottla.spark.decode.fetched import Decoder, Wanted
 from ottla.spark.decode.schema import SPARK_SCHEMA, SPARK_SCHEMA_WITH_HEADERS, arrow_schema
-from ottla.spark.source.data_loss import DataLossError, report_data_loss
-from ottla.spark.source.offsets import OffsetRange
+from ottla.spark.source.plan.data_loss import DataLossError, report_data_loss
+from ottla.spark.source.plan.offsets import OffsetRange
 from ottla.wire.address import parse_addresses
 
 __all__ = [

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.client.metadata import TopicPartition
-from ottla.spark.source.admission import Admission, limited
+from ottla.client.requests.metadata import TopicPartition
 from ottla.spark.source.columns import check_columns
-from ottla.spark.source.data_loss import report_data_loss
-from ottla.spark.source.offsets import (
+from ottla.spark.source.plan.admission import Admission, limited
+from ottla.spark.source.plan.data_loss import report_data_loss
+from ottla.spark.source.plan.offsets import (
     OffsetJson,
     OffsetRange,
     PartitionOffsets,
@@ -31,9 +31,10 @@ from ottla.spark.source.offsets import (
     offsets_as_json,
     offsets_of_json,
 )
-from ottla.spark.source.options import SourceOptions, TopicPattern, source_options
-from ottla.spark.source.position_options import for_stream
-from ottla.spark.source.positions import AtOffsets, depends_on_the_end
+from ottla.spark.source.plan.options import SourceOptions, TopicPattern, source_options
+from ottla.spark.source.plan.position_options import for_stream
+from ottla.spark.source.plan.positions import AtOffsets, depends_on_the_end
+from ottla.spark.source.plan.splitting import split
 from ottla.spark.source.read_limits import (
     ReadAllAvailable,
     ReadLimit,
@@ -42,7 +43,6 @@ from ottla.spark.source.read_limits import (
     SupportsTriggerAvailableNow,
     check_limits,
 )
-from ottla.spark.source.splitting import split
 from ottla.spark.source.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from ottla.spark.runtime.worker_heap import freeze_what_is_loaded
-from ottla.spark.source.offsets import OffsetRange
-from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.plan.offsets import OffsetRange
+from ottla.spark.source.plan.options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from tests.clients.groups.model import Committed, Consumed, Membership, Partitio
 from tests.clients.groups.programs.running import Log
 from tests.clients.model import DEADLINE_SECONDS, refuse
 
-from ottla.client.consumer import CommittedOffset, Consumer, TopicPartition
+from ottla.client.consumer.consumer import CommittedOffset, Consumer, TopicPartition
 from ottla.errors import KafkaError
 from ottla.wire.connection import CannotConnectError
 

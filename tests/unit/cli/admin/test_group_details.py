@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ottla.cli.admin.group_details import details_as_json, gather_group
-from ottla.client.admin import Admin
-from ottla.client.cluster import ClusterDescription
-from ottla.client.configs import ConfigEntry, ConfigResource, ConfigSource
-from ottla.client.group_offsets import CommittedOffset
-from ottla.client.groups import GroupDescription, MemberDescription
-from ottla.client.metadata import BrokerInfo, TopicPartition
-from ottla.client.offsets import ListedOffset, OffsetSpec
-from ottla.client.partition_reader import ConsumerRecord
+from ottla.client.admin.admin import Admin
+from ottla.client.fetching.plan.partition_reader import ConsumerRecord
+from ottla.client.requests.brokers import ClusterDescription
+from ottla.client.requests.configs import ConfigEntry, ConfigResource, ConfigSource
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.groups import GroupDescription, MemberDescription
+from ottla.client.requests.metadata import BrokerInfo, TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import ErrorCode, KafkaError
 
 NOW_MS = 1_000_000

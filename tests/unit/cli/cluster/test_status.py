@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from ottla.cli.cluster.status import as_document, condition_words, headlines
 from ottla.cli.main import ottla
-from ottla.client.quorum import QuorumDescription
+from ottla.client.requests.quorum import QuorumDescription
 from ottla.localcluster.state import BrokerState, ClusterState, Condition
 from ottla.localcluster.status import BrokerStatus, ClusterStatus, PartitionStatus
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ottla.log.directory import META_PROPERTIES
-from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.record import Record

@@ -12,7 +12,7 @@ from tests.unit.cli.inspect.data_files import NOW_MS, SEGMENT, batch, write_data
 
 from ottla.cli.inspect.data_directory_check import check_data
 from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
-from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 
 
 class Usage(NamedTuple):

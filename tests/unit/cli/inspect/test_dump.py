@@ -23,8 +23,8 @@ from tests.unit.cli.inspect.data_files import (
 
 from ottla.cli.inspect.dump import dump
 from ottla.controller.records import TopicRecord, encode_record
-from ottla.log.producer_snapshot import render_snapshot
-from ottla.log.producer_state import ProducedBatch, ProducerEntry, Producers
+from ottla.log.producers.producer_snapshot import render_snapshot
+from ottla.log.producers.producer_state import ProducedBatch, ProducerEntry, Producers
 from ottla.records.batch import TimestampType
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ottla.cli.records.line_formats import FORMATS, line_format, lines
-from ottla.client.record_batch import ConsumerRecord
+from ottla.client.fetching.plan.record_batch import ConsumerRecord
 
 
 def record(key: bytes | None, value: bytes | None, **headers: bytes | None) -> ConsumerRecord:

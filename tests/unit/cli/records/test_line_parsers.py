@@ -6,7 +6,7 @@ import pytest
 
 from ottla.cli.records.line_formats import json_line as consumed_json_line
 from ottla.cli.records.line_parsers import LineRecord, json_line, key_value_line, value_line
-from ottla.client.consumer import ConsumerRecord
+from ottla.client.consumer.consumer import ConsumerRecord
 
 
 def test_a_line_is_a_value() -> None:

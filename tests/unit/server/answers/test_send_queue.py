@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.network import OsNetwork
 from ottla.server.answers.send_queue import SENDFILE_BYTES, SendQueue

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.frame import read_response, response_frame
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData

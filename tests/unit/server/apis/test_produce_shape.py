@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode
-from ottla.log.append import Appended
+from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.open_files import OpenFiles
+from ottla.log.writing.append import Appended
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.codec import DecodeError, codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame, write_request

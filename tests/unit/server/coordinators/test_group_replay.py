@@ -10,7 +10,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator
 from ottla.group.records import GroupRecord, OffsetCommitValue, offset_record
 from ottla.log.log import Log
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
 from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

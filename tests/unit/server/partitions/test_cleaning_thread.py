@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.brokers import wait_until
 
-from ottla.log.cleaner import CleanerLimits, CleaningJob
-from ottla.log.remote_cleaner import CleanerDied, RemoteCleaner
+from ottla.log.compaction.cleaner import CleanerLimits, CleaningJob
+from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.runtime.threads import OsThreads
 from ottla.server.partitions import cleaning_thread
 from ottla.server.partitions.cleaning_thread import CleaningThread

@@ -14,8 +14,8 @@ from tests.integration.peer import batch
 from tests.integration.replicas import Node, running, wall_ms
 
 from ottla.errors import ErrorCode
-from ottla.log.append import Appended
-from ottla.log.reading import FileRange
+from ottla.log.reading.reader import FileRange
+from ottla.log.writing.append import Appended
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import RequestHeader, read_response
 from ottla.protocol.messages.fetch import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.records.strategies import record_lists
 from tests.unit.records.test_decoding import record_runs
 
-from ottla.client.raw_batches import look_over
+from ottla.client.sync.raw_batches import look_over
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import AbortedTransaction
 from ottla.records.batch import CRC_POSITION, HEADER_BYTES, BatchView

@@ -18,8 +18,8 @@ print(first, gc.get_freeze_count())
 
 _A_TASK_OF_THE_SOURCE = """
 import gc
-from ottla.spark.source.offsets import OffsetRange
-from ottla.spark.source.options import source_options
+from ottla.spark.source.plan.offsets import OffsetRange
+from ottla.spark.source.plan.options import source_options
 from ottla.spark.source.tasks import RangePartition, scanned
 options = source_options({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"})
 assert list(scanned(RangePartition(OffsetRange("orders", 0, 7, 7)), options)) == []

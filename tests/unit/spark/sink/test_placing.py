@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.partitioners import murmur2
+from ottla.client.producer.machine.partitioners import murmur2
 from ottla.spark.sink.placing import Placing, hashes
 
 KEYS = st.lists(st.binary(max_size=40) | st.binary(min_size=500, max_size=530), min_size=1, max_size=50)

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.spark.option_values import OptionError
-from ottla.spark.source.options import source_options
+from ottla.spark.source.plan.options import source_options
 from ottla.spark.source.read_limits import check_limits
 
 ADDRESS = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

@@ -18,10 +18,10 @@ import pytest
 import ottla
 import ottla.testing
 from ottla.blocking import Admin, Producer
-from ottla.client.metadata import TopicPartition
+from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
-from ottla.spark.source.data_loss import DataLossError
-from ottla.spark.source.offsets import OffsetRange
+from ottla.spark.source.plan.data_loss import DataLossError
+from ottla.spark.source.plan.offsets import OffsetRange
 from ottla.spark.source.scan import ScanSettings, arrow_schema, scan
 from ottla.testing import EmbeddedBroker
 
@@ -289,7 +289,7 @@ def test_a_scan_that_is_given_up_harms_none_that_follows(broker: EmbeddedBroker,
 
 _FORK = """
 import os, sys
-from ottla.spark.source.offsets import OffsetRange
+from ottla.spark.source.plan.offsets import OffsetRange
 from ottla.spark.source.scan import ScanSettings, scan
 
 def count():

@@ -1,0 +1,5 @@
+"""The administrator.
+
+admin         the public class
+record_peek   single records at given offsets
+"""

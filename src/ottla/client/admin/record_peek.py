@@ -1,0 +1,61 @@
+"""A look at single records, without reading on: what stands at an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.client.fetching.plan.partition_reader import ConsumerRecord, PartitionReader
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.outcomes import error_of
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.connection import Connection
+
+# By name: who only looks does not need the topic's id.
+_LAST_VERSION_BY_NAME: Final = 12
+# A broker answers one whole batch, however large, if less was asked for; so this asks for one batch.
+_LEAST_BYTES: Final = 1
+# Batches without a record for the application (markers, what compaction emptied) that are passed over; then it is enough.
+_MOST_BATCHES: Final = 20
+
+
+async def peek(
+    leader: Connection, offsets: Mapping[TopicPartition, int], timeout_ms: int
+) -> dict[TopicPartition, ConsumerRecord | KafkaError | None]:
+    """The first record at or after each offset; None at the end of the partition."""
+    return {each: await _peek_one(leader, each, offset, timeout_ms) for each, offset in offsets.items()}
+
+
+async def _peek_one(
+    leader: Connection, partition: TopicPartition, offset: int, timeout_ms: int
+) -> ConsumerRecord | KafkaError | None:
+    reader = PartitionReader(partition)
+    reader.seek(offset)
+    version = leader.common_version(ApiKey.FETCH, at_most=_LAST_VERSION_BY_NAME)
+    for _ in range(_MOST_BATCHES):
+        before = reader.fetch_offset
+        response: FetchResponse = await leader.ask(_request(reader), version, timeout_ms=timeout_ms)
+        for data in (each for topic in response.responses for each in topic.partitions):
+            if data.error_code != ErrorCode.NONE:
+                return error_of(data.error_code)
+            reader.fetched(data)
+        try:
+            if records := reader.take(1):
+                return records[0]
+        except KafkaError as damage:
+            return damage
+        if reader.fetch_offset == before:
+            return None
+    return None
+
+
+def _request(reader: PartitionReader) -> FetchRequest:
+    wanted = FetchPartition(
+        partition=reader.partition.partition,
+        fetch_offset=reader.fetch_offset,
+        partition_max_bytes=_LEAST_BYTES,
+    )
+    topic = FetchTopic(topic=reader.partition.topic, partitions=[wanted])
+    return FetchRequest(max_wait_ms=0, max_bytes=_LEAST_BYTES, topics=[topic])

@@ -1,0 +1,476 @@
+"""The consumer: records of topics, for one application or divided among a group of them.
+
+    async with Consumer("localhost:9092", group_id="billing") as consumer:
+        consumer.subscribe(["orders"])
+        async for record in consumer:
+            print(record.offset, record.value)
+
+Rules
+- Records of a partition come in order, each offset once until somebody seeks. Control records, aborted transactions (with
+  isolation_level="read_committed"), and offsets that compaction took, are passed over.
+- At least once: a record counts as done when the next one is asked for. Automatic commits happen only then, so a record
+  whose processing was cut short, by a crash or by an exception, is read again.
+- Rebalances happen between records, when the next is asked for: partitions never go while the application works on one.
+  An application that does not come back within `max_poll_interval_ms` loses them. Heartbeats do not depend on it, as long
+  as it does not block the event loop.
+- A cluster that does not answer is waited for. What waiting does not cure is raised where the application asks for records.
+- One task polls. `commit`, `seek`, `pause` and the questions may come from others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+
+from ottla.client.consumer.plan.settings import (
+    DEFAULT_ASSIGNORS,
+    ConsumerSettings,
+    IsolationLevel,
+    OffsetReset,
+)
+from ottla.client.consumer.positions import list_offsets, offsets_at
+from ottla.client.consumer.reading import Reading
+from ottla.client.consumer.record_worker import Worker
+from ottla.client.consumer.subscription import Listener, Listeners, Subscription
+from ottla.client.fetching.plan.partition_reader import PartitionReader
+from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import OffsetSpec
+from ottla.client.requests.outcomes import succeeded
+from ottla.errors import ErrorCode, KafkaError
+from ottla.wire.address import parse_addresses
+
+__all__ = [
+    "CommittedOffset",
+    "Consumer",
+    "ConsumerRecord",
+    "IsolationLevel",
+    "OffsetReset",
+    "OffsetSpec",
+    "RecordBatch",
+    "TopicPartition",
+]
+
+
+class Consumer:
+    """Connects in `async with`, which raises CannotConnectError if no bootstrap address can be reached.
+
+    With a `group_id`, `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
+    it reads the partitions it is told to. Settings have Kafka's names and, where nothing else is said, its meanings:
+
+    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an error).
+    - `enable_auto_commit`, `auto_commit_interval_ms`: commit what is done now and then, on rebalances, and on closing.
+    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need a common one.
+    - `group_instance_id`: a static member; it may come back within the session timeout without a rebalance.
+    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still open.
+    - `max_poll_records`: the most that `poll` answers at once; `max_poll_interval_ms`: the longest between two polls.
+    - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: bounds for what is fetched ahead.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str = "localhost:9092",
+        *,
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        client_id: str = "ottla-consumer",
+        auto_offset_reset: OffsetReset = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        partition_assignment_strategy: Sequence[str] = DEFAULT_ASSIGNORS,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        max_poll_records: int = 500,
+        max_poll_interval_ms: int = 300_000,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        fetch_min_bytes: int = 1,
+        fetch_max_bytes: int = 50 << 20,
+        fetch_max_wait_ms: int = 500,
+        max_partition_fetch_bytes: int = 1 << 20,
+        max_buffered_bytes: int = 64 << 20,
+        check_crcs: bool = True,
+        metadata_max_age_ms: int = 300_000,
+        request_timeout_ms: int = 30_000,
+        default_api_timeout_ms: int = 60_000,
+    ) -> None:
+        settings = ConsumerSettings(
+            group_id=group_id,
+            group_instance_id=group_instance_id,
+            auto_offset_reset=auto_offset_reset,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            partition_assignment_strategy=partition_assignment_strategy,
+            isolation_level=isolation_level,
+            max_poll_records=max_poll_records,
+            max_poll_interval_ms=max_poll_interval_ms,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_bytes=fetch_max_bytes,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            max_buffered_bytes=max_buffered_bytes,
+            check_crcs=check_crcs,
+            metadata_max_age_ms=metadata_max_age_ms,
+            request_timeout_ms=request_timeout_ms,
+            default_api_timeout_ms=default_api_timeout_ms,
+        )
+        self._settings = settings
+        self._reading = Reading(parse_addresses(bootstrap_servers), client_id, settings)
+        self._readers = self._reading.readers
+        # What was handed out last, and is not done: where its readers were before.
+        self._last: dict[PartitionReader, int] = {}
+        self._iterated: PartitionReader | None = None
+        self._iterator: AsyncGenerator[ConsumerRecord, None] | None = None
+
+    async def __aenter__(self) -> Consumer:
+        await self._reading.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._take_back()
+        await self.close()
+
+    async def close(self) -> None:
+        """Commit what is done (if commits are automatic), leave the group, close all connections."""
+        if self._reading.is_open:
+            await self._reading.close()
+        iterator, self._iterator = self._iterator, None
+        if iterator is not None and not self._reading.is_polling:
+            await iterator.aclose()
+
+    # ---- what to read
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | re.Pattern[str],
+        *,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Read these topics, or all whose whole name matches a pattern, together with the other members of the group.
+
+        A topic that does not exist is waited for. The listeners, plain or async, are called with a set of partitions while
+        the application asks for records: `on_assigned` before the first record of new ones, it may seek; `on_revoked`
+        before they go, it may commit; `on_lost`, or `on_revoked` without it, if others have them already.
+        """
+        reading = self._needs_open()
+        if isinstance(topics, str):
+            raise ValueError(f"subscribe needs a list of topics, or a pattern: [{topics!r}]")
+        if reading.commits is None:
+            raise ValueError("subscribe needs a group_id; to read without a group, use assign")
+        if reading.session is None and self._readers:
+            raise ValueError("this consumer was assigned partitions: it cannot subscribe as well")
+        listeners = Listeners(on_assigned, on_revoked, on_lost)
+        if reading.subscription is not None:
+            reading.subscription.subscribe(topics, listeners)
+            return
+        strategy = self._settings.partition_assignment_strategy
+        subscription = Subscription(reading.topology, reading.fetcher, reading.commits, strategy)
+        subscription.subscribe(topics, listeners)
+        reading.join(subscription)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, without a group's help; those that were read before keep their position."""
+        reading = self._needs_open()
+        if reading.session is not None:
+            raise ValueError("this consumer has subscribed: its group assigns partitions")
+        wanted = dict.fromkeys(TopicPartition(*each) for each in partitions)
+        reading.fetcher.drop(self._readers.keys() - wanted.keys())
+        reading.fetcher.add(wanted.keys() - self._readers.keys())
+        reading.topology.want(partition.topic for partition in wanted)
+        reading.wake()
+
+    async def unsubscribe(self) -> None:
+        """Commit what is done (if commits are automatic), leave the group and give all partitions up."""
+        reading = self._needs_open()
+        await reading.leave()
+        reading.fetcher.drop(list(self._readers))
+        reading.topology.want(())
+        reading.wake()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read at the moment."""
+        return frozenset(self._readers)
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to; of a pattern, those that match at the moment."""
+        subscription = self._reading.subscription
+        return frozenset() if subscription is None else subscription.topics
+
+    # ---- records
+
+    async def poll(
+        self, *, max_records: int | None = None, timeout_ms: int | None = None
+    ) -> list[ConsumerRecord]:
+        """Records, as soon as there are any; an empty list if there are none within `timeout_ms` (None: wait on).
+
+        The list is empty too if the consumer is closed meanwhile.
+        """
+        reading = self._needs_open()
+        limit = self._settings.max_poll_records if max_records is None else max_records
+        deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
+        self._begin_poll()
+        try:
+            while reading.is_open:
+                await reading.attend()
+                if taken := reading.turns.take(limit):
+                    return self._handed_out(taken)
+                if not await reading.woken(deadline):
+                    break
+        finally:
+            self._end_poll()
+        return []
+
+    def batches(self, *, max_records: int = 1 << 20) -> AsyncIterator[RecordBatch]:
+        """Batches of one partition each, as they come: the fastest way to read (see `RecordBatch`)."""
+        return _Batches(self._next_batch, max_records)
+
+    async def _next_batch(self, limit: int) -> RecordBatch | None:
+        """The next batch; None if the consumer is closed."""
+        reading = self._reading
+        self._begin_poll()
+        try:
+            while reading.is_open:
+                await reading.attend()
+                if taken := reading.turns.take_batch(limit):
+                    reader, batch = taken
+                    self._last[reader] = batch.offsets[0]
+                    reading.fetcher.pump_one(reader)
+                    return batch
+                await reading.woken(None)
+        finally:
+            self._end_poll()
+        return None
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        # One for all loops: after a `break`, the next loop goes on where it was.
+        if self._iterator is None:
+            self._iterator = self._iterate()
+        return self._iterator
+
+    async def _iterate(self) -> AsyncGenerator[ConsumerRecord, None]:
+        reading = self._reading
+        try:
+            while (reader := await self._next_reader()) is not None:
+                opened = reader.opened()
+                self._iterated = reader
+                # Nothing but this happens for most records; whatever else there is to do waits for `is_woken`.
+                for record in opened.records if opened is not None else ():
+                    yield record
+                    if reading.is_woken:
+                        break
+                else:
+                    reading.turns.next_turn()
+        finally:
+            self._iterator = None
+
+    async def _next_reader(self) -> PartitionReader | None:
+        """A reader that has records; None if the consumer is closed."""
+        reading = self._reading
+        self._begin_poll()
+        try:
+            while reading.is_open:
+                await reading.attend()
+                reader = reading.turns.front()
+                if reader is not None:
+                    reading.fetcher.pump_one(reader)
+                    return reader
+                await reading.woken(None)
+        finally:
+            reading.end_poll()
+        return None
+
+    def _handed_out(self, taken: Mapping[PartitionReader, list[ConsumerRecord]]) -> list[ConsumerRecord]:
+        records: list[ConsumerRecord] = []
+        for reader, part in taken.items():
+            self._last[reader] = part[0].offset
+            self._reading.fetcher.pump_one(reader)
+            records += part
+        return records
+
+    def _begin_poll(self) -> None:
+        self._reading.begin_poll()
+        # The application asks for more: what it got is done.
+        self._last.clear()
+        self._iterated = None
+
+    def _end_poll(self) -> None:
+        self._reading.end_poll()
+        if self._iterator is not None:
+            self._reading.wake()  # a loop that was left must not go on with what it had
+
+    def _take_back(self) -> None:
+        """What was handed out last was not done: it must not be committed."""
+        if self._iterated is not None:
+            self._iterated.take_back_last()
+        for reader, offset in self._last.items():
+            reader.seek(offset)
+
+    # ---- positions
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record that will be handed out; None until it is known."""
+        return self._reader(partition).position
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at this offset."""
+        if offset < 0:
+            raise ValueError(f"an offset cannot be {offset}; to go to an end of the log, use seek_to")
+        reader = self._reader(partition)
+        reader.seek(offset)
+        self._reading.fetcher.pump_one(reader)
+        self._reading.wake()
+
+    async def seek_to(
+        self, when: int | datetime | OffsetSpec, partitions: Iterable[TopicPartition] | None = None
+    ) -> None:
+        """Go on at `OffsetSpec.EARLIEST` or `LATEST`, or at the first record at or after a time (or milliseconds since 1970).
+
+        Where no record is as late as that, reading goes on at the end. Without partitions: all that are assigned.
+        """
+        moment = round(when.timestamp() * 1000) if isinstance(when, datetime) else int(when)
+        readers = [self._reader(each) for each in (self.assignment if partitions is None else partitions)]
+        wanted = {reader.partition: moment for reader in readers}
+        found = succeeded(await offsets_at(self._reading.asking, wanted, self._settings))
+        for reader in readers:
+            if self._readers.get(reader.partition) is reader:
+                reader.seek(found[reader.partition].offset, found[reader.partition].leader_epoch)
+                self._reading.fetcher.pump_one(reader)
+        self._reading.wake()
+
+    async def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets lie between the position and the end of each partition, as its leader says now."""
+        wanted = dict.fromkeys(self.assignment, int(OffsetSpec.LATEST))
+        ends = succeeded(await list_offsets(self._reading.asking, wanted, self._settings))
+        positions = {each: reader.position for each, reader in self._readers.items()}
+        return {
+            each: max(0, ends[each].offset - position)
+            for each, position in positions.items()
+            if position is not None and each in ends
+        }
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out no records of these until they are resumed, or until a rebalance takes them."""
+        for reader in [self._reader(each) for each in partitions]:
+            reader.is_paused = True
+        self._reading.wake()
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused."""
+        for reader in [self._reader(each) for each in partitions]:
+            reader.is_paused = False
+            self._reading.turns.join(reader)
+            self._reading.fetcher.pump_one(reader)
+        self._reading.wake()
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(each for each, reader in self._readers.items() if reader.is_paused)
+
+    # ---- commits
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
+        """Commit these offsets (each that of the next record to read), or, without any, everything that was handed out."""
+        self._needs_group()
+        commits = self._reading.commits
+        assert commits is not None
+        if offsets is None:
+            progress = commits.progress_of(self._readers.values())
+            wanted = {reader.partition: place for reader, place in progress.items()}
+        else:
+            wanted = {
+                TopicPartition(*each): place if isinstance(place, CommittedOffset) else CommittedOffset(place)
+                for each, place in offsets.items()
+            }
+        if self._reading.session is not None and (foreign := wanted.keys() - self._readers.keys()):
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"{min(foreign)} is not assigned to this consumer any more"
+            )
+        if wanted:
+            await commits.commit(wanted)
+        for partition, place in wanted.items():
+            if partition in self._readers:
+                self._readers[partition].committed = place.offset
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed; partitions without a commit are left out."""
+        self._needs_group()
+        coordinator = self._reading.coordinator
+        assert coordinator is not None
+        return succeeded(await coordinator.committed([TopicPartition(*each) for each in partitions]))
+
+    # ---- the rest
+
+    @property
+    def group_id(self) -> str | None:
+        return self._settings.group_id
+
+    @property
+    def member_id(self) -> str:
+        """The name that the group's coordinator gave this member; empty while it is none."""
+        session = self._reading.session
+        return "" if session is None else session.membership.member_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected, and not closed."""
+        return self._reading.is_open
+
+    def attach(self, worker: Worker | None) -> None:
+        """Let somebody who works on several records at once say what is done (see `processing`), until None is attached.
+
+        Reading then goes on with the first record of each partition that is not done.
+        """
+        before = self._reading.worker
+        if worker is not None and before is not None:
+            raise RuntimeError("somebody else processes this consumer's records")
+        self._last.clear()
+        for partition, reader in self._readers.items():
+            if before is not None and (unfinished := before.unfinished(partition)) is not None:
+                reader.seek(unfinished)
+                self._reading.fetcher.pump_one(reader)
+        self._reading.employ(worker)
+
+    def _reader(self, partition: TopicPartition) -> PartitionReader:
+        reader = self._readers.get(partition)
+        if reader is None:
+            raise ValueError(f"{TopicPartition(*partition)} is not assigned to this consumer")
+        return reader
+
+    def _needs_open(self) -> Reading:
+        if not self._reading.is_open:
+            raise RuntimeError("the consumer is not open: use it in `async with`")
+        return self._reading
+
+    def _needs_group(self) -> None:
+        if self._reading.commits is None:
+            raise ValueError("commits need a group_id")
+
+
+class _Batches:
+    """Batches, as they come, until the consumer is closed."""
+
+    def __init__(self, next_batch: Callable[[int], Awaitable[RecordBatch | None]], limit: int) -> None:
+        self._next_batch = next_batch
+        self._limit = limit
+
+    def __aiter__(self) -> AsyncIterator[RecordBatch]:
+        return self
+
+    async def __anext__(self) -> RecordBatch:
+        batch = await self._next_batch(self._limit)
+        if batch is None:
+            raise StopAsyncIteration
+        return batch

@@ -1,0 +1,120 @@
+"""The settings of a consumer, checked once.
+
+Names and meanings are Kafka's, with underscores for dots. What differs from Java's defaults: the assignors, which are those that
+the other Python clients share, so that a group can be mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from ottla.client.fetching.plan.fetch_plan import FetchSettings
+from ottla.client.membership.plan.assignors import ASSIGNORS
+from ottla.client.requests.member_requests import MemberSettings
+
+OffsetReset: TypeAlias = Literal["earliest", "latest", "none"]
+IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
+DEFAULT_ASSIGNORS: Final = ("range", "roundrobin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """See `Consumer` for what each means. Raises ValueError with a sentence that says what is wrong."""
+
+    group_id: str | None
+    group_instance_id: str | None
+    auto_offset_reset: OffsetReset
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    partition_assignment_strategy: Sequence[str]
+    isolation_level: IsolationLevel
+    max_poll_records: int
+    max_poll_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_partition_fetch_bytes: int
+    max_buffered_bytes: int
+    check_crcs: bool
+    metadata_max_age_ms: int
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+
+    def __post_init__(self) -> None:
+        _one_of("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
+        _one_of("isolation_level", self.isolation_level, get_args(IsolationLevel))
+        if isinstance(self.partition_assignment_strategy, str) or not self.partition_assignment_strategy:
+            raise ValueError(
+                "partition_assignment_strategy must be a list of assignors, the preferred one first"
+            )
+        for name in self.partition_assignment_strategy:
+            _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
+        if self.group_id == "":
+            raise ValueError("group_id must not be empty: leave it out to read without a group")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ValueError("group_instance_id needs a group_id")
+        for name in _POSITIVE:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than session_timeout_ms "
+                f"({self.session_timeout_ms}); a third of it is usual"
+            )
+
+    @property
+    def commit_interval_ms(self) -> int | None:
+        """None if commits are not automatic."""
+        return self.auto_commit_interval_ms if self.enable_auto_commit else None
+
+    @property
+    def is_read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+    @property
+    def fetch(self) -> FetchSettings:
+        return FetchSettings(
+            max_wait_ms=self.fetch_max_wait_ms,
+            min_bytes=self.fetch_min_bytes,
+            max_bytes=self.fetch_max_bytes,
+            partition_max_bytes=self.max_partition_fetch_bytes,
+            max_buffered_bytes=self.max_buffered_bytes,
+            request_timeout_ms=self.request_timeout_ms,
+            is_read_committed=self.is_read_committed,
+            check_crcs=self.check_crcs,
+        )
+
+    @property
+    def member(self) -> MemberSettings:
+        return MemberSettings(
+            group_id=self.group_id or "",
+            group_instance_id=self.group_instance_id,
+            session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            rebalance_timeout_ms=self.max_poll_interval_ms,
+            request_timeout_ms=self.request_timeout_ms,
+        )
+
+
+_POSITIVE: Final = (
+    "auto_commit_interval_ms",
+    "max_poll_records",
+    "max_poll_interval_ms",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "fetch_max_bytes",
+    "max_partition_fetch_bytes",
+    "max_buffered_bytes",
+    "metadata_max_age_ms",
+    "request_timeout_ms",
+    "default_api_timeout_ms",
+)
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} cannot be {value!r}: choose from {', '.join(choices)}")

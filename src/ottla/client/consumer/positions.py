@@ -1,0 +1,138 @@
+"""Where to begin: the offsets of partitions in which a consumer has no position yet.
+
+First what the group has committed; where it has committed nothing, or where reading went out of range, the reset policy:
+the earliest record there is, only what comes from now on, or an error, because the application wants to decide.
+A failure that passes by itself is waited for; any other is kept in `error` for the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias
+
+from ottla.client.cluster.connections import Connections, hanging_up
+from ottla.client.cluster.coordinator import Coordinator
+from ottla.client.cluster.retries import settle, waits_ms
+from ottla.client.cluster.routing import by_leader
+from ottla.client.consumer.plan.settings import ConsumerSettings
+from ottla.client.fetching.plan.partition_reader import PartitionReader
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec, list_offsets_request, listed_offsets
+from ottla.errors import ErrorCode, KafkaError
+from ottla.wire.connection import Connection
+
+Place: TypeAlias = CommittedOffset | ListedOffset | KafkaError
+
+_SPECS: Final[Mapping[str, OffsetSpec]] = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
+_NO_RECORD: Final = -1
+
+
+class Positions:
+    """Finds a position for readers that have none."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        coordinator: Coordinator | None,
+        settings: ConsumerSettings,
+    ) -> None:
+        self._connections = connections
+        self._coordinator = coordinator
+        self._settings = settings
+        self.error: KafkaError | None = None
+
+    async def look_up(
+        self, wanted: Callable[[], Collection[PartitionReader]], *, wait_for_topics: bool
+    ) -> None:
+        """Give each reader that `wanted()` names a position, until it names none, or one of them cannot have any."""
+        waits = waits_ms()
+        while readers := wanted():
+            try:
+                places = await self._places(readers)
+            except (ConnectionError, TimeoutError) as failure:
+                places = dict.fromkeys(
+                    (reader.partition for reader in readers),
+                    KafkaError(ErrorCode.NETWORK_EXCEPTION, str(failure)),
+                )
+            still_wanted = set(wanted())
+            for reader in readers:
+                if reader in still_wanted:  # else the application has moved it, or given it up
+                    self._place(reader, places[reader.partition], wait_for_topics)
+            if self.error is not None:
+                return
+            if wanted():
+                await asyncio.sleep(next(waits) / 1000)
+
+    def _place(self, reader: PartitionReader, place: Place, wait_for_topics: bool) -> None:
+        if not isinstance(place, KafkaError):
+            reader.seek(place.offset, place.leader_epoch)
+            if isinstance(place, CommittedOffset):
+                reader.committed = place.offset
+            return
+        is_absent = place.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not place.code.retriable or (is_absent and not wait_for_topics):
+            self.error = place
+
+    async def _places(self, readers: Collection[PartitionReader]) -> dict[TopicPartition, Place]:
+        places: dict[TopicPartition, Place] = {}
+        if self._coordinator is not None:
+            fresh = [reader.partition for reader in readers if not reader.is_out_of_range]
+            places |= await _committed(self._coordinator, fresh)
+        rest = [reader.partition for reader in readers if reader.partition not in places]
+        spec = _SPECS.get(self._settings.auto_offset_reset)
+        if spec is None:
+            return places | {partition: self._no_position(partition) for partition in rest}
+        wanted = dict.fromkeys(rest, int(spec))
+        return places | await list_offsets(self._connections, wanted, self._settings)
+
+    def _no_position(self, partition: TopicPartition) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition} has no position: nothing is committed, or it is out of range, and auto_offset_reset is none: seek to begin",
+        )
+
+
+async def _committed(
+    coordinator: Coordinator, partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, Place]:
+    if not partitions:
+        return {}
+    try:
+        return await coordinator.committed(partitions)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error)
+
+
+async def list_offsets(
+    connections: Connections, wanted: Mapping[TopicPartition, int], settings: ConsumerSettings
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    """Offsets by `OffsetSpec` or timestamp, from the leaders."""
+
+    async def ask(
+        leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
+    ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
+        wait_ms = min(left_ms, settings.request_timeout_ms)
+        request = list_offsets_request(part, read_committed=settings.is_read_committed, timeout_ms=wait_ms)
+        async with hanging_up(leader):
+            return listed_offsets(await leader.ask(request, timeout_ms=wait_ms))
+
+    timeout_ms = settings.default_api_timeout_ms
+    return await settle(wanted, by_leader(connections, ask), repeatable=True, timeout_ms=timeout_ms)
+
+
+async def offsets_at(
+    connections: Connections, wanted: Mapping[TopicPartition, int], settings: ConsumerSettings
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    """Like `list_offsets`; where no record is as late as the timestamp, the end of the partition."""
+    listed = await list_offsets(connections, wanted, settings)
+    beyond = [
+        partition
+        for partition, found in listed.items()
+        if isinstance(found, ListedOffset) and found.offset == _NO_RECORD
+    ]
+    if beyond:
+        latest = dict.fromkeys(beyond, int(OffsetSpec.LATEST))
+        listed |= await list_offsets(connections, latest, settings)
+    return listed

@@ -1,0 +1,241 @@
+"""What stands between a consumer's application and the cluster: everything that a poll has to see to.
+
+    application ── poll ──> Reading ── turns ──> PartitionReader <── Fetcher ──> leaders
+                               │
+                               └── Subscription, Commits, Positions ──> coordinator, leaders
+
+Rules
+- What happens by itself (fetches, heartbeats, metadata) runs in tasks and never calls the application. What concerns the
+  application (rebalances, automatic commits, errors) waits until it polls: `wake` says that something waits.
+- While the application goes through records of an open batch it is not in a poll. `is_woken` tells it to come by between two
+  records; a tick sees to it that this happens now and then, so that the group hears that the application is alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.client.cluster.background_tasks import Background
+from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.coordinator import Coordinator
+from ottla.client.cluster.retries import backoff_ms
+from ottla.client.cluster.topology import Topology
+from ottla.client.consumer.commits import Commits
+from ottla.client.consumer.plan.partition_turns import Turns
+from ottla.client.consumer.plan.settings import ConsumerSettings
+from ottla.client.consumer.positions import Positions
+from ottla.client.consumer.record_worker import Worker
+from ottla.client.consumer.subscription import Subscription
+from ottla.client.fetching.fetcher import Fetcher
+from ottla.client.fetching.plan.partition_reader import PartitionReader
+from ottla.client.membership.group_session import GroupSession
+from ottla.client.membership.machine.group_member import GroupMember
+from ottla.client.membership.plan.assignors import is_cooperative
+from ottla.client.requests.member_events import PollBegan, PollEnded
+from ottla.wire.address import Address
+
+# Who closes should not wait long for a last commit that a broken cluster does not take.
+CLOSE_TIMEOUT_MS: Final = 5_000
+# An application that gets records without waiting must let the loop work too: fetches and heartbeats depend on it.
+_LONGEST_TURN_SECONDS: Final = 0.005
+_LONGEST_SILENCE_SECONDS: Final = 0.02
+# How often an application in the middle of a batch comes by, at least.
+_MOST_TICK_SECONDS: Final = 1.0
+
+
+class Reading:
+    """The parts of a consumer, and what a poll does with them."""
+
+    def __init__(self, bootstrap: Sequence[Address], client_id: str, settings: ConsumerSettings) -> None:
+        self.settings = settings
+        timeout_ms = settings.request_timeout_ms
+        self.asking = Connections(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+        self._fetching = self.asking.sibling()
+        self.coordinator: Coordinator | None = None
+        self.commits: Commits | None = None
+        if settings.group_id is not None:
+            self.coordinator = Coordinator(
+                self.asking,
+                settings.group_id,
+                settings.group_instance_id,
+                timeout_ms=settings.default_api_timeout_ms,
+                request_timeout_ms=settings.request_timeout_ms,
+            )
+            self.commits = Commits(
+                self.coordinator,
+                interval_ms=settings.commit_interval_ms,
+                timeout_ms=settings.default_api_timeout_ms,
+                is_cooperative=is_cooperative(settings.partition_assignment_strategy),
+            )
+        self.topology = Topology(
+            self.asking, max_age_ms=settings.metadata_max_age_ms, on_change=self._topology_changed
+        )
+        self.fetcher = Fetcher(
+            self._fetching,
+            self.topology,
+            settings.fetch,
+            self._ready,
+            is_strict=settings.auto_offset_reset == "none",
+        )
+        self.readers = self.fetcher.readers
+        self.turns = Turns(self.readers, self.fetcher.pump_one)
+        self._positions = Positions(self.asking, self.coordinator, settings)
+        self._background = Background(self.wake)
+        self._lookup: asyncio.Task[None] | None = None
+        self.subscription: Subscription | None = None
+        self.session: GroupSession | None = None
+        self.worker: Worker | None = None
+        self._wakeup = asyncio.Event()
+        self.is_polling = False
+        self._is_waiting = False  # the group was told that the application waits for records
+        self._told_seconds = 0.0
+        self._rested_seconds = 0.0
+        self.is_woken = False
+        self.is_open = False
+
+    async def open(self) -> None:
+        """Connect, and keep metadata fresh from now on."""
+        await self.asking.any()
+        self._background.start(self.topology.run())
+        self._background.start(self._tick())
+        self.is_open = True
+
+    async def close(self) -> None:
+        """Commit what is done if commits are automatic, leave the group, end all tasks, close all connections."""
+        self.is_open = False
+        try:
+            await self.leave()
+        finally:
+            self.wake()
+            await self.fetcher.close()
+            await self._background.close()
+            await self._fetching.close()
+            await self.asking.close()
+
+    # ---- the group
+
+    def join(self, subscription: Subscription) -> None:
+        """Become a member of the group."""
+        assert self.coordinator is not None
+        assert self.commits is not None
+        member = GroupMember(self.settings.member, backoff_ms)
+        session = GroupSession(
+            member, self.coordinator, self.asking, subscription.divide, subscription.prepare, self.wake
+        )
+        subscription.worker = self.worker
+        self.subscription = subscription
+        self.session = self.commits.session = session
+        subscription.begin(session)
+
+    async def leave(self) -> None:
+        """Give all partitions up and leave the group, if it is a member; without one, commit."""
+        session, subscription, commits = self.session, self.subscription, self.commits
+        try:
+            if session is not None and subscription is not None:
+                is_lost = session.failure is not None
+                await subscription.let_go(is_lost=is_lost, timeout_ms=CLOSE_TIMEOUT_MS)
+            elif commits is not None and commits.is_automatic:
+                await commits.commit_done(self.readers.values(), CLOSE_TIMEOUT_MS)
+        finally:
+            if session is not None and commits is not None:
+                self.session = self.subscription = commits.session = None
+                await session.close("the consumer was closed or unsubscribed")
+
+    def employ(self, worker: Worker | None) -> None:
+        """From now on this one says what is done; None: what was handed out is done."""
+        self.worker = worker
+        for part in (self.commits, self.subscription):
+            if part is not None:
+                part.worker = worker
+
+    # ---- a poll
+
+    def begin_poll(self) -> None:
+        """The application asks for records. One at a time."""
+        if self.is_polling:
+            raise RuntimeError("another task is polling this consumer")
+        self.is_polling = True
+
+    def end_poll(self) -> None:
+        """The application has got what it asked for, and works on it."""
+        self.is_polling = False
+        now_seconds = asyncio.get_running_loop().time()
+        # The group need not hear of every poll that an application in a hurry makes.
+        if self.session is not None and (
+            self._is_waiting or now_seconds - self._told_seconds > _LONGEST_SILENCE_SECONDS
+        ):
+            self._is_waiting, self._told_seconds = False, now_seconds
+            self.session.tell(PollEnded())
+
+    async def attend(self) -> None:
+        """Whatever has to be done before records can be handed out."""
+        self.is_woken = False
+        self._wakeup.clear()
+        self._raise_failure()
+        await self._rest()
+        if self.session is not None and self.subscription is not None and self.session.pending is not None:
+            self._tell_that_it_waits()
+            await self.subscription.attend()
+        if (self._lookup is None or self._lookup.done()) and self.fetcher.without_position():
+            self._lookup = self._background.start(self._look_up(wait_for_topics=self.session is not None))
+        commits = self.commits
+        if commits is not None and commits.is_due():
+            # Taken now: when the task runs, more may have been handed out.
+            self._background.start(commits.commit_quietly(commits.progress_of(self.readers.values())))
+
+    async def woken(self, deadline: float | None) -> bool:
+        """Wait for something new; False if the time is over before."""
+        self._tell_that_it_waits()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._wakeup.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _tell_that_it_waits(self) -> None:
+        if self.session is not None and not self._is_waiting:
+            self._is_waiting = True
+            self.session.tell(PollBegan())
+
+    def wake(self) -> None:
+        """Something waits for the application."""
+        self.is_woken = True
+        self._wakeup.set()
+
+    def _raise_failure(self) -> None:
+        error, self._positions.error = self._positions.error, None
+        session_failure = self.session.failure if self.session else None
+        failure = error or session_failure or self.fetcher.failure or self._background.failure
+        if failure is not None:
+            raise failure
+
+    async def _rest(self) -> None:
+        now_seconds = asyncio.get_running_loop().time
+        if now_seconds() - self._rested_seconds > _LONGEST_TURN_SECONDS:
+            await asyncio.sleep(0)
+            self._rested_seconds = now_seconds()
+
+    async def _look_up(self, *, wait_for_topics: bool) -> None:
+        await self._positions.look_up(self.fetcher.without_position, wait_for_topics=wait_for_topics)
+        self.fetcher.pump()
+        self.wake()
+
+    async def _tick(self) -> None:
+        least_ms = min(self.settings.auto_commit_interval_ms, self.settings.max_poll_interval_ms / 10)
+        while True:
+            await asyncio.sleep(min(_MOST_TICK_SECONDS, least_ms / 1000))
+            if self.session is not None or self.commits is not None:
+                self.wake()
+
+    def _ready(self, reader: PartitionReader | None) -> None:
+        if reader is not None:
+            self.turns.join(reader)
+        self.wake()
+
+    def _topology_changed(self) -> None:
+        self.fetcher.pump()
+        if self.subscription is not None:
+            self.subscription.topology_changed()

@@ -1,0 +1,81 @@
+"""Is what was read still in the log? A new leader is asked where the epoch ended that the last fetched batch had (KIP-320).
+
+Leaders change without loss as long as the new one was in sync. After an unclean election it may lack what others had
+acknowledged; then its log goes on differently from some offset on, and a consumer that fetched further would skip what is
+there now. Rules
+- A position without an epoch proves nothing and needs no proof: it comes from a seek, or from an old broker.
+- If only fetched records are gone, and none that the application has, they are dropped and fetched anew.
+- If the application has read what is gone, it goes on where the logs part; with `auto_offset_reset="none"` it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from ottla.client.fetching.plan.partition_reader import UNKNOWN, PartitionReader
+from ottla.client.requests.metadata import Leader, TopicPartition
+from ottla.client.requests.outcomes import error_of
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.leader_epochs import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+_CONSUMER = -1
+
+
+class History(Enum):
+    """What a leader's answer means for a reader."""
+
+    SAME = "the leader has all that was fetched"
+    REFETCH = "what was fetched is dropped; the application has seen none of it"
+    PARTED = "the application has read records that are gone"
+    UNKNOWN = "no answer yet: ask again"
+
+
+def epochs_request(readers: Iterable[tuple[PartitionReader, Leader]]) -> OffsetForLeaderEpochRequest:
+    """Ask where the epochs of these readers ended."""
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for reader, leader in readers:
+        name, index = reader.partition
+        topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name))
+        topic.partitions.append(OffsetForLeaderPartition(index, leader.epoch, reader.fetch_epoch))
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))
+
+
+def ends_of_epochs(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndOffset]:
+    return {
+        TopicPartition(topic.topic, each.partition): each
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def compare(reader: PartitionReader, leader: Leader, answer: EpochEndOffset | None) -> History:
+    """Judge a reader by the answer, and let it drop what it must."""
+    if answer is None or error_of(answer.error_code).code.retriable:
+        return History.UNKNOWN
+    if answer.error_code != ErrorCode.NONE:  # the fetch will say the same, to the application
+        reader.prove(leader.epoch)
+        return History.SAME
+    if answer.end_offset == UNKNOWN or answer.end_offset >= reader.fetch_offset:
+        # A leader that knows no such epoch has forgotten old ones with old records: nothing says that they were others.
+        reader.prove(leader.epoch)
+        return History.SAME
+    if not reader.truncate(answer.end_offset, answer.leader_epoch):
+        return History.PARTED
+    reader.prove(leader.epoch)
+    return History.REFETCH
+
+
+def parted(reader: PartitionReader, answer: EpochEndOffset) -> KafkaError:
+    """What to tell an application that wants to decide by itself."""
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"{reader.partition} was read up to offset {reader.position}, but its new leader's log parts from that at offset "
+        f"{answer.end_offset}: records that were read are lost. Seek to go on",
+    )

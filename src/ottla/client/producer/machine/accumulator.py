@@ -1,0 +1,429 @@
+"""What a producer has taken and not yet delivered: batches by partition, and the decisions about them (PRO-2, PRO-4).
+
+Rules
+- A record joins the open batch of its partition. The batch is closed when the next record does not fit, and is sent when it
+  is closed, when it has waited for `linger_ms`, or when somebody flushes; a batch that somebody waits for lingers only while
+  others of its partition are on their way (Nagle's rule), so that who sends one by one does not wait for nobody.
+- All batches together take `buffer_memory` at most; a record for which there is no room is refused.
+- Records of a topic whose partitions are not known yet wait until they are (`hold`, then `assign`).
+- A batch is sent again until it is written, until it is refused for good, or until its time (`delivery_timeout_ms`) is
+  over. Its records are then done, whatever comes afterwards.
+- `take` answers what is to be sent now, and sets `due_ms`: when time alone will have more to send.
+
+The machine knows no clock but the one it is given, and sends nothing itself; the ledger hands out the batches whose senders
+are to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from ottla.client.producer.machine.batch import ProducerBatch, RecordBlock, record_bytes
+from ottla.client.producer.machine.batch_answers import Answer, Answers
+from ottla.client.producer.machine.delivery_report import (
+    BufferFullError,
+    DeliveryError,
+    Failure,
+    ProducerRecord,
+)
+from ottla.client.producer.machine.idempotence import ProducerIdentity
+from ottla.client.producer.machine.memory_ledger import Ledger
+from ottla.client.producer.machine.partition_queue import NEVER, PartitionQueue
+from ottla.client.producer.machine.partitioners import STEADY, Partitioner, TopicPartitions
+from ottla.client.producer.machine.settings import ProducerSettings
+from ottla.client.requests.metadata import TopicPartition
+from ottla.errors import ErrorCode
+from ottla.records.header import HEADER_BYTES
+from ottla.records.record import Header
+
+# A batch takes room from the buffer in steps that double, so that not every record has to. This is the first.
+ROOM_STEP_BYTES: Final = 4096
+_UNASSIGNED: Final = -1
+# Keys come again and again, and looking one up costs a tenth of its hash.
+KEYS_REMEMBERED: Final = 1 << 16
+
+
+class TopicQueues:
+    """A topic's partitions, for the partitioner and for the sender.
+
+    `sticky` is the batch that records without a key went to last; when it is closed there is no room in it. `places` are the
+    queues of keys that came before, if the partitioner is one that would say the same again.
+    """
+
+    __slots__ = ("partitions", "places", "queues", "sticky")
+
+    def __init__(self, partitions: TopicPartitions) -> None:
+        self.partitions = partitions
+        self.queues: list[PartitionQueue] = []
+        self.sticky: ProducerBatch | None = None
+        self.places: dict[bytes, PartitionQueue] = {}
+
+
+class UnassignedRecords(NamedTuple):
+    """Records of a topic whose partitions are not known yet; each may name its partition."""
+
+    batch: ProducerBatch
+    partitions: list[int | None]
+
+
+class Accumulator:
+    """`clock` tells milliseconds and never goes back; `draw` a random number from 0 to 1; `on_due` is called when something
+    is to be sent earlier than was known before.
+    """
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        partitioner: Partitioner,
+        *,
+        clock: Callable[[], float],
+        draw: Callable[[], float],
+        on_due: Callable[[float], None],
+    ) -> None:
+        self._settings = settings
+        self._batch_size = min(settings.batch_size, settings.max_request_size)
+        self._buffer_memory: float = settings.buffer_memory
+        self._partitioner = partitioner
+        self._is_steady = partitioner in STEADY
+        self._clock = clock
+        self._draw = draw
+        self._on_due = on_due
+        self._active: dict[TopicPartition, PartitionQueue] = {}
+        self.ledger = Ledger()
+        self._answers = Answers(settings, self.ledger, clock, draw)
+        self._topics: dict[str, TopicQueues] = {}
+        self.topics: dict[str, TopicQueues] = {}  # those that records can be appended to
+        self.unassigned: dict[str, UnassignedRecords] = {}
+        self.turns = 0  # it moves when something could be sent if others had a turn
+        self.is_hurried = False  # linger is over for all: somebody flushes, or waits for room
+        self.identity: ProducerIdentity | None = None
+        self.due_ms = NEVER
+        self.lacks_leaders = False
+
+    @property
+    def lacks_identity(self) -> bool:
+        return self._settings.enable_idempotence and self.identity is None
+
+    # ---- records in
+
+    def append(
+        self,
+        topic: TopicQueues,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[Header],
+        timestamp_ms: int,
+        partition: int | None,
+    ) -> tuple[ProducerBatch, int]:
+        """Take a record: its batch, and its index there. Raises DeliveryError if it cannot be taken, with the record."""
+        size = record_bytes(value, key, headers)
+        partitions, queues = topic.partitions, topic.queues
+        if partition is not None:
+            chosen = partition
+        elif key is not None and (place := topic.places.get(key)) is not None:
+            chosen = place.partition.partition  # hashing a key costs more than all the rest of this
+        else:
+            chosen = self._partitioner(key, partitions)
+        batch = queues[chosen].open if 0 <= chosen < partitions.count else None
+        if batch is None or batch.size_bytes + size > batch.limit_bytes:
+            record = ProducerRecord(partitions.topic, value, key, partition, tuple(headers), timestamp_ms)
+            batch = self._make_room(topic, chosen, record, size)
+        if partition is None:
+            self._remember(topic, key, batch)
+        return batch, batch.append(value, key, headers, timestamp_ms, size)
+
+    def append_block(self, topic: TopicQueues, block: RecordBlock) -> None:
+        """Take records that are encoded: a batch of their own, which nothing joins. Raises DeliveryError."""
+        first = ProducerRecord(block.topic, None, None, block.partition, (), block.timestamp_ms)
+        _check_partition(topic.partitions, block.partition, first)
+        self._check_room(first, sum(map(len, block.encoded)))
+        queue = topic.queues[block.partition]
+        if queue.open is not None:
+            self._close(queue)
+        self._begin(queue).fill(block)
+        self._close(queue)
+
+    def hasten(self, batch: ProducerBatch) -> None:
+        """Somebody waits for this batch before going on: it lingers only while others of its partition are on their way."""
+        if not batch.is_urgent and batch.partition.partition != _UNASSIGNED:
+            batch.is_urgent = True
+            if not self._queue(batch.partition).in_flight:
+                self._due(self._clock())
+
+    def hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
+        """Take a record whose topic is not known yet. Its key and value must be bytes, its timestamp given."""
+        value, key, timestamp_ms = record.value, record.key, record.timestamp_ms
+        assert value is None or isinstance(value, bytes)
+        assert key is None or isinstance(key, bytes)
+        assert timestamp_ms is not None
+        size = record_bytes(value, key, record.headers)
+        self._check_room(record, size)
+        held = self.unassigned.get(record.topic)
+        if held is None:
+            now_ms = self._clock()
+            batch = ProducerBatch(TopicPartition(record.topic, _UNASSIGNED), now_ms, now_ms)
+            self.unassigned[record.topic] = held = UnassignedRecords(batch, [])
+            self.ledger.enter(batch)
+        held.partitions.append(record.partition)
+        self.turns += 1
+        self.ledger.hold(held.batch, held.batch.held_bytes + size)
+        return held.batch, held.batch.append(value, key, record.headers, timestamp_ms, size)
+
+    def open_topic(self, name: str, partitions_count: int) -> TopicQueues:
+        """A topic has so many partitions. It may have had fewer before, and records may have waited for it."""
+        known = self._topics.get(name)
+        if known is None:
+            known = self._topics[name] = TopicQueues(TopicPartitions(name, partitions_count, self._draw))
+        self.topics[name] = known
+        partitions, queues = known.partitions, known.queues
+        if partitions.count != partitions_count or not queues:
+            partitions.count, partitions.current = partitions_count, -1
+            partitions.available = range(partitions_count)
+            known.places.clear()
+            added = range(len(queues), partitions_count)
+            queues += [PartitionQueue(TopicPartition(name, index), self._batch_size) for index in added]
+        if held := self.unassigned.pop(name, None):
+            self._assign(known, held)
+        return known
+
+    # ---- batches out
+
+    def take(
+        self, leader_of: Callable[[TopicPartition], int | None], has_slot: Callable[[int], bool]
+    ) -> dict[int, list[ProducerBatch]]:
+        """One request's batches for each broker that something is to be sent to now, and that has a slot for it."""
+        now_ms, parcels = self._clock(), dict[int, list[ProducerBatch]]()
+        sizes: dict[int, int] = {}
+        self.due_ms, self.lacks_leaders = NEVER, False
+        for partition, queue in list(self._active.items()):
+            self._expire(queue, now_ms)
+            if not self._is_sendable(queue, now_ms):
+                continue
+            node_id = leader_of(partition)
+            if node_id is None:
+                self.lacks_leaders = True
+                continue
+            size = sizes.get(node_id, 0) + queue.waiting[0].size_bytes
+            if not has_slot(node_id) or (node_id in parcels and size > self._settings.max_request_size):
+                continue
+            sizes[node_id] = size
+            parcels.setdefault(node_id, []).append(self._send(queue))
+        return parcels
+
+    def answered(self, batch: ProducerBatch, answer: Answer) -> None:
+        """A batch that was taken has its answer."""
+        queue = self._queue(batch.partition)
+        queue.in_flight.remove(batch)
+        if not batch.is_done:  # else its time was over before the answer came
+            self._answers.take_in(queue, batch, answer)
+        if batch.is_done:
+            batch.encoded = None  # who keeps a Delivery need not keep all of its batch's bytes
+        self._note(queue)
+
+    def fail_topic(self, name: str, failure: Failure) -> None:
+        """Nothing that waits for this topic will be delivered; it is not known any more."""
+        self.topics.pop(name, None)
+        if held := self.unassigned.pop(name, None):
+            self.ledger.fail(held.batch, failure)
+        known = self._topics.get(name)
+        for queue in known.queues if known else ():
+            queue.close_open()
+            while queue.waiting:
+                batch = queue.waiting.popleft()
+                self.ledger.fail(batch, failure._replace(is_uncertain=batch.may_be_written))
+            self._note(queue)
+
+    def fail_all(self, failure: Failure) -> None:
+        """Nothing will be delivered any more, not even what is on its way."""
+        for name in {*self.unassigned, *self._topics}:
+            self.fail_topic(name, failure)
+        for batch in list(self.ledger.incomplete):
+            if batch.moved is None:
+                self.ledger.fail(batch, failure._replace(is_uncertain=True))
+
+    # ---- inside
+
+    def _remember(self, topic: TopicQueues, key: bytes | None, batch: ProducerBatch) -> None:
+        """Where the next record of this kind can go without asking again."""
+        index = batch.partition.partition
+        if key is None:
+            if index == topic.partitions.current:
+                topic.sticky = batch
+        elif self._is_steady:
+            if len(topic.places) >= KEYS_REMEMBERED:
+                topic.places.clear()
+            topic.places[key] = topic.queues[index]
+
+    def _make_room(
+        self, topic: TopicQueues, chosen: int, record: ProducerRecord, size_bytes: int
+    ) -> ProducerBatch:
+        """A batch with room for the record: the open one, if it may grow, else a new one."""
+        partitions, queues = topic.partitions, topic.queues
+        _check_partition(partitions, chosen, record)
+        self._check_room(record, size_bytes)
+        batch = queues[chosen].open
+        if batch is not None and not self._grow(queues[chosen], batch, size_bytes):
+            self._close(queues[chosen])
+            if record.partition is None:  # perhaps there is another one to stick to now
+                assert record.key is None or isinstance(record.key, bytes)
+                chosen = self._partitioner(record.key, partitions)
+                _check_partition(partitions, chosen, record)
+        batch = queues[chosen].open
+        if batch is None or not self._grow(queues[chosen], batch, size_bytes):
+            if batch is not None:
+                self._close(queues[chosen])
+            batch = self._begin(queues[chosen])
+            self._grow(queues[chosen], batch, size_bytes)
+        return batch
+
+    def _grow(self, queue: PartitionQueue, batch: ProducerBatch, size_bytes: int) -> bool:
+        """Let the batch take a record of this size, and some more; False if it would become too large."""
+        needed = batch.size_bytes + size_bytes
+        if needed > queue.most_bytes and len(batch):
+            return False
+        if needed > batch.limit_bytes:
+            left = self._buffer_memory - self.ledger.buffered_bytes + batch.held_bytes
+            step = max(ROOM_STEP_BYTES, batch.size_bytes)
+            batch.limit_bytes = int(max(needed, min(needed + step, queue.most_bytes, left)))
+            self.ledger.hold(batch, batch.limit_bytes)
+        return True
+
+    def _check_room(self, record: ProducerRecord, size_bytes: int) -> None:
+        most, buffered_bytes = self._settings.max_request_size, self.ledger.buffered_bytes
+        if size_bytes > most:
+            message = f"a record for {record.topic} takes {size_bytes} bytes: max_request_size allows {most}"
+            raise DeliveryError(ErrorCode.MESSAGE_TOO_LARGE, message, (record,))
+        if buffered_bytes + HEADER_BYTES + size_bytes > self._buffer_memory:
+            raise BufferFullError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"{buffered_bytes} bytes wait to be delivered and buffer_memory is {self._settings.buffer_memory}: "
+                "await producer.drain() between records, or use await producer.send()",
+                (record,),
+            )
+
+    def _begin(self, queue: PartitionQueue) -> ProducerBatch:
+        now_ms = self._clock()
+        batch = ProducerBatch(queue.partition, now_ms, now_ms + self._settings.delivery_timeout_ms)
+        queue.begin(batch)
+        self.ledger.enter(batch)
+        self._active[queue.partition] = queue
+        due_ms = now_ms if self.is_hurried else now_ms + self._settings.linger_ms
+        self._due(due_ms)
+        return batch
+
+    def _close(self, queue: PartitionQueue) -> None:
+        """The batch is full."""
+        batch = queue.open
+        queue.close_open()
+        if batch is not None:
+            self.ledger.hold(batch, batch.size_bytes)
+        self.turns += 1
+        self._partitions(queue).current = -1
+        self._note(queue)
+        self._due(self._clock())
+
+    def _due(self, due_ms: float) -> None:
+        if due_ms < self.due_ms:
+            self.due_ms = due_ms
+            self._on_due(due_ms)
+
+    def _assign(self, topic: TopicQueues, held: UnassignedRecords) -> None:
+        """The records that waited for their topic get their partitions; those that cannot, fail."""
+        batch, places, failures = (
+            held.batch,
+            list[tuple[ProducerBatch, int]](),
+            list[tuple[ProducerBatch, str]](),
+        )
+        self._buffer_memory = NEVER  # they had room before
+        for index, partition in enumerate(held.partitions):
+            value, key, headers, timestamp_ms = batch.fields(index)
+            try:
+                places.append(self.append(topic, value, key, headers, timestamp_ms, partition))
+            except Exception as error:  # also what the user's own partitioner raises
+                refused = batch.part(index)
+                refused.append(value, key, headers, timestamp_ms, 0)
+                self.ledger.enter(refused)
+                places.append((refused, 0))
+                failures.append((refused, error.message if isinstance(error, DeliveryError) else repr(error)))
+        self._buffer_memory = self._settings.buffer_memory
+        self.ledger.move(batch, places)
+        for refused, message in failures:
+            self.ledger.fail(refused, Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
+
+    def _is_sendable(self, queue: PartitionQueue, now_ms: float) -> bool:
+        if not queue.waiting:
+            return False
+        self.due_ms = min(self.due_ms, queue.waiting[0].deadline_ms)
+        is_idempotent = self._settings.enable_idempotence
+        if is_idempotent and not queue.settle(self.identity):
+            if self.identity is not None and queue.sequence.has_spent(self.identity):
+                self.identity = None  # another one is needed
+            return False
+        if not queue.may_send(is_idempotent=is_idempotent, is_acknowledged=self._settings.acks != 0):
+            return False
+        due_ms = queue.due_ms(0 if self.is_hurried else self._settings.linger_ms)
+        if due_ms > now_ms:
+            self.due_ms = min(self.due_ms, due_ms)
+        return due_ms <= now_ms
+
+    def _send(self, queue: PartitionQueue) -> ProducerBatch:
+        settings = self._settings
+        if queue.waiting[0] is queue.open:
+            self._partitions(queue).current = -1
+        batch = queue.take(self._clock())
+        # To the end of the line: whoever comes first in a request gets the room in it.
+        self._active[queue.partition] = self._active.pop(queue.partition)
+        self._note(queue)
+        if settings.enable_idempotence:
+            queue.sequence.assign(batch)
+        if batch.encoded is None:
+            batch.encode(settings.compression, settings.compression_level, settings.compression_threshold)
+        batch.attempts += 1
+        return batch
+
+    def _expire(self, queue: PartitionQueue, now_ms: float) -> None:
+        """Tell those whose time is over. What is on its way stays there until it is answered."""
+        while queue.waiting and queue.waiting[0].deadline_ms <= now_ms:
+            if queue.waiting[0] is queue.open:
+                queue.close_open()
+            batch = queue.waiting.popleft()
+            self.ledger.fail(batch, self._too_late(batch))
+        for batch in queue.in_flight:
+            if batch.deadline_ms > now_ms:
+                self.due_ms = min(self.due_ms, batch.deadline_ms)
+            elif not batch.is_done:
+                self.ledger.fail(batch, self._too_late(batch)._replace(is_uncertain=True))
+        self._note(queue)
+
+    def _too_late(self, batch: ProducerBatch) -> Failure:
+        timeout_ms, attempts = self._settings.delivery_timeout_ms, batch.attempts
+        tried = f"sent {attempts} times" if attempts else "not sent: no leader could be reached"
+        message = f"{batch.partition} did not take the record within {timeout_ms} ms (delivery_timeout_ms); it was {tried}"
+        return Failure(ErrorCode.REQUEST_TIMED_OUT, message, batch.may_be_written)
+
+    def _queue(self, partition: TopicPartition) -> PartitionQueue:
+        return self._topics[partition.topic].queues[partition.partition]
+
+    def _partitions(self, queue: PartitionQueue) -> TopicPartitions:
+        return self._topics[queue.partition.topic].partitions
+
+    def _note(self, queue: PartitionQueue) -> None:
+        """Whether the queue has anything to send, and what the partitioner sees of it."""
+        partition, queued = queue.partition, self._partitions(queue).queued
+        if queue.is_idle:
+            self._active.pop(partition, None)
+        else:
+            self._active.setdefault(partition, queue)
+        length = len(queue.waiting) - (queue.open is not None)
+        if length > 0:
+            queued[partition.partition] = length
+        else:
+            queued.pop(partition.partition, None)
+
+
+def _check_partition(partitions: TopicPartitions, chosen: int, record: ProducerRecord) -> None:
+    """The record's sender, or the partitioner, must name a partition that the topic has."""
+    if not 0 <= chosen < partitions.count:
+        message = f'there is no partition {chosen} of "{partitions.topic}": it has {partitions.count}'
+        raise DeliveryError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, (record,))

@@ -1,0 +1,496 @@
+"""The producer: records into topics, in batches, each delivered once and in order.
+
+    async with Producer("localhost:9092") as producer:
+        report = await producer.send("orders", "one coffee", key="table 4")
+        print(report.partition, report.offset)
+
+Rules
+- `send` waits until the record is acknowledged. `send_soon` does not: it answers a Delivery, which can be awaited later, by
+  anybody, or never. Followed by `drain` it is the way to send many: nothing is made per record but its bytes.
+- Records of one partition are written in the order in which they were given, each once, whatever is sent again on the way
+  (idempotence). Without idempotence the order holds, but a record may be written twice.
+- Every record has an end: a report, or an error that carries it. A failure that nobody was told of (not awaited, no
+  callback) is raised by `flush`, and at the end of `async with`.
+- Leaving `async with` waits until everything is delivered or failed. Leaving it by an exception waits for a few seconds only.
+- A producer belongs to the event loop that it was opened in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Final, TypeAlias
+
+from ottla.client.cluster.background_tasks import Background
+from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.topology import Topology
+from ottla.client.producer.broker_loads import BrokerLoads
+from ottla.client.producer.delivery import Delivery
+from ottla.client.producer.delivery_outcomes import Outcomes, ended
+from ottla.client.producer.machine.accumulator import Accumulator
+from ottla.client.producer.machine.batch import RECORD_OVERHEAD_BYTES, OnDelivery, ProducerBatch, RecordBlock
+from ottla.client.producer.machine.delivery_report import (
+    BufferFullError,
+    DeliveryError,
+    DeliveryReport,
+    Failure,
+    ProducerRecord,
+    SerializationError,
+)
+from ottla.client.producer.machine.partitioners import Partitioner, load_aware, partitioner_named
+from ottla.client.producer.machine.settings import (
+    ACKS_ALL,
+    Acks,
+    CompressionName,
+    ProducerSettings,
+    acks_of,
+    checked,
+    compression_named,
+)
+from ottla.client.producer.sender import Sender
+from ottla.client.producer.serializers import Serializer, serialize_plain
+from ottla.client.producer.topics import ProducerTopics
+from ottla.errors import ErrorCode, KafkaError
+from ottla.records.record import Header
+from ottla.runtime.clock import precise_ms
+from ottla.runtime.runtime import Runtime
+from ottla.wire.address import parse_addresses
+
+__all__ = [
+    "BufferFullError",
+    "Delivery",
+    "DeliveryError",
+    "DeliveryReport",
+    "Producer",
+    "ProducerRecord",
+    "SerializationError",
+]
+
+Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+
+# Who leaves by an exception, or presses Ctrl-C, should not wait long for a cluster that does not answer.
+CLOSE_TIMEOUT_MS: Final = 5_000
+# `drain` waits while more than this share of the buffer is full, so that `send_soon` always finds room afterwards.
+_DRAIN_SHARE: Final = 0.5
+# Who sends without a pause gives way to others (what lingers, answers, other tasks) that often.
+_TURN_MS: Final = 5
+
+
+class Producer:
+    """Connects in `async with`, which raises CannotConnectError if no bootstrap server can be reached.
+
+    Settings have Kafka's names. `acks` says who must have a record before it counts as delivered: "all" in-sync replicas, the
+    leader (1), or nobody (0: no errors, no offsets). `enable_idempotence` is on with acks="all". A batch goes out when it
+    has `batch_size` bytes or is `linger_ms` old (what `send` waits for lingers only while others are on their way). `buffer_memory` bounds all records that are not delivered, `max_request_size`
+    one request, and so one record. A record that is not delivered within `delivery_timeout_ms`, retries included, has
+    failed. `compression` is applied to batches of `compression_threshold` bytes and more. `partitioner` is a name or a
+    function (see `ottla.partitioners`). `max_block_ms` bounds how long `send` waits for room in the buffer, and any record for
+    its topic to exist. Serializers are functions to bytes; without one, keys and values are bytes or text.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str = "localhost:9092",
+        *,
+        client_id: str = "ottla-producer",
+        acks: Acks = "all",
+        enable_idempotence: bool | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        partitioner: str | Partitioner = "by_key",
+        batch_size: int = 512 << 10,
+        linger_ms: float = 5,
+        buffer_memory: int = 32 << 20,
+        max_request_size: int = 1 << 20,
+        max_in_flight_requests_per_connection: int = 5,
+        compression: CompressionName = "none",
+        compression_level: int | None = None,
+        compression_threshold: int = 1024,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        max_block_ms: int = 60_000,
+        retries: int = 2**31 - 1,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        allow_auto_create_topics: bool = True,
+        runtime: Runtime | None = None,
+    ) -> None:
+        self._runtime = runtime or Runtime()
+        self._wall_s = self._runtime.clock.wall_s
+        acks_number = acks_of(acks)
+        self._settings = checked(
+            ProducerSettings(
+                acks=acks_number,
+                enable_idempotence=acks_number == ACKS_ALL
+                if enable_idempotence is None
+                else enable_idempotence,
+                batch_size=batch_size,
+                linger_ms=linger_ms,
+                buffer_memory=buffer_memory,
+                max_request_size=max_request_size,
+                max_in_flight=max_in_flight_requests_per_connection,
+                compression=compression_named(compression),
+                compression_level=compression_level,
+                compression_threshold=compression_threshold,
+                delivery_timeout_ms=delivery_timeout_ms,
+                request_timeout_ms=request_timeout_ms,
+                max_block_ms=max_block_ms,
+                retries=retries,
+                retry_backoff_ms=retry_backoff_ms,
+                retry_backoff_max_ms=retry_backoff_max_ms,
+            )
+        )
+        self._asking = Connections(
+            parse_addresses(bootstrap_servers), client_id=client_id, timeout_ms=request_timeout_ms
+        )
+        self._assemble(partitioner, metadata_max_age_ms, allow_auto_create_topics)
+        self._key_serializer, self._value_serializer = key_serializer, value_serializer
+        self._has_serializers = key_serializer is not None or value_serializer is not None
+
+    def _assemble(
+        self, partitioner: str | Partitioner, metadata_max_age_ms: int, may_create_topics: bool
+    ) -> None:
+        settings = self._settings
+        self._sending = self._asking.sibling()
+        self._topology = Topology(
+            self._asking,
+            max_age_ms=metadata_max_age_ms,
+            on_change=self._topology_changed,
+            may_create_topics=may_create_topics,
+        )
+        chosen = partitioner_named(partitioner) if isinstance(partitioner, str) else partitioner
+        self._wants_loads = chosen is load_aware
+        self._accumulator = Accumulator(
+            settings,
+            chosen,
+            clock=precise_ms,
+            draw=self._runtime.random.random,
+            on_due=self._wake_at,
+        )
+        self._topics = self._accumulator.topics
+        self._ledger = self._accumulator.ledger
+        self._directory = ProducerTopics(
+            self._accumulator, self._topology, settings.max_block_ms, on_failure=self._pump
+        )
+        self._sender = Sender(
+            self._accumulator,
+            self._sending,
+            self._topology,
+            settings,
+            on_done=self._tell,
+            on_failure=self._fail,
+        )
+        self._background = Background(self._fail)
+        self._outcomes = Outcomes()
+        self._drain_bytes = int(settings.buffer_memory * _DRAIN_SHARE)
+        self._room: list[asyncio.Future[None]] = []
+        self._hurries = self._seen_turns = 0
+        self._stamp_ms, self._stamp_from, self._stamp_until = 0, 0.0, 0.0
+        self._turn_ms = 0
+        self._nothing: asyncio.Future[None] | None = None
+        self._failure: Failure | None = None
+        self._is_open = False
+
+    async def __aenter__(self) -> Producer:
+        await self._asking.any()
+        self._background.start(self._topology.run())
+        if self._wants_loads:
+            timeout_ms = self._settings.request_timeout_ms
+            loads = BrokerLoads(self._asking, self._directory.leaders, self._weigh, timeout_ms=timeout_ms)
+            self._background.start(loads.run())
+        self._nothing = asyncio.get_running_loop().create_future()
+        self._nothing.set_result(None)
+        self._is_open = True
+        self._sender.pump()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            # What went wrong is on its way up; that some records failed as well must not hide it.
+            with contextlib.suppress(DeliveryError):
+                await self.close(timeout_ms=CLOSE_TIMEOUT_MS)
+
+    # ---- records
+
+    async def send(
+        self,
+        topic: str,
+        value: object = None,
+        key: object = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> DeliveryReport:
+        """Send one record, and wait until it is delivered; raises DeliveryError if it is not.
+
+        While the buffer is full it waits for room, `max_block_ms` at most. Cancelling it does not take the record back.
+        """
+        give_up_ms = precise_ms() + self._settings.max_block_ms
+        while True:
+            try:
+                batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
+            except BufferFullError:
+                if not await self._wait_for_room(give_up_ms - precise_ms()):
+                    raise
+            else:
+                self._accumulator.hasten(batch)
+                return await Delivery(batch, index)
+
+    def send_soon(
+        self,
+        topic: str,
+        value: object = None,
+        key: object = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Take one record to be sent with others, and return at once; await the Delivery to see what came of it.
+
+        `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the record cannot be
+        taken, above all BufferFullError: call `await producer.drain()` between records, and it never comes.
+        """
+        # Dense: this is the way of most records (bytes, to a batch that is open). `_take` is that of all others.
+        known = self._topics.get(topic)
+        if known is not None and type(value) is bytes and partition is None and not headers:
+            size = len(value) + RECORD_OVERHEAD_BYTES
+            if key is None:
+                batch = known.sticky
+            elif type(key) is bytes and (queue := known.places.get(key)) is not None:
+                batch = queue.open
+                size += len(key)
+            else:
+                batch = None
+            if (
+                batch is not None
+                and batch.last_stamp == self._stamp_ms
+                and self._stamp_from <= self._wall_s() < self._stamp_until
+                and (size := size + batch.size_bytes) <= batch.limit_bytes
+                and (batch.keys is None) is (key is None)
+                and timestamp_ms is None
+                and on_delivery is None
+                and not self._has_serializers
+            ):
+                batch.size_bytes = size
+                if batch.keys is not None:
+                    batch.keys.append(key)  # type: ignore[arg-type]  # it is bytes, as was seen above
+                values = batch.values
+                values.append(value)
+                return Delivery(batch, len(values) - 1)
+        batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
+        if on_delivery is not None:
+            batch.callbacks.append((index, on_delivery))
+            batch.heard += 1
+        return Delivery(batch, index)
+
+    def send_block(self, block: RecordBlock) -> None:
+        """Like `send_soon`, for records that are encoded already; `partitions_for` has to be asked for their topic before."""
+        known = self._topics.get(block.topic)
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f'nothing is known of "{block.topic}"')
+        self._accumulator.append_block(known, block)
+
+    def drain(self) -> Awaitable[None]:
+        """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""
+        # Nearly always there is nothing to wait for: what is done already is awaited faster than a coroutine is made.
+        if self._accumulator.turns == self._seen_turns and self._nothing is not None:
+            return self._nothing
+        return self._drain()
+
+    async def flush(self) -> None:
+        """Send everything that waits, and wait until it is delivered or failed.
+
+        Raises DeliveryError with all records that failed since the last time and that nobody was told of.
+        """
+        with self._hurried():
+            await ended(list(self._ledger.incomplete))
+        self._outcomes.raise_unheard()
+
+    async def partitions_for(self, topic: str) -> int:
+        """How many partitions a topic has; waits for it to exist, `max_block_ms` at most. Raises KafkaError."""
+        self._needs_open()
+        return await self._directory.partitions_count(topic)
+
+    async def close(self, *, timeout_ms: float | None = None) -> None:
+        """Flush, then close all connections. With `timeout_ms`, what is not delivered by then has failed.
+
+        Raises DeliveryError like `flush`.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            with self._hurried():
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await ended(list(self._ledger.incomplete))
+        except TimeoutError:
+            pass
+        finally:
+            await self._end()
+        self._outcomes.raise_unheard()
+
+    # ---- inside
+
+    def _take(
+        self,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        headers: Headers,
+        timestamp_ms: int | None,
+    ) -> tuple[ProducerBatch, int]:
+        """Any record: its batch, and its index there."""
+        record = (topic, value, key)
+        value_bytes = _bytes_of(self._value_serializer, value, record)
+        key_bytes = _bytes_of(self._key_serializer, key, record)
+        pairs = _checked_headers(headers) if headers else ()
+        now_ms = self._tick()
+        if timestamp_ms is None:
+            timestamp_ms = now_ms
+        elif timestamp_ms < 0:
+            raise ValueError(f"a timestamp is milliseconds since 1970, not {timestamp_ms}")
+        known = self._topics.get(topic)
+        if known is not None:
+            return self._accumulator.append(known, value_bytes, key_bytes, pairs, timestamp_ms, partition)
+        return self._hold(ProducerRecord(topic, value_bytes, key_bytes, partition, pairs, timestamp_ms))
+
+    def _hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
+        """A record of a topic that is not known: to be waited for, if there is anything to wait for."""
+        self._needs_open()
+        if self._failure is not None:
+            raise DeliveryError(self._failure.code, self._failure.message, (record,))
+        self._directory.want(record.topic)
+        return self._accumulator.hold(record)
+
+    async def _drain(self) -> None:
+        self._seen_turns = self._accumulator.turns
+        await asyncio.sleep(0)
+        while self._ledger.buffered_bytes > self._drain_bytes:
+            await self._wait_for_room(None)
+
+    def _tick(self) -> int:
+        """The time of day, which is kept for the rest of the millisecond; and now and then `drain` has something to do."""
+        now = self._wall_s()
+        if not self._stamp_from <= now < self._stamp_until:
+            self._stamp_ms = stamp_ms = int(now * 1000)
+            self._stamp_from, self._stamp_until = stamp_ms / 1000, (stamp_ms + 1) / 1000
+            if not 0 < self._turn_ms - stamp_ms <= _TURN_MS:
+                self._turn_ms = stamp_ms + _TURN_MS
+                self._accumulator.turns += 1
+        return self._stamp_ms
+
+    def _wake_at(self, due_ms: float) -> None:
+        self._sender.wake_at(due_ms)
+
+    def _pump(self) -> None:
+        self._sender.pump()
+
+    def _topology_changed(self) -> None:
+        if self._failure is None:
+            self._directory.learn()
+            self._sender.pump()
+
+    def _weigh(self, loads: dict[int, float]) -> None:
+        self._directory.loads = loads
+        self._directory.learn()
+
+    def _tell(self, batches: list[ProducerBatch]) -> None:
+        self._outcomes.tell(batches)
+        waiters, self._room = self._room, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _wait_for_room(self, timeout_ms: float | None) -> bool:
+        """Wait until something is delivered; False if the time is over before."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._room.append(waiter)
+        try:
+            with self._hurried():
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await waiter
+        except TimeoutError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _hurried(self) -> Iterator[None]:
+        """Nothing lingers while somebody waits."""
+        self._hurries += 1
+        self._accumulator.is_hurried = True
+        self._sender.pump()
+        try:
+            yield
+        finally:
+            self._hurries -= 1
+            self._accumulator.is_hurried = self._hurries > 0
+
+    def _fail(self) -> None:
+        """Something broke for good: nothing can be sent any more."""
+        error = self._sender.failure or self._background.failure
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        reason = error.message if isinstance(error, KafkaError) else repr(error)
+        if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            reason += " Idempotence needs this permission: get it, or set enable_idempotence=False."
+        self._failure = Failure(code, f"the producer cannot go on: {reason}")
+        self._give_up(self._failure)
+
+    def _give_up(self, failure: Failure) -> None:
+        self._accumulator.fail_all(failure)
+        self._tell(self._ledger.take_done())
+
+    def _needs_open(self) -> None:
+        if not self._is_open:
+            raise RuntimeError("the producer is not open: use it in `async with`")
+
+    async def _end(self) -> None:
+        # First what cannot be interrupted: everybody hears, even if closing is cancelled.
+        self._sender.stop()
+        self._directory.close()
+        self._give_up(
+            Failure(ErrorCode.NETWORK_EXCEPTION, "the producer was closed before the record was delivered")
+        )
+        self._topics.clear()
+        await self._sender.close()
+        await self._background.close()
+        await self._sending.close()
+        await self._asking.close()
+
+
+def _bytes_of(
+    serializer: Serializer | None, data: object, record: tuple[str, object, object]
+) -> bytes | None:
+    if data is None or (serializer is None and type(data) is bytes):
+        return data
+    try:
+        made = (serializer or serialize_plain)(data)
+        if not isinstance(made, bytes):
+            raise TypeError(f"the serializer made a {type(made).__name__} of it, not bytes")
+    except Exception as error:
+        topic, value, key = record
+        message = f"a record for {topic} cannot be turned into bytes: {error}"
+        raise SerializationError(
+            ErrorCode.INVALID_RECORD, message, (ProducerRecord(topic, value, key),)
+        ) from error
+    return made
+
+
+def _checked_headers(headers: Headers) -> tuple[Header, ...]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    made: list[Header] = []
+    for name, content in pairs:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header is text, not {name!r}")
+        made.append((name, None if content is None else serialize_plain(content)))
+    return tuple(made)

@@ -1,0 +1,102 @@
+"""Offsets as an administrator asks for them and moves them: ListOffsets and DeleteRecords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeVar
+
+from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.outcomes import outcome
+from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+
+T = TypeVar("T")
+
+# As an offset to delete up to: everything that consumers can see.
+HIGH_WATERMARK = -1
+_CONSUMER = -1
+
+
+class OffsetSpec(IntEnum):
+    """Questions that stand in for a timestamp; any number from 0 on asks for the first record at or after that time."""
+
+    LATEST = LATEST_TIMESTAMP
+    EARLIEST = EARLIEST_TIMESTAMP
+    MAX_TIMESTAMP = MAX_TIMESTAMP
+    EARLIEST_LOCAL = EARLIEST_LOCAL_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """An offset and what is known of the record there; all -1 if no record fits the question."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def list_offsets_request(
+    wanted: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int
+) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for (topic, partition), timestamp in wanted.items():
+        partitions = topics.setdefault(topic, ListOffsetsTopic(name=topic)).partitions
+        partitions.append(ListOffsetsPartition(partition_index=partition, timestamp=int(timestamp)))
+    return ListOffsetsRequest(
+        replica_id=_CONSUMER,
+        isolation_level=int(read_committed),
+        topics=list(topics.values()),
+        timeout_ms=timeout_ms,
+    )
+
+
+def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    return {
+        TopicPartition(topic.name, each.partition_index): _of_leader(
+            outcome(each.error_code, ListedOffset(each.offset, each.timestamp, each.leader_epoch))
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
+    topics: dict[str, DeleteRecordsTopic] = {}
+    for (topic, partition), offset in before.items():
+        partitions = topics.setdefault(topic, DeleteRecordsTopic(name=topic)).partitions
+        partitions.append(DeleteRecordsPartition(partition_index=partition, offset=offset))
+    return DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
+
+
+def low_watermarks(response: DeleteRecordsResponse) -> dict[TopicPartition, int | KafkaError]:
+    return {
+        TopicPartition(topic.name, each.partition_index): _of_leader(
+            outcome(each.error_code, each.low_watermark)
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def _of_leader(answer: T | KafkaError) -> T | KafkaError:
+    """A broker that metadata names as the leader, and that knows no such partition, has not heard of it yet: that passes."""
+    if isinstance(answer, KafkaError) and answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader does not serve it yet")
+    return answer

@@ -1,0 +1,96 @@
+"""What compaction must know of transactions (RET-7): which were aborted, and which markers still have a transaction.
+
+Data of an aborted transaction is dropped as soon as a pass meets it, so it can be only in the dirty part. Its marker
+comes behind it and says so: a walk over the headers from the first dirty offset on finds them all. The log itself is the
+witness, not the .txnindex beside it, which may be lost. The walk is made only if there is a transactional batch at all.
+
+A marker must stay while a batch of its transaction is there, even an empty one. A pass goes over the log from its start,
+so it sees all of them before the marker.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.log.compaction.segment_reader import SegmentReader
+from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from ottla.records.control import marker_of
+
+TXN_INDEX_ENTRY: Final = Struct(
+    ">hqqqq"
+)  # version, producer id, first offset, last offset, last stable offset
+
+
+class AbortedTransaction(NamedTuple):
+    """The batches of a producer from `first_offset` to the marker at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class TransactionTrail:
+    """Told of every batch of one pass, in order."""
+
+    __slots__ = ("_aborted", "_find_aborted", "_seen", "aborts_with_batches")
+
+    def __init__(self, find_aborted: Callable[[], Iterable[AbortedTransaction]]) -> None:
+        self._find_aborted = find_aborted
+        self._aborted: dict[int, list[AbortedTransaction]] | None = None
+        self._seen: set[int] = set()
+        # The offsets of ABORT markers whose transactions still had a batch in this pass.
+        self.aborts_with_batches: set[int] = set()
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether a data batch belongs to an aborted transaction."""
+        if not header.attributes & TRANSACTIONAL:
+            return False
+        if self._aborted is None:
+            self._aborted = {}
+            for found in self._find_aborted():
+                self._aborted.setdefault(found.producer_id, []).append(found)
+        ended = self._aborted.get(header.producer_id, ())
+        number = bisect_right(ended, header.base_offset, key=lambda found: found.first_offset) - 1
+        return number >= 0 and header.base_offset <= ended[number].last_offset
+
+    def see_data(self, header: BatchHeader) -> None:
+        """A data batch is in the log."""
+        if header.attributes & TRANSACTIONAL:
+            self._seen.add(header.producer_id)
+
+    def see_marker(self, header: BatchHeader, *, is_commit: bool) -> bool:
+        """Whether the marker's transaction has a batch in the log."""
+        if header.producer_id not in self._seen:
+            return False
+        self._seen.discard(header.producer_id)
+        if not is_commit:
+            self.aborts_with_batches.add(header.base_offset)
+        return True
+
+
+def find_aborted(segments: Iterable[SegmentReader], from_offset: int) -> Iterator[AbortedTransaction]:
+    """The aborted transactions with data at `from_offset` or behind."""
+    begun: dict[int, int] = {}
+    for segment in segments:
+        for position, header in segment.headers():
+            if header.last_offset < from_offset or not header.attributes & TRANSACTIONAL:
+                continue
+            if not header.attributes & CONTROL:
+                begun.setdefault(header.producer_id, header.base_offset)
+                continue
+            marker = marker_of(segment.batch_at(position)) if header.records_count else None
+            first_offset = begun.pop(header.producer_id, None)
+            if first_offset is not None and marker is not None and not marker.is_commit:
+                yield AbortedTransaction(header.producer_id, first_offset, header.base_offset)
+
+
+def kept_entries(txn_index: bytes, trail: TransactionTrail, end_offset: int) -> bytes:
+    """The entries of a .txnindex that are still needed: of what was not cleaned, and of what left a batch behind."""
+    entry_bytes = TXN_INDEX_ENTRY.size
+    kept = bytearray()
+    for start in range(0, len(txn_index) - entry_bytes + 1, entry_bytes):
+        last_offset = TXN_INDEX_ENTRY.unpack_from(txn_index, start)[3]
+        if last_offset >= end_offset or last_offset in trail.aborts_with_batches:
+            kept += txn_index[start : start + entry_bytes]
+    return bytes(kept)

@@ -1,0 +1,118 @@
+"""From an offset to a range of a file (STO-7).
+
+A range holds whole batches: from the one with the offset, or the next one there is, to the last that ends before the
+reader's bound. A reader that goes on where it stopped costs no lookup: the position behind the last few ranges is
+remembered by the offset that comes next. Everybody else pays an index search and a walk over one index interval.
+"""
+
+from typing import Final, NamedTuple
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.segments.segment import Segment
+from ottla.log.state import LogState
+from ottla.records.batch import CorruptRecord
+from ottla.runtime.disk import File
+
+# More readers than usually follow one partition; a hundred bytes each.
+_PLACES_KEPT: Final = 32
+NO_OFFSET: Final = -1
+
+
+class FileRange(NamedTuple):
+    """Bytes `position` to `position + size` of a file, and the offset that comes behind them."""
+
+    file: File
+    position: int
+    size: int
+    next_offset: int
+
+
+class Reader:
+    """Finds ranges in one log."""
+
+    __slots__ = ("_places", "_state")
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        # By offset: where a reader goes on, or where one that may not go further must stop.
+        self._places: dict[int, tuple[Segment, int]] = {}
+
+    def forget_places(self) -> None:
+        """The files changed under the remembered places."""
+        self._places.clear()
+
+    def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one: bool) -> FileRange | None:
+        """The batches from `offset` up to `upper_offset`, as many as `max_bytes` allow."""
+        state = self._state
+        if not state.log_start_offset <= offset <= state.segments.active.next_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} lies outside {state.log_start_offset}..{state.log_end_offset}",
+            )
+        if offset >= upper_offset:
+            return None
+        place = self._places.get(offset)
+        if place is None or place[1] >= place[0].size_bytes:
+            place = self._locate(offset)
+            if place is None:
+                return None
+        segment, start = place
+        end, next_offset = segment.size_bytes, segment.next_offset
+        if next_offset > upper_offset:
+            end, next_offset = self._bound(segment, upper_offset)
+        if end - start > max_bytes:
+            end, next_offset = _fit(segment, start, start + max_bytes, at_least_one)
+        if end <= start:
+            return None
+        self._keep(next_offset, segment, end)
+        return FileRange(segment.file, start, end - start, next_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """Where the first batch at or behind `offset` starts; None if there is none."""
+        for segment in self._state.segments.from_offset(offset):
+            if segment.base_offset >= offset and segment.size_bytes:
+                return segment, 0
+            if segment.next_offset > offset:
+                placed = segment.find(offset)
+                if placed is not None:
+                    if placed.header.base_offset >= offset:
+                        self._keep(offset, segment, placed.position)
+                    return segment, placed.position
+        return None
+
+    def _bound(self, segment: Segment, upper_offset: int) -> tuple[int, int]:
+        """The end of what lies before `upper_offset` in this segment, and the offset that comes there."""
+        known = self._places.get(upper_offset)
+        if known is not None and known[0] is segment:
+            return known[1], upper_offset
+        placed = segment.find(upper_offset)
+        if placed is None:
+            return segment.size_bytes, segment.next_offset
+        if placed.header.base_offset < upper_offset:
+            return placed.position, placed.header.base_offset
+        self._keep(upper_offset, segment, placed.position)
+        return placed.position, upper_offset
+
+    def _keep(self, offset: int, segment: Segment, position: int) -> None:
+        """Remember where the batch that begins at `offset`, or behind a hole there, starts."""
+        places = self._places
+        if len(places) >= _PLACES_KEPT and offset not in places:
+            del places[next(iter(places))]
+        places[offset] = (segment, position)
+
+
+def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[int, int]:
+    """The last batch boundary at or before `limit`; with `at_least_one` never before the first batch's end."""
+    indexed = segment.index.floor_position(limit, segment.size_bytes)
+    if indexed > start:
+        # Up to one index interval less than allowed, for one small read instead of a walk.
+        try:
+            return indexed, segment.base_offset_at(indexed)
+        except CorruptRecord as problem:
+            segment.heal(problem)
+    end, next_offset = start, NO_OFFSET
+    for placed in segment.walk(start):
+        if placed.end > limit and not (at_least_one and end == start):
+            break
+        end, next_offset = placed.end, placed.next_offset
+    return end, next_offset

@@ -1,0 +1,7 @@
+"""Files of batches.
+
+segment, segment_list, index   one segment with its indexes, and all of them in order
+leader_epochs                  which leader wrote which offsets
+lost_offset                    the first offset that a crash lost, kept until the leader is known
+truncation_job                 making a truncation durable
+"""

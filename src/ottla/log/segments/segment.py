@@ -1,0 +1,341 @@
+"""One segment: a .log file of whole batches in rising offsets, with its two indexes (STO-2, STO-5).
+
+The file and the maps are opened when they are used and may be closed behind the segment's back (`open_files`). A
+segment that was closed properly knows its size from the directory listing, its end from the next segment's name, its
+largest timestamp from the last entry of its time index: nothing is read until somebody asks.
+"""
+
+import logging
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, file_name
+from ottla.log.files.open_files import OpenFiles, Slot
+from ottla.log.segments.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
+from ottla.records.batch import (
+    BATCH_OVERHEAD_BYTES,
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    CorruptRecord,
+    read_header,
+)
+from ottla.runtime.disk import Disk, File
+
+logger = logging.getLogger(__name__)
+
+_WALK_BYTES: Final = 8192  # an index interval and a header behind it, in one read
+
+_GLANCE: Final = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
+
+_START: Final = Struct(">q8xb")  # base offset, magic
+
+# Indexes that must be made anew are made like Kafka's defaults say.
+_INDEX_INTERVAL_BYTES: Final = 4096
+_MAX_INDEX_BYTES: Final = 10 << 20
+_LARGEST_WITHOUT_INDEX_BYTES: Final = 64 << 10
+
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1  # what an index entry can hold
+
+
+class Placed(NamedTuple):
+    """A batch's header and where the batch starts in the file."""
+
+    position: int
+    header: BatchHeader
+
+    @property
+    def end(self) -> int:
+        return self.position + self.header.size_bytes
+
+    @property
+    def next_offset(self) -> int:
+        return self.header.last_offset + 1
+
+
+class Segment:
+    """The batches from `base_offset` up to `next_offset`, in `size_bytes` bytes."""
+
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_first_timestamp",
+        "_index",
+        "_largest",
+        "_open_files",
+        "_slot",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "modified_ms",
+        "next_offset",
+        "since_index_bytes",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        open_files: OpenFiles,
+        *,
+        size_bytes: int,
+        now_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._open_files = open_files
+        self._index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._first_timestamp: int | None = None
+        self._largest: tuple[int, int] | None = None
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size_bytes = size_bytes
+        self.since_index_bytes = 0
+        self.created_ms = now_ms
+        self.modified_ms = now_ms
+        path = self.path(LOG)
+        self._slot = Slot(open_files.files, lambda: disk.open(path))
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, open_files: OpenFiles, *, now_ms: int
+    ) -> "Segment":
+        """A new, empty segment; its three files exist afterwards."""
+        segment = cls(disk, directory, base_offset, open_files, size_bytes=0, now_ms=now_ms)
+        for kind in (INDEX, TIME_INDEX, LOG):
+            disk.open(segment.path(kind), create=True).truncate(0)
+        segment._largest = (NO_TIMESTAMP, base_offset)
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}..{self.next_offset}, {self.size_bytes} bytes)"
+
+    def path(self, kind: str) -> str:
+        """The path of the segment's file of this kind."""
+        return f"{self._directory}/{file_name(self.base_offset, kind)}"
+
+    @property
+    def file(self) -> File:
+        """The .log file, open."""
+        return self._slot.get()
+
+    @property
+    def index(self) -> OffsetIndex:
+        """The offset index, loaded at the first use."""
+        if self._index is None:
+            self._load_indexes()
+        assert self._index is not None
+        return self._index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """The time index, loaded at the first use."""
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    def _load_indexes(self) -> None:
+        self._index = OffsetIndex(self._index_file(INDEX, OFFSET_ENTRY), self.base_offset)
+        self._time_index = TimeIndex(self._index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
+        self.check_indexes()
+
+    def check_indexes(self) -> None:
+        """Make the indexes anew if they cannot be this segment's."""
+        if self.size_bytes and not self._indexes_fit():
+            logger.warning("the indexes of %s are missing or damaged and are made anew", self.path(LOG))
+            self.rebuild_indexes()
+
+    def _index_file(self, kind: str, entry: Struct) -> IndexFile:
+        path = self.path(kind)
+        size_bytes = self._disk.size(path) if self._disk.exists(path) else 0
+        return IndexFile(self._disk, path, entry, self._open_files.maps, size_bytes=size_bytes)
+
+    def _indexes_fit(self) -> bool:
+        """Whether the last entries point into the log, and none is missing where there must be one."""
+        last_offset, position = self.index.last()
+        time, time_offset = self.time_index.last
+        # A segment that was not walked through yet does not know its end.
+        end = (
+            self.next_offset
+            if self.next_offset > self.base_offset
+            else self.base_offset + MAX_RELATIVE_OFFSET
+        )
+        if position >= self.size_bytes or not self.base_offset <= last_offset < end:
+            return False
+        if not self.base_offset <= time_offset < end or (self.index.file.count and not position):
+            return False
+        if not self.index.file.count and self.size_bytes > _LARGEST_WITHOUT_INDEX_BYTES:
+            return self.header_at(0).size_bytes == self.size_bytes
+        return time != NO_TIMESTAMP or self.header_at(0).max_timestamp == NO_TIMESTAMP
+
+    def rebuild_indexes(
+        self, interval_bytes: int = _INDEX_INTERVAL_BYTES, max_index_bytes: int = _MAX_INDEX_BYTES
+    ) -> None:
+        """Write both indexes anew from the batches, by the rule of the append path; sets what follows from them."""
+        self._index = OffsetIndex(self._empty_index_file(INDEX, OFFSET_ENTRY), self.base_offset)
+        self._time_index = TimeIndex(self._empty_index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
+        largest, since_index_bytes = (NO_TIMESTAMP, self.base_offset), 0
+        for placed in self.walk():
+            header = placed.header
+            if header.max_timestamp > largest[0]:
+                largest = (header.max_timestamp, header.last_offset)
+            if since_index_bytes > interval_bytes:
+                self.add_index_entry(header.last_offset, placed.position, largest, max_index_bytes)
+                since_index_bytes = 0
+            since_index_bytes += header.size_bytes
+            self.next_offset = max(self.next_offset, placed.next_offset)
+        self._largest = largest
+        self.since_index_bytes = since_index_bytes
+        self.seal(max_index_bytes)
+
+    def _empty_index_file(self, kind: str, entry: Struct) -> IndexFile:
+        file = IndexFile(self._disk, self.path(kind), entry, self._open_files.maps, size_bytes=0)
+        self._disk.open(self.path(kind), create=True).truncate(0)
+        return file
+
+    @property
+    def largest_timestamp(self) -> tuple[int, int]:
+        """The largest timestamp, and the last offset of the batch that has it."""
+        if self._largest is None:
+            self._largest = self.time_index.last
+        return self._largest
+
+    @largest_timestamp.setter
+    def largest_timestamp(self, largest: tuple[int, int]) -> None:
+        self._largest = largest
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, by which the segment's age is counted."""
+        if self._first_timestamp is None:
+            if not self.size_bytes:
+                return NO_TIMESTAMP
+            try:
+                self._first_timestamp = self.header_at(0).max_timestamp
+            except CorruptRecord:
+                return NO_TIMESTAMP
+        return self._first_timestamp
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that starts at `position`."""
+        return read_header(self.file.read(position, HEADER_BYTES))
+
+    def base_offset_at(self, position: int) -> int:
+        """The base offset of the batch that starts at an indexed `position`; CorruptRecord if none does."""
+        base_offset, magic = _START.unpack(self.file.read(position, _START.size))
+        if magic != MAGIC or not self.base_offset <= base_offset < self.next_offset:
+            raise CorruptRecord(f"no batch starts at {position} of {self.path(LOG)}")
+        return int(base_offset)
+
+    def walk(self, position: int = 0) -> Iterator[Placed]:
+        """The batches from `position` to the end, by their headers. CorruptRecord where they make no sense."""
+        file, end = self.file, self.size_bytes
+        window, window_start = b"", position
+        while position < end:
+            if position + HEADER_BYTES > window_start + len(window):
+                window, window_start = file.read(position, min(_WALK_BYTES, end - position)), position
+            header = read_header(window, position - window_start)
+            if position + header.size_bytes > end:
+                raise CorruptRecord(f"the batch at {position} of {self.path(LOG)} is cut off")
+            yield Placed(position, header)
+            position += header.size_bytes
+
+    def find(self, offset: int) -> Placed | None:
+        """The first batch that holds `offset` or, where there is a hole, begins behind it."""
+        try:
+            return self._find(offset, self.index.position_before(offset))
+        except CorruptRecord as problem:
+            self.heal(problem)
+            return self._find(offset, self.index.position_before(offset))
+
+    def heal(self, problem: CorruptRecord) -> None:
+        """An index led astray: make both anew. If the log itself is damaged, what was asked for raises again."""
+        logger.error("%s: %s; its indexes are made anew", self.path(LOG), problem)
+        self.rebuild_indexes()
+
+    def _find(self, offset: int, position: int) -> Placed | None:
+        # Like walk, but it looks at four numbers of each header only: a reader that jumps pays this per batch.
+        file, end, is_indexed = self.file, self.size_bytes, position > 0
+        window, window_start = b"", position
+        while position + HEADER_BYTES <= end:
+            start = position - window_start
+            if start + HEADER_BYTES > len(window):
+                window, window_start, start = (
+                    file.read(position, min(_WALK_BYTES, end - position)),
+                    position,
+                    0,
+                )
+            base_offset, length, magic, delta = _GLANCE.unpack_from(window, start)
+            if (
+                magic != MAGIC
+                or length < HEADER_BYTES - BATCH_OVERHEAD_BYTES
+                or (is_indexed and base_offset > offset)
+            ):
+                raise CorruptRecord(f"no batch of offset {offset} or less starts at {position}")
+            if base_offset + delta >= offset:
+                return Placed(position, read_header(window, start))
+            position += length + BATCH_OVERHEAD_BYTES
+            is_indexed = False
+        return None
+
+    def add_index_entry(
+        self, last_offset: int, position: int, largest: tuple[int, int], max_bytes: int
+    ) -> bool:
+        """Index the batch at `position`; False if the disk has no room for the entry."""
+        return self.index.add(last_offset, position, max_bytes=max_bytes) and self.time_index.add(
+            *largest, max_bytes=max_bytes
+        )
+
+    def seal(self, max_index_bytes: int) -> None:
+        """Close the books: the last time entry is written and both indexes are trimmed."""
+        if self.size_bytes:
+            # The one entry that is_full keeps back.
+            self.time_index.add(*self.largest_timestamp, max_bytes=max_index_bytes)
+        self.index.file.trim()
+        self.time_index.file.trim()
+
+    def sync(self) -> None:
+        """Make everything durable: batches first, then the indexes that point into them."""
+        self.file.sync()
+        self.index.file.sync()
+        self.time_index.file.sync()
+
+    def truncate(self, position: int, next_offset: int) -> None:
+        """Cut the segment at a batch boundary."""
+        self.file.truncate(position)
+        self.size_bytes = position
+        self.next_offset = next_offset
+        self._first_timestamp = None
+        try:
+            self._cut_indexes(position, next_offset)
+        except CorruptRecord as problem:
+            self.heal(problem)
+
+    def _cut_indexes(self, position: int, next_offset: int) -> None:
+        self.index.cut_behind(position)
+        self.time_index.cut_behind(next_offset)
+        self._largest = self.time_index.last
+        self.since_index_bytes = position - self.index.last()[1]
+        for placed in self.walk(self.index.last()[1]):
+            if placed.header.max_timestamp > self._largest[0]:
+                self._largest = (placed.header.max_timestamp, placed.header.last_offset)
+
+    def remove_files(self) -> None:
+        """Remove the segment from the disk; its .log goes first, because without it the others mean nothing."""
+        self.close()
+        for kind in SEGMENT_KINDS:
+            if self._disk.exists(self.path(kind)):
+                self._disk.remove(self.path(kind))
+
+    def close(self) -> None:
+        """Let go of file and maps; readers that hold them go on."""
+        self._slot.close()
+        if self._index is not None:
+            self._index.file.close()
+        if self._time_index is not None:
+            self._time_index.file.close()

@@ -1,0 +1,204 @@
+"""The hot path: batches that clients send are checked by their header, numbered in place and handed to the writer.
+
+An ordinary batch is one that needs no second look (see validation.py for the others) and that comes next in its
+producer's sequence. Nearly all are ordinary, so `_take` decides about them in one condition and a few assignments.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.batch_validation import NO_TIMESTAMP, examine
+from ottla.log.producers.failed_writes import InterruptedProducers
+from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch
+from ottla.log.state import LogState
+from ottla.log.writing.producer_lookup import recall_batches, sent_before
+from ottla.log.writing.writer import Writer
+from ottla.records.batch import HEADER, TRANSACTIONAL
+
+_UNPACK: Final = HEADER.unpack_from
+_NUMBER: Final = Struct(">qii").pack_into  # base offset, length (unchanged), leader epoch
+
+
+class Appended(NamedTuple):
+    """Where a batch went. `log_append_time_ms` is -1 unless the topic stamps its records."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool
+
+
+Answer = Appended | KafkaError
+
+# Appended(...) spends most of its time in a generated __new__; this is the same without it.
+_new_tuple: Final = tuple.__new__
+
+
+class Appender:
+    """Appends what clients send to one log."""
+
+    __slots__ = (
+        "_append_time_ms",
+        "_interrupted",
+        "_largest_bytes",
+        "_leader_epoch",
+        "_newest_ms",
+        "_now_ms",
+        "_oldest_ms",
+        "_state",
+        "_writer",
+    )
+
+    def __init__(self, state: LogState, writer: Writer) -> None:
+        self._state = state
+        self._writer = writer
+        self._interrupted = InterruptedProducers()
+
+    def append(self, record_sets: Sequence[memoryview], leader_epoch: int, now_ms: int) -> list[Answer]:
+        """One answer per item, in order. Never raises for bad data or a bad disk."""
+        state, writer = self._state, self._writer
+        if state.refusal is not None:
+            return [state.refusal for _ in record_sets]
+        answers: list[Answer] = []
+        try:
+            if writer.begin(now_ms):
+                self._set_limits(now_ms)
+            self._leader_epoch = leader_epoch
+            if leader_epoch > state.leader_epochs.latest:
+                writer.begin_epoch(leader_epoch, writer.next_offset)
+            # What was answered before an OSError stays in the list.
+            answers.extend(map(self._take, record_sets))
+            writer.write()
+        except OSError as problem:
+            writer.abandon()
+            settled = _with_failure(state, answers, len(record_sets), problem)
+            pairs = zip(record_sets, settled, strict=True)
+            failed = (records for records, answer in pairs if _is_storage_error(answer))
+            self._interrupted.note(failed, state.producers)
+            return settled
+        return answers
+
+    def _set_limits(self, now_ms: int) -> None:
+        limits = self._state.limits
+        self._now_ms = now_ms
+        self._oldest_ms = now_ms - limits.before_max_ms
+        self._newest_ms = now_ms + limits.after_max_ms
+        self._append_time_ms = now_ms if limits.is_log_append_time else NO_TIMESTAMP
+        self._largest_bytes = limits.largest_ordinary_bytes
+
+    def _take(self, records: memoryview) -> Answer:
+        """Check and number one batch of a client. OSError when the roll it needed failed."""
+        try:
+            (
+                _,
+                length,
+                _,
+                magic,
+                crc,
+                attributes,
+                delta,
+                base_time,
+                max_time,
+                producer,
+                epoch,
+                sequence,
+                count,
+            ) = _UNPACK(records)
+        except struct_error:
+            return KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no record batch")
+        # All at once and by header alone: this decides for nearly every batch that ever arrives.
+        if (
+            length + 12 != len(records)
+            or magic != 2
+            or not 0 <= attributes <= 4
+            or delta + 1 != count
+            or count <= 0
+            or length + 12 > self._largest_bytes
+            or not self._oldest_ms <= base_time <= max_time <= self._newest_ms
+            or (producer >= 0 and (sequence < 0 or epoch < 0))
+            or crc32c(records[21:]) != crc
+        ):
+            try:
+                records = examine(records, self._state.limits, self._now_ms)
+            except KafkaError as refused:
+                return refused
+            length, attributes, max_time = _changed_fields(records)
+        writer = self._writer
+        base_offset, last_offset = writer.next_offset, writer.next_offset + delta
+        writer.make_room(length + 12, max_time, last_offset)
+        if producer >= 0:
+            batch = ProducedBatch(
+                sequence, (sequence + delta) & SEQUENCE_MASK, base_offset, last_offset, max_time
+            )
+            # A known producer's next batch needs no further questions; everything else is asked them.
+            entry = writer.staged.entry(producer)
+            if (
+                entry is not None
+                and sequence == entry.next_sequence
+                and epoch == entry.epoch
+                and entry.txn_first_offset < 0
+                and not attributes & TRANSACTIONAL
+            ):
+                entry.add(batch)
+            elif answer := self._stage(Incoming(producer, epoch, bool(attributes & TRANSACTIONAL), batch)):
+                return answer
+        _NUMBER(records, 0, base_offset, length, self._leader_epoch)
+        writer.place(records, length + 12, last_offset, max_time)
+        fields = (base_offset, last_offset, self._append_time_ms, self._state.log_start_offset, False)
+        return _new_tuple(Appended, fields)
+
+    def _stage(self, incoming: Incoming) -> Answer | None:
+        """The producer's sequence: None if the batch is new and comes next."""
+        staged = self._writer.staged
+        if interrupted := self._interrupted.refusal_of(incoming, staged.entry(incoming.producer_id)):
+            return interrupted
+        try:
+            earlier = staged.check(incoming)
+        except KafkaError as refused:
+            producer_id = incoming.producer_id
+            entry = staged.entries.get(producer_id)
+            if recall_batches(self._state, producer_id, entry):
+                return self._stage(incoming)
+            earlier = sent_before(self._state, incoming, entry)
+            if earlier is None:
+                return refused
+        if earlier is None:
+            staged.apply(incoming)
+            return None
+        is_stamped = self._append_time_ms != NO_TIMESTAMP
+        return Appended(
+            earlier.base_offset,
+            earlier.last_offset,
+            earlier.timestamp if is_stamped else NO_TIMESTAMP,
+            self._state.log_start_offset,
+            True,
+        )
+
+
+def _is_storage_error(answer: Answer) -> bool:
+    return isinstance(answer, KafkaError) and answer.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _changed_fields(records: memoryview) -> tuple[int, int, int]:
+    """Length, attributes and largest timestamp: what `examine` may have changed."""
+    header = _UNPACK(records)
+    return header[1], header[5], header[8]
+
+
+def _with_failure(state: LogState, answers: list[Answer], count: int, problem: OSError) -> list[Answer]:
+    """The answers when the disk failed: what is in the log keeps its answer, all else gets the error."""
+    failure = KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR, f"{state.name} could not be written: {problem.strerror}"
+    )
+    end = state.segments.active.next_offset
+    settled: list[Answer] = [
+        failure if isinstance(answer, Appended) and answer.base_offset >= end else answer
+        for answer in answers
+    ]
+    return settled + [failure] * (count - len(settled))
