@@ -23,6 +23,7 @@ from ottla.client.requests.quorum import QuorumDescription
 from ottla.client.requests.reassignments import ElectionType, Reassignment
 from ottla.client.requests.topics import CreatedTopic, NewTopic
 from ottla.errors import KafkaError
+from ottla.runtime.runtime import Runtime
 from types import TracebackType
 
 class Delivery:
@@ -247,7 +248,7 @@ class Producer:
     its topic to exist. Serializers are functions to bytes; without one, keys and values are bytes or text.
     """
 
-    def __init__(self, bootstrap_servers: str='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True) -> None:
+    def __init__(self, bootstrap_servers: str='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, runtime: Runtime | None=None) -> None:
         ...
 
     def __enter__(self) -> Producer:
