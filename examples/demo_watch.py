@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from ottla.blocking import Admin, Consumer
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 
 PARTITIONS = 3
 DEAD_TOPIC = "orders.dead"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ottla.client.consumer.consumer import ConsumerRecord as ConsumerRecord
     from ottla.client.consumer.consumer import OffsetSpec as OffsetSpec
     from ottla.client.consumer.consumer import RecordBatch as RecordBatch
-    from ottla.client.consumer.consumer import TopicPartition as TopicPartition
     from ottla.client.consumer.processing import ProcessingError as ProcessingError
     from ottla.client.consumer.processing import at_least_once as at_least_once
     from ottla.client.consumer.processing import at_most_once as at_most_once
@@ -36,10 +35,10 @@ if TYPE_CHECKING:
     from ottla.client.requests.topics import NewTopic as NewTopic
     from ottla.errors import ErrorCode as ErrorCode
     from ottla.errors import KafkaError as KafkaError
+    from ottla.model import TopicPartition as TopicPartition
+    from ottla.version import __version__ as __version__
     from ottla.wire.connection import CannotConnectError as CannotConnectError
     from ottla.wire.stream import ConnectionLostError as ConnectionLostError
-
-__version__ = "0.1.0"
 
 # Where each name lives.
 _HOMES = {
@@ -49,7 +48,6 @@ _HOMES = {
         "ConsumerRecord",
         "OffsetSpec",
         "RecordBatch",
-        "TopicPartition",
     ),
     "ottla.client.producer.delivery": ("Delivery",),
     "ottla.client.producer.machine.delivery_report": (
@@ -71,6 +69,8 @@ _HOMES = {
     ),
     "ottla.client.requests.topics": ("NewTopic",),
     "ottla.errors": ("ErrorCode", "KafkaError"),
+    "ottla.model": ("TopicPartition",),
+    "ottla.version": ("__version__",),
     "ottla.wire.connection": ("CannotConnectError",),
     "ottla.wire.stream": ("ConnectionLostError",),
 }

@@ -25,10 +25,10 @@ from tests.chaos.workload import GROUP
 from tests.clusters import LocalCluster, eventually
 
 from ottla.client.admin.admin import Admin
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
 from ottla.localcluster.state import ClusterError, Condition
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 

@@ -12,7 +12,7 @@ from tests.compat.foreign_clients import compile_java
 from tests.unit.client.assigned_groups import group_story, shown
 
 from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 pytestmark = pytest.mark.compat
 GROUPS = 60

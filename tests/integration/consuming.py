@@ -12,9 +12,10 @@ from tests.brokers import BrokerProcess, wait_until
 from tests.integration.peer import Peer, batch, produce
 
 from ottla.client.admin.admin import Admin
-from ottla.client.consumer.consumer import Consumer, ConsumerRecord, TopicPartition
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.requests.groups import GroupDescription
 from ottla.client.requests.outcomes import succeeded
+from ottla.model import TopicPartition
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -23,6 +23,7 @@ from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
+from ottla.model import Address
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -55,7 +56,6 @@ from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.isr_proposals import Isr
-from ottla.wire.address import Address
 from ottla.wire.connection import Connection
 
 HOST = "127.0.0.1"

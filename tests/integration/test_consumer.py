@@ -23,9 +23,10 @@ from tests.integration.consuming import SETTINGS, append, described, fill, membe
 from tests.integration.peer import Peer, batch, create_topic
 
 from ottla.client.admin.admin import Admin
-from ottla.client.consumer.consumer import Consumer, ConsumerRecord, OffsetSpec, TopicPartition
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord, OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.records.compression import Compression
 
 NUMBERS = itertools.count()

@@ -18,9 +18,10 @@ from tests.faulty_proxy import Fault, FaultyBroker, Kind, Request, faulty_broker
 from tests.integration.awaiting import awaited
 from tests.integration.peer import Peer, batch, create_topic, produce
 
-from ottla.client.consumer.consumer import Consumer, ConsumerRecord, TopicPartition
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.consumer.processing import at_least_once, at_most_once
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 
 PARTITIONS = 2

@@ -18,8 +18,9 @@ from tests.integration.awaiting import awaited, until
 from tests.integration.consuming import SETTINGS, append, fill, member
 from tests.integration.peer import Peer, batch, create_topic
 
-from ottla.client.consumer.consumer import Consumer, ConsumerRecord, TopicPartition
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.consumer.processing import at_least_once
+from ottla.model import TopicPartition
 
 COOPERATIVE: dict[str, Any] = {"partition_assignment_strategy": ["cooperative-sticky"]}
 

@@ -18,7 +18,7 @@ from tests.integration.peer import Peer, batch, create_topic, now_ms, produce
 from ottla.cli.main import ottla as command
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 NUMBERS = itertools.count()

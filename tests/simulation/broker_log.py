@@ -15,7 +15,8 @@ from typing import Final, NamedTuple, Protocol
 from tests.simulation.disk import SimulatedDisk
 
 from ottla.log.producers.producer_state import BATCHES_KEPT, Incoming, ProducedBatch, Producers, Staged
-from ottla.log.segments.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.log.segments.leader_epochs import LeaderEpochs
+from ottla.model import EpochEnd
 from ottla.replication.divergence import LogView
 
 NO_PRODUCER: Final = -1
@@ -115,7 +116,7 @@ class BrokerLog:
         return self.epochs.latest
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        return EpochEnd(*self.epochs.end_offset_for(epoch, self.log_end_offset))
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def index_of(self, offset: int) -> int:
         """Which batch begins at an offset, or is the first behind it."""

@@ -17,8 +17,8 @@ from tests.unit.log.logs import config, open_log, read_all
 
 from ottla.errors import KafkaError
 from ottla.log.log import Log
-from ottla.log.segments.leader_epochs import EpochEnd
 from ottla.log.writing.flush import FlushJob
+from ottla.model import EpochEnd
 from ottla.records.batch import BatchView, iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.record import Record

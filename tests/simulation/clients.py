@@ -28,7 +28,7 @@ from tests.simulation.site import (
 from tests.simulation.wire import REFUSED, Question
 
 from ottla.errors import ErrorCode
-from ottla.replication.partition import ACKS_ALL
+from ottla.model import ACKS_ALL
 
 FIRST_CLIENT_ID: Final = 100
 BACKOFF_MS: Final = 12

@@ -22,7 +22,8 @@ from tests.simulation.broker_log import NO_PRODUCER, Batch, ReplicaLog
 from tests.simulation.raft_checks import require
 from tests.simulation.site import Outgoing, TopicPartition
 
-from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage, topic_changes
+from ottla.controller.image import ClusterImage, PartitionImage, topic_changes
+from ottla.model import NO_LEADER
 
 if TYPE_CHECKING:
     from tests.simulation.node import Node

@@ -22,9 +22,10 @@ from tests.simulation.metadata import Metadata
 from tests.simulation.replica import HostedPartition
 
 from ottla.controller import alter_partition, brokers, delta, partition_changes, reassignment, snapshot
-from ottla.controller.image import NO_LEADER, PartitionImage
+from ottla.controller.image import PartitionImage
 from ottla.errors import ErrorCode
-from ottla.replication.divergence import EpochEnd, LogView
+from ottla.model import NO_LEADER, EpochEnd
+from ottla.replication.divergence import LogView
 from ottla.replication.follower import FetchFrom, Follower
 from ottla.replication.isr import Isr, ProposeIsr
 from ottla.replication.partition import HighWatermarkAdvanced, PartitionReplica

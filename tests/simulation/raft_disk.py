@@ -15,8 +15,9 @@ from struct import Struct
 from typing import Protocol
 from uuid import UUID
 
+from ottla.model import EpochEnd
 from ottla.raft.log_view import LogView
-from ottla.raft.messages import EpochEnd, SnapshotId
+from ottla.raft.messages import SnapshotId
 from ottla.raft.quorum_state import QuorumState
 
 _ENTRY = Struct(">qiq")  # offset, epoch, value

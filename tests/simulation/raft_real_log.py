@@ -15,7 +15,8 @@ from tests.simulation.raft_disk import Entry, SimulatedLog
 from tests.unit.log.logs import config, open_log, read_all
 
 from ottla.log.writing.flush import FlushJob
-from ottla.raft.messages import NO_EPOCH, EpochEnd, SnapshotId
+from ottla.model import NO_EPOCH, EpochEnd
+from ottla.raft.messages import SnapshotId
 from ottla.records.batch import BatchView, iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -63,7 +64,7 @@ class RealLog:
         return self._start.epoch if latest == NO_EPOCH else latest
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        return EpochEnd(*self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset))
+        return self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # ---- what the shell does
 

@@ -15,12 +15,13 @@ from tests.simulation.wire import Answered
 
 from ottla.controller.image import PartitionImage
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import ACKS_ALL
 from ottla.replication import follower as following
 from ottla.replication import partition as leading
 from ottla.replication.divergence import judge_fetch
 from ottla.replication.follower import FetchAnswered, FetchFrom, Follower
 from ottla.replication.isr import ProposeIsr
-from ottla.replication.partition import ACKS_ALL, PartitionReplica
+from ottla.replication.partition import PartitionReplica
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker

@@ -24,10 +24,10 @@ from tests.simulation.wire import REFUSED, Wire
 from ottla.config import BrokerConfig
 from ottla.controller.image import PartitionImage
 from ottla.errors import ErrorCode
+from ottla.model import ACKS_ALL
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
-from ottla.replication.partition import ACKS_ALL
 
 CONFIG = BrokerConfig()
 TIMING = Timing(

@@ -17,7 +17,7 @@ from tests.spark.conftest import produce
 import ottla.testing
 from ottla import blocking
 from ottla.cli.main import ottla as command
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.audit.job import AuditError, Bound, Columns, Edge, audit
 from ottla.spark.audit.verdict import Fault, OffsetRun, notes
 

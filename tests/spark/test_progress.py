@@ -12,7 +12,7 @@ from tests.spark.conftest import NewTopic, produce
 
 from ottla import testing
 from ottla.blocking import Admin, Consumer
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.progress import GroupProgress, QueryGroups
 from ottla.testing import EmbeddedBroker
 

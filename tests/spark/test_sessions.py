@@ -59,7 +59,7 @@ def test_a_broker_in_this_process_serves_python_workers(
 
     def count_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from ottla.blocking import Consumer
-        from ottla.client.consumer.consumer import TopicPartition
+        from ottla.model import TopicPartition
 
         with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(topic, partition) for partition in range(3)])

@@ -11,10 +11,10 @@ from tests.brokers import start_ottla, wait_until
 from tests.spark.conftest import NewTopic, produce
 
 from ottla.blocking import Admin
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.topics import NewTopic as CreatedTopic
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from tests.spark.conftest import NewTopic
 
 from ottla.blocking import Admin
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.source.batch_plan import planned_ranges
 from ottla.spark.source.batch_reader import OttlaBatchReader

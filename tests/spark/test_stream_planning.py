@@ -16,7 +16,7 @@ from tests.spark.conftest import NewTopic, produce
 from ottla import testing
 from ottla.blocking import Admin
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.source.columns import columns
 from ottla.spark.source.plan.data_loss import DataLossError

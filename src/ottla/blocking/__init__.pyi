@@ -17,12 +17,13 @@ from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
 from ottla.client.requests.groups import GroupDescription, GroupListing
-from ottla.client.requests.metadata import TopicInfo, TopicPartition
+from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.requests.quorum import QuorumDescription
 from ottla.client.requests.reassignments import ElectionType, Reassignment
 from ottla.client.requests.topics import CreatedTopic, NewTopic
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 from ottla.runtime.runtime import Runtime
 from types import TracebackType
 

@@ -18,7 +18,7 @@ from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigChange, ConfigOperation
 from ottla.config import ConfigError
 from ottla.errors import KafkaError
-from ottla.wire.address import parse_addresses
+from ottla.model import parse_addresses
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -15,7 +15,7 @@ from typing import NamedTuple  # noqa: E402
 
 import click  # noqa: E402
 
-from ottla import __version__  # noqa: E402
+from ottla.version import __version__  # noqa: E402
 
 
 class Entry(NamedTuple):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla import __version__
 from ottla.cli.broker_settings import (
     apply_flags,
     read_settings_file,
@@ -26,6 +25,7 @@ from ottla.cli.broker_settings import (
 from ottla.cli.name_values import parse_assignments
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
+from ottla.version import __version__
 
 if TYPE_CHECKING:
     from ottla.server.broker import Broker

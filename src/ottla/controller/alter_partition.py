@@ -16,9 +16,10 @@ from uuid import UUID
 
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision
-from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage
+from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.errors import ErrorCode
+from ottla.model import NO_BROKER_EPOCH, NO_LEADER
 from ottla.protocol.messages.partitions import (
     AlterPartitionPartitionData,
     AlterPartitionRequest,
@@ -30,7 +31,6 @@ from ottla.protocol.messages.partitions import (
 )
 
 _RECOVERED = 0
-_UNKNOWN_EPOCH = -1
 
 
 def alter_partition(
@@ -110,7 +110,7 @@ class _Alteration:
     def _is_eligible(self, partition: PartitionImage, member: BrokerState) -> bool:
         if member.broker_id not in self.changes.eligible:
             return False
-        if member.broker_epoch == _UNKNOWN_EPOCH:
+        if member.broker_epoch == NO_BROKER_EPOCH:
             return member.broker_id in partition.isr
         return member.broker_epoch == self._image.brokers[member.broker_id].epoch
 

@@ -20,7 +20,7 @@ from typing import Any
 from ottla.controller.commands import FenceBrokers
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision
-from ottla.controller.image import CAPACITY_FEATURE, NO_LEADER, BrokerImage, ClusterImage
+from ottla.controller.image import CAPACITY_FEATURE, BrokerImage, ClusterImage
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.controller.records import (
     FENCE,
@@ -36,6 +36,7 @@ from ottla.controller.records import (
     UnregisterBrokerRecord,
 )
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 from ottla.protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,

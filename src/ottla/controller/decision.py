@@ -3,14 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class TopicPartition(NamedTuple):
-    """A partition by its topic's name."""
-
-    topic: str
-    partition: int
+from ottla.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from ottla.controller.describe_configs import describe_configs, list_config_reso
 from ottla.controller.describe_reassignments import list_partition_reassignments
 from ottla.controller.image import (
     INTERNAL_TOPICS,
-    NO_LEADER,
     BrokerImage,
     ClusterImage,
     Endpoint,
@@ -22,6 +21,7 @@ from ottla.controller.image import (
 )
 from ottla.controller.topic_names import is_topic_name
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.cluster import (
     Cursor,

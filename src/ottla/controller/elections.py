@@ -14,9 +14,10 @@ from typing import Any
 from ottla.controller.commands import BalanceLeaders
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision
-from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 from ottla.protocol.messages.partitions import (
     ElectLeadersRequest,
     ElectLeadersResponse,

@@ -12,8 +12,6 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 
-NO_LEADER: Final = -1
-
 # A broker says with this feature's highest version how much it can hold beside the others; without it, as much as one.
 CAPACITY_FEATURE: Final = "ottla.capacity"
 

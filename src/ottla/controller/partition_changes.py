@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.controller.config_sources import BrokerSettings
-from ottla.controller.decision import Decision, TopicPartition
+from ottla.controller.decision import Decision
 from ottla.controller.delta import changed_partition
-from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage, ResourceType, TopicImage
+from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage
 from ottla.controller.records import NO_LEADER_CHANGE, PartitionChangeRecord
+from ottla.model import NO_LEADER, TopicPartition
 
 
 def elected(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionImage:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision, repeated
-from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage
+from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_LEADER
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

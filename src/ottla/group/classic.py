@@ -16,8 +16,9 @@ from ottla.group.committed import CommittedOffsets
 from ottla.group.consumer_protocol import CONSUMER_PROTOCOL_TYPE, all_subscribed_topics
 from ottla.group.decision import Parked
 from ottla.group.member import Member, Protocols, recorded_member
-from ottla.group.records import NO_TIMESTAMP, GroupMetadataValue
+from ottla.group.records import GroupMetadataValue
 from ottla.group.timers import Timer
+from ottla.model import NO_TIMESTAMP
 
 
 class GroupState(Enum):

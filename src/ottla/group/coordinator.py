@@ -40,6 +40,7 @@ from ottla.group.refusals import join_refusal, refusal
 from ottla.group.settings import GroupSettings
 from ottla.group.syncing import sync_group
 from ottla.group.timers import Timer, Timers
+from ottla.model import NO_PRODUCER_ID
 from ottla.protocol.messages.group_admin import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -57,7 +58,6 @@ from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteReq
 
 __all__ = ["Decision", "GroupCoordinator", "GroupRequestContext", "GroupSettings", "TopicsDeleted", "refusal"]
 
-NO_PRODUCER_ID: Final = -1
 
 # So much is looked through, or forgotten, in one turn of expiry: some milliseconds, so that members do not have to wait.
 _EXPIRY_GROUPS: Final = 1000

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup
-from ottla.group.refusals import NO_OFFSET
+from ottla.model import NO_EPOCH, NO_OFFSET
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
@@ -29,7 +29,6 @@ from ottla.protocol.messages.offsets import (
 )
 
 _FIRST_BATCH_VERSION: Final = 8
-_NO_EPOCH: Final = -1
 
 
 def fetch_offsets(
@@ -113,4 +112,4 @@ def _same_topic(committed: UUID, asked: UUID) -> bool:
 
 
 def _none(partition: int, error: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(partition, NO_OFFSET, _NO_EPOCH, "", error)
+    return OffsetFetchResponsePartitions(partition, NO_OFFSET, NO_EPOCH, "", error)

@@ -18,6 +18,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Annotated, Any, Final, NamedTuple
 
+from ottla.model import NO_TIMESTAMP
 from ottla.protocol.codec import (
     ZERO_UUID,
     Bytes,
@@ -35,7 +36,6 @@ from ottla.protocol.codec import (
     tag,
 )
 
-NO_TIMESTAMP: Final = -1
 NO_EXPIRY: Final = -1
 
 _INT16: Final = Struct(">h")

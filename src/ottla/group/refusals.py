@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET
 from ottla.protocol.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -43,8 +44,6 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-
-NO_OFFSET: Final = -1
 
 _FIRST_NULLABLE_PROTOCOL_VERSION: Final = 7
 _FIRST_FETCH_ERROR_VERSION: Final = 2

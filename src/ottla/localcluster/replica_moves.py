@@ -16,12 +16,11 @@ from uuid import UUID
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.brokers import LogDir
 from ottla.client.requests.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
-from ottla.client.requests.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import PartitionInfo, TopicInfo
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.reassignments import Reassignment
 from ottla.controller.image import (
     CAPACITY_FEATURE,
-    NO_LEADER,
     BrokerImage,
     ClusterImage,
     Endpoint,
@@ -30,6 +29,7 @@ from ottla.controller.image import (
     TopicImage,
 )
 from ottla.errors import KafkaError
+from ottla.model import NO_LEADER, TopicPartition
 
 Replicas = Mapping[TopicPartition, Sequence[int]]
 

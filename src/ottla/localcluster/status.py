@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import ConfigResource, ResourceType
-from ottla.client.requests.metadata import BrokerInfo, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import BrokerInfo, TopicInfo
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.quorum import QuorumDescription
 from ottla.errors import KafkaError
 from ottla.localcluster.state import BrokerState, ClusterState, Condition
+from ottla.model import TopicPartition
 
 T = TypeVar("T")
 

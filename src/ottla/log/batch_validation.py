@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
     CODEC_MASK,
@@ -31,8 +32,6 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Compression, compress, decompress
-
-NO_TIMESTAMP: Final = -1
 
 _SIZE: Final = Struct(">i")
 _SIZE_POSITION: Final = 8

@@ -17,13 +17,14 @@ from uuid import UUID
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.files.checkpoint import CheckpointError, TopicPartition, read_offsets, write_offsets
+from ottla.log.files.checkpoint import CheckpointError, read_offsets, write_offsets
 from ottla.log.files.file_names import PARTITION_METADATA
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.files.uuids import parse_uuid, uuid_text
 from ottla.log.log import Log
 from ottla.log.state import logger
 from ottla.log.writing.deletion import DeletedLog, delete_directory
+from ottla.model import NO_BROKER_EPOCH, TopicPartition
 from ottla.runtime.disk import Disk, Lock
 from ottla.runtime.threads import Lock as Mutex
 
@@ -34,7 +35,6 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 LOCK: Final = ".lock"
-NO_BROKER_EPOCH: Final = -1
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _DOOMED: Final = "-delete"
@@ -100,11 +100,11 @@ class LogDirectory:
 
     def recovery_point(self, topic: str, partition: int) -> int:
         """Up to where a log was known to be durable when the directory was opened; 0 if that is unknown."""
-        return self._recovery_points.get((topic, partition), 0)
+        return self._recovery_points.get(TopicPartition(topic, partition), 0)
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """What was committed when the last checkpoint was written; 0 if that is unknown."""
-        return self._high_watermarks.get((topic, partition), 0)
+        return self._high_watermarks.get(TopicPartition(topic, partition), 0)
 
     def open_log(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log:
         """Open a partition's log, or begin it. One of another topic with the same name is moved aside."""
@@ -112,8 +112,8 @@ class LogDirectory:
         if self._disk.exists(self._file(name)):
             self._set_stray_aside(name, topic_id)
         if not self._disk.exists(self._file(name)):
-            self._forget((topic, partition))
-        log = self._open_log((topic, partition), config, now_ms)
+            self._forget(TopicPartition(topic, partition))
+        log = self._open_log(TopicPartition(topic, partition), config, now_ms)
         metadata = f"{self._file(name)}/{PARTITION_METADATA}"
         if not self._disk.exists(metadata):
             self._disk.write_atomically(metadata, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
@@ -127,14 +127,14 @@ class LogDirectory:
     def begin_delete(self, name: str) -> DeletedLog:
         """Take a log directory that is not open out of sight in one step; `DeletedLog.run` removes the files."""
         topic, _, partition = name.rpartition("-")
-        log = self._logs.get((topic, int(partition)))
+        log = self._logs.get(TopicPartition(topic, int(partition)))
         if log is not None and not log.is_closed:
             raise ValueError(f"{name} is open: its log deletes itself")
         return delete_directory(self._disk, self._file(name))
 
     def open_metadata_log(self, topic: str, now_ms: int) -> Log:
         """The log of the cluster's metadata: partition 0 of its topic, with the settings of its own."""
-        return self._open_log((topic, 0), TopicConfig(), now_ms)
+        return self._open_log(TopicPartition(topic, 0), TopicConfig(), now_ms)
 
     def checkpoint(
         self,
@@ -173,7 +173,7 @@ class LogDirectory:
         """
         self._disk.sync_directory(self._file(f"{topic}-{partition}"))
         with self._cleaner_lock:
-            self._cleaner_offsets[topic, partition] = offset
+            self._cleaner_offsets[TopicPartition(topic, partition)] = offset
             write_offsets(self._disk, self._file(CLEANER_OFFSETS), self._cleaner_offsets)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, clean: bool = True) -> None:

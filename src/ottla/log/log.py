@@ -18,8 +18,7 @@ from ottla.log.plan.retention import RetentionPlan, SegmentFacts
 from ottla.log.producers.producer_state import Producers
 from ottla.log.reading.reader import FileRange, Reader
 from ottla.log.reading.timestamps import TimestampOffset, max_timestamp, offset_for_timestamp
-from ottla.log.segments.index import NO_TIMESTAMP
-from ottla.log.segments.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.log.segments.leader_epochs import LeaderEpochs
 from ottla.log.segments.segment import Segment
 from ottla.log.segments.segment_list import Segments
 from ottla.log.segments.truncation_job import CutJob
@@ -31,6 +30,7 @@ from ottla.log.writing.replicated import append_batch, append_replicated, batch_
 from ottla.log.writing.rolling import is_roll_due, roll, snapshot_path, write_snapshot
 from ottla.log.writing.truncation import truncate_fully, truncate_to
 from ottla.log.writing.writer import Writer
+from ottla.model import NO_TIMESTAMP, EpochEnd
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import Disk
 

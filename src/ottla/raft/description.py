@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET, NO_TIMESTAMP
 from ottla.protocol.messages.quorum import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
@@ -13,10 +13,8 @@ from ottla.protocol.messages.quorum import (
     ReplicaState,
 )
 from ottla.raft.leadership import Progress
-from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_OFFSET
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC
 from ottla.raft.replica import RaftReplica
-
-_UNKNOWN_TIME: Final = -1
 
 
 def describe_quorum(
@@ -66,7 +64,7 @@ def _states(replicas: dict[int, Progress], time_of_day_ms: int) -> list[ReplicaS
 
 
 def _time(time_ms: int | None, time_of_day_ms: int) -> int:
-    return _UNKNOWN_TIME if time_ms is None else time_ms + time_of_day_ms
+    return NO_TIMESTAMP if time_ms is None else time_ms + time_of_day_ms
 
 
 def _response(partition: DescribeQuorumResponsePartitionData) -> DescribeQuorumResponse:

@@ -12,16 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET
 from ottla.raft.events import AppendRecords, FinishSnapshot, ResetLog, TruncateTo, WriteSnapshot
 from ottla.raft.log_view import truncation_offset
-from ottla.raft.messages import (
-    NO_OFFSET,
-    Fetch,
-    FetchAnswer,
-    FetchSnapshot,
-    FetchSnapshotAnswer,
-    SnapshotId,
-)
+from ottla.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, SnapshotId
 from ottla.raft.node import NEVER, Node, State
 from ottla.raft.proof import Proof
 

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET, EpochEnd
 from ottla.protocol.codec import ZERO_UUID
 from ottla.raft.events import AppendLeaderChange, LeadershipEstablished, ReplyRecords, ReplySnapshot
 from ottla.raft.log_view import judge_fetch
 from ottla.raft.messages import (
-    NO_OFFSET,
     BeginEpoch,
-    EpochEnd,
     Fetch,
     FetchAnswer,
     FetchSnapshot,

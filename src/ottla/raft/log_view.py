@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.raft.messages import NO_EPOCH, EpochEnd, SnapshotId
+from ottla.model import NO_EPOCH, EpochEnd
+from ottla.raft.messages import SnapshotId
 
 
 class LogView(Protocol):

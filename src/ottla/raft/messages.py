@@ -11,14 +11,12 @@ from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET, EpochEnd
 from ottla.protocol.codec import ZERO_UUID
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_PARTITION: Final = 0
-
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
 
 
 class ReplicaKey(NamedTuple):
@@ -33,13 +31,6 @@ class SnapshotId(NamedTuple):
 
     end_offset: int
     epoch: int
-
-
-class EpochEnd(NamedTuple):
-    """An epoch, and the offset behind its last record."""
-
-    epoch: int
-    end_offset: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from ottla.model import NO_EPOCH
 from ottla.raft.events import (
     Effect,
     Flush,
@@ -28,7 +29,7 @@ from ottla.raft.events import (
     Send,
 )
 from ottla.raft.log_view import LogView
-from ottla.raft.messages import NO_EPOCH, Answer, ReplicaKey, Request
+from ottla.raft.messages import Answer, ReplicaKey, Request
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet

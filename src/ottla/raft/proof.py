@@ -27,7 +27,7 @@ prepares a disk for a voter of a cluster that exists must not write it.
 
 from __future__ import annotations
 
-from ottla.raft.messages import NO_OFFSET
+from ottla.model import NO_OFFSET
 from ottla.raft.node import Node
 
 

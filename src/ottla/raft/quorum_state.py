@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 from uuid import UUID
 
+from ottla.model import NO_NODE
 from ottla.protocol.codec import ZERO_UUID, Int32, Int64, String, Uuid, record, since, struct, until
 from ottla.raft.messages import ReplicaKey
 
 FILE_NAME: Final = "quorum-state"
 _VERSION: Final = 1
-_NOBODY: Final = -1
 
 
 @struct
@@ -53,9 +53,9 @@ class QuorumStateError(ValueError):
 
 def render(state: QuorumState) -> bytes:
     """The file's content."""
-    voted = state.voted or ReplicaKey(_NOBODY)
+    voted = state.voted or ReplicaKey(NO_NODE)
     content = {
-        "leaderId": _NOBODY if state.leader_id is None else state.leader_id,
+        "leaderId": NO_NODE if state.leader_id is None else state.leader_id,
         "leaderEpoch": state.epoch,
         "votedId": voted.node_id,
         "votedDirectoryId": urlsafe_b64encode(voted.directory_id.bytes).decode().rstrip("="),
@@ -68,13 +68,13 @@ def parse(data: bytes) -> QuorumState:
     """What the file says; QuorumStateError if it says nothing."""
     try:
         content: dict[str, Any] = json.loads(data)
-        epoch, voted_id = int(content["leaderEpoch"]), int(content.get("votedId", _NOBODY))
-        leader_id = int(content.get("leaderId", _NOBODY))
+        epoch, voted_id = int(content["leaderEpoch"]), int(content.get("votedId", NO_NODE))
+        leader_id = int(content.get("leaderId", NO_NODE))
         directory = content.get("votedDirectoryId")
         directory_id = UUID(bytes=urlsafe_b64decode(f"{directory}==")) if directory else ZERO_UUID
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise QuorumStateError(f"{FILE_NAME} cannot be read: {problem}") from None
     if epoch < 0:
         raise QuorumStateError(f"{FILE_NAME} has the epoch {epoch}")
-    voted = None if voted_id == _NOBODY else ReplicaKey(voted_id, directory_id)
-    return QuorumState(epoch, voted, None if leader_id == _NOBODY else leader_id)
+    voted = None if voted_id == NO_NODE else ReplicaKey(voted_id, directory_id)
+    return QuorumState(epoch, voted, None if leader_id == NO_NODE else leader_id)

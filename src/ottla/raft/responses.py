@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_NODE, NO_OFFSET, EpochEnd
 from ottla.protocol.messages import fetch as fetches
 from ottla.protocol.messages import quorum
 from ottla.raft.messages import (
     METADATA_PARTITION,
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
-    NO_OFFSET,
     Answer,
     BeginEpoch,
     EpochAnswer,
-    EpochEnd,
     FetchAnswer,
     FetchSnapshotAnswer,
     Request,
@@ -23,8 +22,6 @@ from ottla.raft.messages import (
     VoteAnswer,
 )
 from ottla.raft.requests import only_partition
-
-_NOBODY: Final = -1
 
 
 def response_message(request: Request, answer: Answer) -> Any:
@@ -78,11 +75,11 @@ def _error(code: int) -> ErrorCode:
 
 
 def _id(node_id: int | None) -> int:
-    return _NOBODY if node_id is None else node_id
+    return NO_NODE if node_id is None else node_id
 
 
 def _node(node_id: int) -> int | None:
-    return None if node_id == _NOBODY else node_id
+    return None if node_id == NO_NODE else node_id
 
 
 def _fetched(answer: FetchAnswer) -> fetches.FetchableTopicResponse:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypedDict, Unpack
 
 from crc32c import crc32c
 
+from ottla.model import NO_TIMESTAMP
 from ottla.records.compression import Compression, compress
 from ottla.records.header import (
     BATCH_OVERHEAD_BYTES,
@@ -44,7 +45,6 @@ _NULL: Final = varint(-1)
 # For a value of n bytes: a null key and the value's length behind it; and what these, the value and the empty
 # headers take together. Beyond 4 KiB copying the value costs more than its length does.
 _NULL_KEY: Final = tuple([(_NULL + size, n + 2 + len(size)) for n, size in enumerate(_SMALL[:4096])])
-NO_TIMESTAMP: Final = -1
 # An application has few names for its headers, and short ones: those are remembered, encoded.
 _SHORT_NAME: Final = 64
 _SHORT_NAMES: Final = 1024

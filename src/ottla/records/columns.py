@@ -17,7 +17,8 @@ from itertools import chain, repeat
 from operator import add
 from typing import Any, Final, NamedTuple
 
-from ottla.records.builder import NO_TIMESTAMP, SMALL_VARINTS, Span, put_record, timestamp_prefix
+from ottla.model import NO_TIMESTAMP
+from ottla.records.builder import SMALL_VARINTS, Span, put_record, timestamp_prefix
 from ottla.records.record import Header
 from ottla.records.varint import varint
 

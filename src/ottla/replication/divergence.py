@@ -5,19 +5,10 @@ appends only behind a record that its leader has, too. So a follower says with e
 finds the end of that epoch in its own log, and the follower cuts what lies behind. The watermark plays no part in it.
 """
 
-from typing import Final, NamedTuple, Protocol
+from typing import Protocol
 
 from ottla.errors import ErrorCode
-
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
-
-
-class EpochEnd(NamedTuple):
-    """An epoch, and the offset behind its last record."""
-
-    epoch: int
-    end_offset: int
+from ottla.model import NO_EPOCH, EpochEnd
 
 
 class LogView(Protocol):
@@ -35,7 +26,7 @@ class LogView(Protocol):
     def latest_epoch(self) -> int:
         """The leader epoch of the last record; -1 without one."""
 
-    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+    def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown."""
 
 
@@ -48,7 +39,7 @@ def end_of_epoch(log: LogView, leader_epoch: int, epoch: int) -> EpochEnd:
     if latest < epoch <= leader_epoch:
         is_older = epoch < leader_epoch and latest > NO_EPOCH
         return EpochEnd(latest if is_older else epoch, log.log_end_offset)
-    return EpochEnd(*log.end_offset_for(epoch))
+    return log.end_offset_for(epoch)
 
 
 def judge_fetch(
@@ -77,5 +68,5 @@ def truncation_offset(log: LogView, diverging: EpochEnd) -> int:
     """Where a follower cuts its log, told the leader's largest epoch that may be common, and its end there."""
     if diverging.epoch >= log.latest_epoch:
         return min(log.log_end_offset, diverging.end_offset)
-    own = EpochEnd(*log.end_offset_for(diverging.epoch))
+    own = log.end_offset_for(diverging.epoch)
     return min(log.log_start_offset if own.epoch == NO_EPOCH else own.end_offset, diverging.end_offset)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET
 from ottla.protocol.messages.fetch import FetchRequest
 
 NO_SESSION_ID: Final = 0
@@ -30,7 +31,6 @@ EVICTION_MS: Final = 120_000
 CACHED_PARTITIONS_MAX: Final = 100_000
 
 _MAX_EPOCH: Final = 2**31 - 1
-_UNKNOWN_OFFSET: Final = -1
 
 PartitionKey = tuple[str, UUID, int]
 
@@ -74,8 +74,8 @@ class CachedPartition:
 
     def __init__(self, wanted: FetchPartitionData) -> None:
         self.wanted = wanted
-        self.high_watermark = _UNKNOWN_OFFSET
-        self.log_start_offset = _UNKNOWN_OFFSET
+        self.high_watermark = NO_OFFSET
+        self.log_start_offset = NO_OFFSET
 
     def is_news(self, result: FetchResult) -> bool:
         """Whether the client must hear of this answer; and remember that it did."""
@@ -88,7 +88,7 @@ class CachedPartition:
         )
         failed = result.error_code != ErrorCode.NONE
         # After an error the next good answer is news even if nothing moved: it says that the error is over.
-        self.high_watermark = _UNKNOWN_OFFSET if failed else result.high_watermark
+        self.high_watermark = NO_OFFSET if failed else result.high_watermark
         self.log_start_offset = result.log_start_offset
         return news
 

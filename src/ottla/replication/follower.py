@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla.replication.divergence import NO_EPOCH, NO_OFFSET, EpochEnd, LogView, truncation_offset
+from ottla.model import NO_EPOCH, NO_LEADER, NO_OFFSET, EpochEnd
+from ottla.replication.divergence import LogView, truncation_offset
 
-NO_LEADER: Final = -1
 # A leader that has not heard of its own election yet has heard of it a few milliseconds later.
 FETCH_BACKOFF_MS: Final = 20
 FETCH_BACKOFF_MAX_MS: Final = 1000

@@ -7,9 +7,9 @@ new records have come by the time its question arrives.
 
 from typing import Final
 
+from ottla.model import NO_BROKER_EPOCH, NO_OFFSET
+
 NEVER_MS: Final = -(1 << 62)
-NO_OFFSET: Final = -1
-NO_BROKER_EPOCH: Final = -1
 
 
 class FollowerState:

@@ -23,14 +23,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla.replication.follower_state import NEVER_MS, NO_BROKER_EPOCH, FollowerState
+from ottla.model import ACKS_ALL, NO_BROKER_EPOCH, NO_EPOCH, NO_LEADER
+from ottla.replication.follower_state import NEVER_MS, FollowerState
 from ottla.replication.isr import Isr, IsrAnswered, ProposeIsr
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-NO_EPOCH = -1
-NO_LEADER = -1
-ACKS_ALL = -1
 NEVER: Final = 1 << 62
 
 REPLICA_LAG_TIME_MAX_MS: Final = 30_000

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage
-from ottla.log.directory import NO_BROKER_EPOCH, LogDirectory
+from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
+from ottla.model import NO_BROKER_EPOCH
 from ottla.replication.fetch_session import FetchSessions
 from ottla.runtime.runtime import Runtime
 from ottla.server.apis.table import handler_of

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.testing.faults import INSPECTOR
 
 

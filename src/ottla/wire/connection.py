@@ -17,17 +17,18 @@ from collections.abc import Callable
 from errno import ECONNREFUSED
 from typing import Any, NamedTuple
 
-from ottla import __version__
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.address import Address, reason
+from ottla.version import __version__
 from ottla.wire.failures import CannotConnectError as CannotConnectError
 from ottla.wire.failures import NobodyListensError as NobodyListensError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
+from ottla.wire.socket_errors import reason
 from ottla.wire.stream import ConnectionLostError, Stream
 
 DEFAULT_TIMEOUT_MS = 30_000

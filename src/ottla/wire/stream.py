@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable
 from struct import Struct
 
-from ottla.wire.address import reason
 from ottla.wire.deadlines import Deadlines
 from ottla.wire.failures import ConnectionLostError as ConnectionLostError
 from ottla.wire.frame_reader import FrameReader, FrameSizeError
+from ottla.wire.socket_errors import reason
 
 _CORRELATION_ID = Struct(">i")
 _MAX_CORRELATION_ID = 2**31 - 1

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import pytest
 from click.testing import CliRunner
 
-from ottla import __version__
 from ottla.cli.main import COMMANDS, ottla
+from ottla.version import __version__
 
 
 def test_help_lists_every_command() -> None:

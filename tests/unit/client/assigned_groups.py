@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember
 from ottla.client.requests.consumer_protocol import MemberSubscription
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 
 def partitions_of(text: str) -> tuple[TopicPartition, ...]:

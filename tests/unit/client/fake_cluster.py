@@ -13,8 +13,8 @@ from uuid import UUID
 
 from tests.unit.wire.fake_broker import FakeBroker
 
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages import coordinator, fetch, groups, list_offsets, metadata, offsets
 from ottla.records.builder import build_batch

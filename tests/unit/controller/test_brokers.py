@@ -4,7 +4,6 @@ import pytest
 from tests.unit.controller.cluster import Cluster, registration, topic, topic_on
 
 from ottla.controller.commands import FenceBrokers
-from ottla.controller.image import NO_LEADER
 from ottla.controller.records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -12,6 +11,7 @@ from ottla.controller.records import (
     RegisterBrokerRecord,
 )
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 from ottla.protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,

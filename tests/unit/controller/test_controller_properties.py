@@ -27,11 +27,12 @@ from tests.unit.controller.cluster import (
 from ottla.config import BrokerConfig
 from ottla.controller.commands import BalanceLeaders, FenceBrokers
 from ottla.controller.controller import Controller
-from ottla.controller.image import NO_LEADER, ClusterImage, PartitionImage
+from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.controller.records import decode_record, encode_record
 from ottla.controller.snapshot import snapshot_records
 from ottla.errors import ErrorCode
 from ottla.localcluster.rebalance_plan import plan_rebalance
+from ottla.model import NO_LEADER
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, UnregisterBrokerRequest
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,

@@ -4,8 +4,8 @@ from tests.unit.controller.cluster import Cluster, topic_on
 
 from ottla.controller.commands import BalanceLeaders
 from ottla.controller.elections import ElectionType
-from ottla.controller.image import NO_LEADER
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 from ottla.protocol.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,

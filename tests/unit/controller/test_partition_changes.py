@@ -6,8 +6,9 @@ from uuid import UUID
 import pytest
 
 from ottla.controller.delta import changed_partition
-from ottla.controller.image import NO_LEADER, PartitionImage, TopicImage
+from ottla.controller.image import PartitionImage, TopicImage
 from ottla.controller.partition_changes import change_record, elected, finished, uncleanly_elected
+from ottla.model import NO_LEADER
 
 TOPIC = TopicImage("a", UUID(int=1000))
 

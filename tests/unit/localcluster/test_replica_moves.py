@@ -10,9 +10,9 @@ from tests.unit.wire.fake_broker import FakeBroker
 
 from ottla.cli.cluster.growth import progress_words
 from ottla.client.admin.admin import Admin
-from ottla.client.requests.metadata import TopicPartition
 from ottla.localcluster import replica_moves
 from ottla.localcluster.replica_moves import Progress, cancel_moves, carry_out, cluster_image
+from ottla.model import TopicPartition
 from ottla.protocol.messages import cluster, configs, metadata, partitions
 
 T = TypeVar("T")

@@ -4,10 +4,11 @@ from typing import Any
 from uuid import UUID
 
 from ottla.client.requests.brokers import ClusterDescription, LogDir, ReplicaLog
-from ottla.client.requests.metadata import BrokerInfo, PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import BrokerInfo, PartitionInfo, TopicInfo
 from ottla.client.requests.quorum import QuorumDescription, QuorumReplica
 from ottla.localcluster.state import BrokerState, ClusterState, Condition
 from ottla.localcluster.status import Answers, BrokerStatus, status_of, unknown_status
+from ottla.model import TopicPartition
 
 STATE = ClusterState(
     "c",

@@ -18,6 +18,7 @@ from ottla.log.files.checkpoint import CheckpointError, read_offsets, write_offs
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.files.uuids import parse_uuid, uuid_text
 from ottla.log.log import Log
+from ottla.model import TopicPartition
 from ottla.runtime.disk import OsDisk
 
 TOPIC_ID = UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
@@ -43,7 +44,7 @@ def open_topic(directory: LogDirectory, topic_id: UUID = TOPIC_ID, topic: str = 
 
 
 def checkpointed(directory: LogDirectory, log: Log) -> None:
-    key = ("orders", 0)
+    key = TopicPartition("orders", 0)
     directory.checkpoint(
         recovery_points={key: log.flushed_offset},
         log_start_offsets={key: log.log_start_offset},
@@ -281,7 +282,7 @@ def test_uuids_are_written_as_kafka_writes_them() -> None:
 def test_a_checkpoint_is_read_back_and_nonsense_is_an_error(tmp_path: Path) -> None:
     disk, path = OsDisk(), str(tmp_path / "c")
     assert read_offsets(disk, path) == {}
-    offsets = {("a", 0): 5, ("a.b-c", 12): 2**40}
+    offsets = {TopicPartition("a", 0): 5, TopicPartition("a.b-c", 12): 2**40}
     write_offsets(disk, path, offsets)
     assert read_offsets(disk, path) == offsets
     for text in ("", "0", "0\n1\n", "0\n1\na 0\n", "0\n1\na b 0\n", "5\n0\n"):
@@ -316,11 +317,13 @@ def test_checkpoints_are_lowered_before_logs_are_cut(tmp_path: Path) -> None:
         log.flush()
         log.advance_log_start_offset(3)
     first.checkpoint(
-        recovery_points={(topic, 0): log.flushed_offset for topic, log in logs.items()},
-        log_start_offsets={(topic, 0): log.log_start_offset for topic, log in logs.items()},
+        recovery_points={TopicPartition(topic, 0): log.flushed_offset for topic, log in logs.items()},
+        log_start_offsets={TopicPartition(topic, 0): log.log_start_offset for topic, log in logs.items()},
         high_watermarks={},
     )
-    first.lower_checkpoints({("orders", 0): 2, ("payments", 0): 8, ("unheard", 0): 0})
+    first.lower_checkpoints(
+        {TopicPartition("orders", 0): 2, TopicPartition("payments", 0): 8, TopicPartition("unheard", 0): 0}
+    )
     logs["orders"].truncate_to(2)
     assert read_offsets(OsDisk(), str(tmp_path / "recovery-point-offset-checkpoint")) == {
         ("orders", 0): 2,
@@ -343,7 +346,7 @@ def test_checkpoints_that_are_low_enough_are_not_written_again(tmp_path: Path, r
     append(log, batch(), batch())
     checkpointed(root, log)
     before = (tmp_path / "recovery-point-offset-checkpoint").stat().st_mtime_ns
-    root.lower_checkpoints({("orders", 0): 1})
+    root.lower_checkpoints({TopicPartition("orders", 0): 1})
     assert (tmp_path / "recovery-point-offset-checkpoint").stat().st_mtime_ns == before
 
 

@@ -6,6 +6,7 @@ from tests.simulation.raft_disk import Entry
 from tests.unit.raft.members import SETTINGS, Member, flush, key, log_of
 
 from ottla.errors import ErrorCode
+from ottla.model import EpochEnd
 from ottla.raft.events import (
     AppendRecords,
     AppendRefused,
@@ -26,15 +27,7 @@ from ottla.raft.events import (
     Unanswered,
     WriteSnapshot,
 )
-from ottla.raft.messages import (
-    BeginEpoch,
-    EpochEnd,
-    Fetch,
-    FetchAnswer,
-    FetchSnapshot,
-    FetchSnapshotAnswer,
-    SnapshotId,
-)
+from ottla.raft.messages import BeginEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, SnapshotId
 from ottla.raft.node import State
 from ottla.raft.quorum_state import QuorumState
 

@@ -6,6 +6,7 @@ from tests.simulation.raft_disk import Entry
 from tests.unit.raft.members import SETTINGS, Member, key, log_of
 
 from ottla.errors import ErrorCode
+from ottla.model import EpochEnd
 from ottla.raft.events import (
     AppendLeaderChange,
     Flush,
@@ -24,7 +25,6 @@ from ottla.raft.events import (
 from ottla.raft.messages import (
     BeginEpoch,
     EndEpoch,
-    EpochEnd,
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,

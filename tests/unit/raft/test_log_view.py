@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tests.simulation.raft_disk import SimulatedLog
 from tests.unit.raft.members import log_of
 
+from ottla.model import EpochEnd
 from ottla.raft.log_view import is_up_to_date, judge_fetch, truncation_offset
-from ottla.raft.messages import EpochEnd, SnapshotId
+from ottla.raft.messages import SnapshotId
 
 
 def behind_snapshot() -> SimulatedLog:

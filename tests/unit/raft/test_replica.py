@@ -10,6 +10,7 @@ from tests.simulation.raft_disk import Entry
 from tests.unit.raft.members import Member, key
 
 from ottla.errors import ErrorCode
+from ottla.model import EpochEnd
 from ottla.raft.events import (
     Answered,
     AppendLeaderChange,
@@ -36,7 +37,6 @@ from ottla.raft.events import (
 from ottla.raft.messages import (
     BeginEpoch,
     EndEpoch,
-    EpochEnd,
     Fetch,
     FetchAnswer,
     FetchSnapshot,

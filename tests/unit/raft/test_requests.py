@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.simulation.raft_codec import CLUSTER_ID, coded
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import EpochEnd
 from ottla.protocol.messages.quorum import VoteRequest, VoteResponse
 from ottla.raft.messages import (
     BeginEpoch,
     EndEpoch,
     EpochAnswer,
-    EpochEnd,
     Fetch,
     FetchAnswer,
     FetchSnapshot,

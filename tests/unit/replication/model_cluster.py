@@ -11,7 +11,8 @@ from random import Random
 from tests.unit.replication.model_log import Entry, ModelLog
 
 from ottla.errors import ErrorCode
-from ottla.replication.divergence import EpochEnd, judge_fetch
+from ottla.model import EpochEnd
+from ottla.replication.divergence import judge_fetch
 from ottla.replication.follower import (
     Append,
     BeginAt,

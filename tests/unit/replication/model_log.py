@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from ottla.model import EpochEnd
+
 
 class Entry(NamedTuple):
     offset: int
@@ -29,14 +31,14 @@ class ModelLog:
     def latest_epoch(self) -> int:
         return self.entries[-1].epoch if self.entries else -1
 
-    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+    def end_offset_for(self, epoch: int) -> EpochEnd:
         if not self.entries or epoch > self.latest_epoch or epoch < 0:
-            return -1, -1
+            return EpochEnd(-1, -1)
         if epoch == self.latest_epoch:
-            return epoch, self.log_end_offset
+            return EpochEnd(epoch, self.log_end_offset)
         older = [entry.epoch for entry in self.entries if entry.epoch <= epoch]
         following = next(entry.offset for entry in self.entries if entry.epoch > epoch)
-        return (older[-1] if older else epoch), following
+        return EpochEnd(older[-1] if older else epoch, following)
 
     def append(self, epoch: int, value: int) -> None:
         self.entries.append(Entry(self.log_end_offset, epoch, value))

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.unit.replication.model_log import ModelLog
 
 from ottla.errors import ErrorCode
-from ottla.replication.divergence import EpochEnd, end_of_epoch, judge_fetch, truncation_offset
+from ottla.model import EpochEnd
+from ottla.replication.divergence import end_of_epoch, judge_fetch, truncation_offset
 
 # Epoch 1 at 0..4, epoch 3 at 5..9; the leader is of epoch 6 and has not written yet.
 LEADER = ModelLog.of((1, 5), (3, 5))

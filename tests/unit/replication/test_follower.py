@@ -4,7 +4,7 @@ import pytest
 from tests.unit.replication.model_log import ModelLog
 
 from ottla.errors import ErrorCode
-from ottla.replication.divergence import EpochEnd
+from ottla.model import EpochEnd
 from ottla.replication.follower import (
     FETCH_BACKOFF_MAX_MS,
     FETCH_BACKOFF_MS,

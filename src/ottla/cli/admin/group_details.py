@@ -22,10 +22,10 @@ from ottla.client.fetching.plan.partition_reader import ConsumerRecord
 from ottla.client.requests.configs import ConfigEntry, ConfigResource, ResourceType
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.groups import GroupDescription, MemberDescription
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from ottla.cli.time_text import duration, parse_moment
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.groups import GroupDescription, MemberDescription
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 
 # What Kafka's brokers call them; a classic group is never in the last two.
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling"]

@@ -12,9 +12,9 @@ from enum import Enum
 
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.requests.outcomes import succeeded
+from ottla.model import TopicPartition
 
 
 class Target(Enum):

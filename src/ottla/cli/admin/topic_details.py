@@ -8,10 +8,11 @@ from typing import Any
 
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigResource, ConfigSource, ResourceType
-from ottla.client.requests.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import PartitionInfo, TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
 from ottla.log.files.uuids import uuid_text
+from ottla.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

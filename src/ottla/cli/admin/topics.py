@@ -21,9 +21,10 @@ from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.outcomes import succeeded
-from ottla.client.requests.topics import BROKER_DEFAULT, CreatedTopic, NewTopic
+from ottla.client.requests.topics import CreatedTopic, NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.uuids import uuid_text
+from ottla.model import BROKER_DEFAULT
 
 # What the protocol has room for; how many a broker accepts is for the broker to say.
 COUNT = click.IntRange(1, 2**31 - 1)

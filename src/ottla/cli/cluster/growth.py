@@ -13,7 +13,6 @@ import click
 from ottla.cli.broker_command import ask
 from ottla.cli.cluster.options import data_option, refusing
 from ottla.client.admin.admin import Admin
-from ottla.client.requests.metadata import TopicPartition
 from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.localcluster.control import ask_supervisor, running_state
@@ -27,6 +26,7 @@ from ottla.localcluster.replica_moves import (
     prefer_leaders,
 )
 from ottla.localcluster.state import ClusterError, Condition
+from ottla.model import TopicPartition
 
 # A broker that stopped is fenced when its connection has been gone for a moment; a machine may be busy.
 _NOTICED_WITHIN_S = 5.0

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.cli.inspect.findings import CannotLookError, Examination
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address, parse_addresses
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.protocol.messages.list_offsets import (
@@ -27,7 +28,6 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.wire.address import Address, parse_addresses
 from ottla.wire.connection import Connection
 
 _TIMEOUT_MS: Final = 5_000  # a broker that takes longer to say hello is not well

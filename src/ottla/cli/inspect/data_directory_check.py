@@ -23,9 +23,10 @@ from ottla.log.directory import (
     META_PROPERTIES,
     RECOVERY_POINTS,
 )
-from ottla.log.files.checkpoint import CheckpointError, TopicPartition, read_offsets
+from ottla.log.files.checkpoint import CheckpointError, read_offsets
+from ottla.model import TopicPartition
 from ottla.runtime.disk import OsDisk
-from ottla.wire.address import reason
+from ottla.wire.socket_errors import reason
 
 _PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
@@ -79,7 +80,7 @@ def _partitions(path: Path) -> dict[TopicPartition, Path]:
         sentence = f"there is no {path}" if not path.exists() else f"{path} cannot be read: {reason(problem)}"
         raise CannotLookError(sentence) from problem
     found = ((_PARTITION.fullmatch(entry.name), entry) for entry in entries if entry.is_dir())
-    return {(match["topic"], int(match["partition"])): entry for match, entry in found if match}
+    return {TopicPartition(match["topic"], int(match["partition"])): entry for match, entry in found if match}
 
 
 def _surroundings(

@@ -18,7 +18,7 @@ import click
 
 from ottla.cli.inspect.dump_rows import METADATA_TOPIC, Row, Wanted, reader_of
 from ottla.cli.inspect.dump_tables import json_line, print_rows
-from ottla.wire.address import reason
+from ottla.wire.socket_errors import reason
 
 _RANGE: Final = re.compile(r"(\d*)\.\.(\d*)|(\d+)")
 # In a partition's directory: what it is, then segment by segment the batches and what stands beside them.

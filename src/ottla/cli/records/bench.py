@@ -25,7 +25,7 @@ from ottla.cli.records.bench_figures import Figures
 from ottla.cli.records.bench_view import watched
 from ottla.cli.records.produce import acks_given
 from ottla.client.admin.admin import Admin
-from ottla.client.consumer.consumer import Consumer, TopicPartition
+from ottla.client.consumer.consumer import Consumer
 from ottla.client.producer.machine.delivery_report import DeliveryError, DeliveryReport
 from ottla.client.producer.machine.settings import CompressionName
 from ottla.client.producer.producer import Producer
@@ -33,6 +33,7 @@ from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 
 _SAMPLE: Final = 100
 # A rate is kept in slices, so that a fast one does not need a timer per record.

@@ -22,7 +22,7 @@ from ottla.cli.records.line_formats import FORMATS, line_format, lines
 from ottla.cli.records.record_filters import Condition, all_of, parse_condition
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 _MAX_RECORDS: Final = 500
 # How often to look whether the end is reached when nothing comes: the last offsets may be no records.

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from ottla.cli.time_text import parse_moment
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import OffsetReset
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
-
-_NO_OFFSET = -1
+from ottla.model import NO_OFFSET, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ async def bounds_of(admin: Admin, topic_name: str, partitions: tuple[int, ...], 
         last = dict.fromkeys(keys, until.offset)
     elif until.time_ms is not None and not until.is_still_coming():
         found = succeeded(await admin.list_offsets(dict.fromkeys(keys, until.time_ms)))
-        last |= {key: each.offset for key, each in found.items() if each.offset != _NO_OFFSET}
+        last |= {key: each.offset for key, each in found.items() if each.offset != NO_OFFSET}
     return Bounds({key: first[key].offset for key in keys}, last)
 
 

@@ -53,7 +53,7 @@ from ottla.client.requests.groups import (
     named_members,
     remove_members,
 )
-from ottla.client.requests.metadata import ClusterMetadata, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import ClusterMetadata, TopicInfo
 from ottla.client.requests.offsets import (
     ListedOffset,
     delete_records_request,
@@ -84,11 +84,11 @@ from ottla.client.requests.topics import (
     grown_topics,
 )
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition, parse_addresses
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
 from ottla.protocol.messages.groups import MemberIdentity
-from ottla.wire.address import parse_addresses
 from ottla.wire.connection import Connection
 
 K = TypeVar("K")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.client.fetching.plan.partition_reader import ConsumerRecord, PartitionReader
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.connection import Connection

@@ -17,7 +17,7 @@ from typing import Any
 
 from ottla.client.requests.metadata import BrokerInfo, ClusterMetadata, cluster_metadata, metadata_request
 from ottla.errors import ErrorCode, KafkaError
-from ottla.wire.address import Address
+from ottla.model import Address
 from ottla.wire.connection import CannotConnectError, Connection
 
 # One address of several that swallows our packets should not use up all the time there is for the others.

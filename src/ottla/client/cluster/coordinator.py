@@ -18,9 +18,9 @@ from ottla.client.requests.group_offsets import (
     fetch_offsets,
 )
 from ottla.client.requests.member_requests import Membership
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.wire.connection import Connection
 
 K = TypeVar("K")

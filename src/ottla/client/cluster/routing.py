@@ -12,8 +12,9 @@ from typing import TypeAlias, TypeVar
 from ottla.client.cluster.connections import Connections
 from ottla.client.requests.configs import ConfigResource, ResourceType
 from ottla.client.requests.groups import find_coordinators_request, found_coordinators
-from ottla.client.requests.metadata import TopicInfo, TopicPartition
+from ottla.client.requests.metadata import TopicInfo
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.wire.connection import Connection
 

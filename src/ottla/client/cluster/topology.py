@@ -16,8 +16,9 @@ from uuid import UUID
 
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.retries import waits_ms
-from ottla.client.requests.metadata import Leader, PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import Leader, PartitionInfo, TopicInfo
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.codec import ZERO_UUID
 
 ABSENT_TOPIC_AGE_MS: Final = 1_000

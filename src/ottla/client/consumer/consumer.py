@@ -38,11 +38,10 @@ from ottla.client.consumer.subscription import Listener, Listeners, Subscription
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
-from ottla.wire.address import parse_addresses
+from ottla.model import TopicPartition, parse_addresses
 
 __all__ = [
     "CommittedOffset",
@@ -52,7 +51,6 @@ __all__ = [
     "OffsetReset",
     "OffsetSpec",
     "RecordBatch",
-    "TopicPartition",
 ]
 
 

@@ -18,15 +18,14 @@ from ottla.client.cluster.routing import by_leader
 from ottla.client.consumer.plan.settings import ConsumerSettings
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec, list_offsets_request, listed_offsets
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_OFFSET, TopicPartition
 from ottla.wire.connection import Connection
 
 Place: TypeAlias = CommittedOffset | ListedOffset | KafkaError
 
 _SPECS: Final[Mapping[str, OffsetSpec]] = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
-_NO_RECORD: Final = -1
 
 
 class Positions:
@@ -130,7 +129,7 @@ async def offsets_at(
     beyond = [
         partition
         for partition, found in listed.items()
-        if isinstance(found, ListedOffset) and found.offset == _NO_RECORD
+        if isinstance(found, ListedOffset) and found.offset == NO_OFFSET
     ]
     if beyond:
         latest = dict.fromkeys(beyond, int(OffsetSpec.LATEST))

@@ -29,8 +29,8 @@ from typing import Any, Final, TypeAlias
 
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.consumer.plan.processing_plan import Order, ProcessingPlan, Work
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 
 Handler: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any] | Any]
 OnError: TypeAlias = Callable[[ConsumerRecord, Exception], Awaitable[Any] | Any]

@@ -34,7 +34,7 @@ from ottla.client.membership.group_session import GroupSession
 from ottla.client.membership.machine.group_member import GroupMember
 from ottla.client.membership.plan.assignors import is_cooperative
 from ottla.client.requests.member_events import PollBegan, PollEnded
-from ottla.wire.address import Address
+from ottla.model import Address
 
 # Who closes should not wait long for a last commit that a broken cluster does not take.
 CLOSE_TIMEOUT_MS: Final = 5_000

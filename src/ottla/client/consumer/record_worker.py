@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 
 class Worker(Protocol):

@@ -28,7 +28,6 @@ from ottla.client.fetching.fetcher import Fetcher
 from ottla.client.membership.group_session import GroupSession
 from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember, is_cooperative, subscribed_topics
 from ottla.client.requests.consumer_protocol import (
-    NO_GENERATION,
     MemberSubscription,
     decode_assignment,
     decode_subscription,
@@ -36,8 +35,8 @@ from ottla.client.requests.consumer_protocol import (
     encode_subscription,
 )
 from ottla.client.requests.member_events import Adopt, Assign, JoinedMember, Prepare, Prepared, Rejoin, Start
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_GENERATION, TopicPartition
 from ottla.protocol.codec import DecodeError
 
 Listener: TypeAlias = Callable[[frozenset[TopicPartition]], Awaitable[None] | None]

@@ -33,9 +33,10 @@ from ottla.client.fetching.plan.fetch_plan import (
 )
 from ottla.client.fetching.plan.fetch_session import FetchSession
 from ottla.client.fetching.plan.partition_reader import PartitionReader
-from ottla.client.requests.metadata import BrokerInfo, Leader, TopicPartition
+from ottla.client.requests.metadata import BrokerInfo, Leader
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import FetchResponse, PartitionData
 from ottla.protocol.messages.leader_epochs import EpochEndOffset

@@ -8,9 +8,10 @@ from uuid import UUID
 from ottla.client.producer.machine.batch import ProducerBatch
 from ottla.client.producer.machine.batch_answers import Answer
 from ottla.client.producer.machine.idempotence import ProducerIdentity
-from ottla.client.requests.metadata import BrokerInfo, Leader, TopicPartition
+from ottla.client.requests.metadata import BrokerInfo, Leader
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.produce import (
     PartitionProduceData,

@@ -41,7 +41,6 @@ from ottla.client.producer.machine.delivery_report import (
 )
 from ottla.client.producer.machine.partitioners import Partitioner, load_aware, partitioner_named
 from ottla.client.producer.machine.settings import (
-    ACKS_ALL,
     Acks,
     CompressionName,
     ProducerSettings,
@@ -53,10 +52,10 @@ from ottla.client.producer.sender import Sender
 from ottla.client.producer.serializers import Serializer, serialize_plain
 from ottla.client.producer.topics import ProducerTopics
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import ACKS_ALL, parse_addresses
 from ottla.records.record import Header
 from ottla.runtime.clock import precise_ms
 from ottla.runtime.runtime import Runtime
-from ottla.wire.address import parse_addresses
 
 __all__ = [
     "BufferFullError",

@@ -30,8 +30,8 @@ from ottla.client.producer.produce_requests import (
     produce_answers,
     produce_request,
 )
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse

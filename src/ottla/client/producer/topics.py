@@ -13,8 +13,8 @@ from collections.abc import Callable
 from ottla.client.cluster.topology import Topology
 from ottla.client.producer.machine.accumulator import Accumulator
 from ottla.client.producer.machine.delivery_report import Failure
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 
 
 class ProducerTopics:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.client.requests.metadata import BrokerInfo, TopicPartition
+from ottla.client.requests.metadata import BrokerInfo
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages.brokers import UnregisterBrokerResponse
 from ottla.protocol.messages.cluster import (
     DescribeClusterResponse,

@@ -24,11 +24,10 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Annotated, Any, Final
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import NO_GENERATION, TopicPartition
 from ottla.protocol.codec import Bytes, DecodeError, Int32, String, codec, record, since, struct
 
 PROTOCOL_TYPE: Final = "consumer"
-NO_GENERATION: Final = -1
 
 _VERSION: Final = 3
 _INT16: Final = Struct(">h")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client.requests.member_requests import Membership
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_OFFSET, TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -34,7 +34,6 @@ from ottla.wire.connection import Connection
 
 _LAST_VERSION_BY_NAME: Final = 9
 _FIRST_VERSION_OF_SEVERAL_GROUPS: Final = 8
-_NO_OFFSET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ async def fetch_offsets(
         )
         for topic in answer.topics
         for each in topic.partitions
-        if each.committed_offset != _NO_OFFSET or each.error_code != ErrorCode.NONE
+        if each.committed_offset != NO_OFFSET or each.error_code != ErrorCode.NONE
     }
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.requests.consumer_protocol import PROTOCOL_TYPE, decode_assignment
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -8,6 +8,7 @@ from typing import Final
 
 from ottla.client.requests.consumer_protocol import PROTOCOL_TYPE
 from ottla.client.requests.member_events import JoinedMember, Protocols
+from ottla.model import NO_GENERATION
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -19,7 +20,6 @@ from ottla.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 
-NO_GENERATION: Final = -1
 NO_MEMBER_ID: Final = ""
 
 

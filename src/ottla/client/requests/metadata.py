@@ -6,11 +6,11 @@ These are plain values, read from a Metadata response; `cluster_metadata` is the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 from uuid import UUID
 
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -18,17 +18,6 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.wire.address import Address
-
-
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import CONSUMER_REPLICA_ID, TopicPartition
 from ottla.protocol.messages.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -20,6 +20,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ottla.protocol.messages.topics import HIGH_WATERMARK as HIGH_WATERMARK
 from ottla.protocol.messages.topics import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -28,10 +29,6 @@ from ottla.protocol.messages.topics import (
 )
 
 T = TypeVar("T")
-
-# As an offset to delete up to: everything that consumers can see.
-HIGH_WATERMARK = -1
-_CONSUMER = -1
 
 
 class OffsetSpec(IntEnum):
@@ -60,7 +57,7 @@ def list_offsets_request(
         partitions = topics.setdefault(topic, ListOffsetsTopic(name=topic)).partitions
         partitions.append(ListOffsetsPartition(partition_index=partition, timestamp=int(timestamp)))
     return ListOffsetsRequest(
-        replica_id=_CONSUMER,
+        replica_id=CONSUMER_REPLICA_ID,
         isolation_level=int(read_committed),
         topics=list(topics.values()),
         timeout_ms=timeout_ms,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

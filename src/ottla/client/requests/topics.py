@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ottla.client.requests.outcomes import outcome
 from ottla.errors import KafkaError
+from ottla.model import BROKER_DEFAULT
 from ottla.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -21,8 +22,6 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-
-BROKER_DEFAULT = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,13 @@ from typing import Final
 from uuid import UUID
 
 from ottla.client.cluster.retries import waits_ms
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import error_of
 from ottla.client.sync.raw_batches import RawBatches, look_over
 from ottla.client.sync.raw_cluster import PartitionLeader, RawCluster
 from ottla.client.sync.raw_connection import RawConnection
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.fetch import (

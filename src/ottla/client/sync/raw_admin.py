@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from ottla.client.cluster.retries import passes, unanswered, waits_ms
-from ottla.client.requests.metadata import TopicInfo, TopicPartition
+from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset
 from ottla.client.requests.outcomes import outcome, succeeded
 from ottla.client.sync.raw_cluster import RawCluster
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition, parse_addresses
 from ottla.protocol.apis import ApiKey
-from ottla.wire.address import parse_addresses
 from ottla.wire.failures import CannotConnectError
 
 K = TypeVar("K")

@@ -12,17 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from ottla.client.requests.metadata import (
-    ClusterMetadata,
-    TopicInfo,
-    TopicPartition,
-    cluster_metadata,
-    metadata_request,
-)
+from ottla.client.requests.metadata import ClusterMetadata, TopicInfo, cluster_metadata, metadata_request
 from ottla.client.requests.offsets import ListedOffset, list_offsets_request, listed_offsets
 from ottla.client.sync.raw_connection import RawConnection
 from ottla.errors import ErrorCode, KafkaError
-from ottla.wire.address import Address
+from ottla.model import Address, TopicPartition
 from ottla.wire.failures import CannotConnectError
 
 

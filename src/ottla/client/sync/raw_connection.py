@@ -12,17 +12,18 @@ import socket
 from struct import Struct
 from typing import Any, Final
 
-from ottla import __version__
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.address import Address, reason
+from ottla.version import __version__
 from ottla.wire.failures import CannotConnectError, ConnectionLostError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
+from ottla.wire.socket_errors import reason
 
 _SIZE: Final = Struct(">i")
 _TIMEVAL: Final = Struct("@ll")

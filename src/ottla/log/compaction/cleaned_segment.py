@@ -9,7 +9,8 @@ from typing import Final
 
 from ottla.log.compaction.segment_reader import Throttle
 from ottla.log.files.file_names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
-from ottla.log.segments.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import BatchHeader, Readable
 from ottla.runtime.disk import Disk, File
 

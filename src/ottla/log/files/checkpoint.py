@@ -6,11 +6,10 @@ A checkpoint that cannot be read is an error here; who reads it decides what to 
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.model import TopicPartition
 from ottla.runtime.disk import Disk
 
 _VERSION: Final = "0"
-
-TopicPartition = tuple[str, int]
 
 
 class CheckpointError(ValueError):
@@ -24,7 +23,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     offsets = {}
     for line in parse_lines(disk.read(path)):
         topic, partition, offset = _fields(line, 3)
-        offsets[topic, _number(partition)] = _number(offset)
+        offsets[TopicPartition(topic, _number(partition))] = _number(offset)
     return offsets
 
 

@@ -18,12 +18,10 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_EPOCH, NO_OFFSET, NO_SEQUENCE
 
 BATCHES_KEPT: Final = 5  # what Kafka promises: as many requests as an idempotent producer may have in flight
 SEQUENCE_MASK: Final = (1 << 31) - 1  # sequences count 0 … 2^31-1 and begin again
-NO_SEQUENCE: Final = -1
-NO_OFFSET: Final = -1
-NO_EPOCH: Final = -1
 
 
 class ProducedBatch(NamedTuple):

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.segments.segment import Segment
 from ottla.log.state import LogState
+from ottla.model import NO_OFFSET
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import File
 
 # More readers than usually follow one partition; a hundred bytes each.
 _PLACES_KEPT: Final = 32
-NO_OFFSET: Final = -1
 
 
 class FileRange(NamedTuple):

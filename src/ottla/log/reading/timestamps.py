@@ -9,9 +9,9 @@ one batch is decoded.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.log.segments.index import NO_TIMESTAMP
 from ottla.log.segments.segment import Placed, Segment
 from ottla.log.state import LogState
+from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import BatchView, CorruptRecord
 
 

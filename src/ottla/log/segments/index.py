@@ -12,12 +12,12 @@ from struct import Struct
 from typing import Any, Final
 
 from ottla.log.files.open_files import Pool, Slot
+from ottla.model import NO_TIMESTAMP
 from ottla.runtime.disk import Disk, Map
 
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")
 
-NO_TIMESTAMP: Final = -1
 
 _RESERVE_BYTES: Final = 4096  # one page of entries stands for 2 MiB of log: rarely asked, little wasted
 

@@ -5,20 +5,10 @@ flush: until then the log itself holds the same knowledge, in the batches that r
 """
 
 from bisect import bisect_right
-from typing import NamedTuple
 
 from ottla.log.files.checkpoint import CheckpointError, parse_pairs, render_lines
+from ottla.model import NO_EPOCH, NO_OFFSET, EpochEnd
 from ottla.runtime.disk import Disk
-
-NO_EPOCH = -1
-NO_OFFSET = -1
-
-
-class EpochEnd(NamedTuple):
-    """An epoch, and the offset behind its last record."""
-
-    epoch: int
-    end_offset: int
 
 
 class LeaderEpochs:

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, file_name
 from ottla.log.files.open_files import OpenFiles, Slot
-from ottla.log.segments.index import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
+from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
+from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
     HEADER_BYTES,

@@ -12,12 +12,13 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.batch_validation import NO_TIMESTAMP, examine
+from ottla.log.batch_validation import examine
 from ottla.log.producers.failed_writes import InterruptedProducers
 from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch
 from ottla.log.state import LogState
 from ottla.log.writing.producer_lookup import recall_batches, sent_before
 from ottla.log.writing.writer import Writer
+from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import HEADER, TRANSACTIONAL
 
 _UNPACK: Final = HEADER.unpack_from

@@ -10,12 +10,12 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.batch_validation import NO_TIMESTAMP
 from ottla.log.producers.producer_state import SEQUENCE_MASK, ProducedBatch
 from ottla.log.state import LogState
 from ottla.log.writing.append import Appended
 from ottla.log.writing.producer_replay import stage_batch
 from ottla.log.writing.writer import Writer
+from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
     CONTROL,

@@ -13,9 +13,9 @@ from ottla.log.producers.producer_state import Staged
 from ottla.log.segments.segment import MAX_RELATIVE_OFFSET
 from ottla.log.state import LogState, logger
 from ottla.log.writing.rolling import must_roll, roll
+from ottla.model import NO_TIMESTAMP
 
 _NEVER_LOADED = -1
-_NO_TIME = -1
 
 
 class Writer:
@@ -61,7 +61,7 @@ class Writer:
 
     def forget_time(self) -> None:
         """Let the next `begin` say that the time has changed."""
-        self._now_ms = _NO_TIME
+        self._now_ms = NO_TIMESTAMP
 
     def _load(self) -> None:
         state = self._state

@@ -9,7 +9,7 @@ DeleteRecords: KIP-107, flexible (v2). CreatePartitions: KIP-195, flexible (v2),
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import (
     ZERO_UUID,
@@ -109,6 +109,10 @@ class DeletableTopicResult:
 class DeleteTopicsResponse:
     throttle_time_ms: Int32 = 0
     responses: list[DeletableTopicResult] = field(default_factory=list)
+
+
+# As an offset to delete up to: everything that consumers can see.
+HIGH_WATERMARK: Final = -1
 
 
 @struct

@@ -8,6 +8,7 @@ topic missing is told so, and the next one finds it there.
 from ottla.controller import describe
 from ottla.controller.config_sources import BrokerSettings, ConfigSource
 from ottla.controller.image import ResourceType
+from ottla.model import BROKER_DEFAULT
 from ottla.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -30,7 +31,6 @@ from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from ottla.server.gate.dispatch import RequestContext
 
 _CREATE_TIMEOUT_MS = 10_000
-_BROKERS_DEFAULT = -1
 
 
 def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -51,7 +51,7 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
 
 def _creation(names: list[str]) -> CreateTopicsRequest:
     topics = [
-        CreatableTopic(name=name, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
+        CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
         for name in names
     ]
     return CreateTopicsRequest(topics=topics, timeout_ms=_CREATE_TIMEOUT_MS)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.log.reading.reader import FileRange
+from ottla.model import NO_NODE
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import (
@@ -40,7 +41,6 @@ _HEAD_V4 = Struct(">ihqqi")
 _HEAD_V5 = Struct(">ihqqqi")
 _HEAD_V11 = Struct(">ihqqqii")
 _HEAD_FLEXIBLE = Struct(">ihqqqBi")
-_NO_REPLICA = -1
 
 
 @dataclass(slots=True)
@@ -139,9 +139,9 @@ def _head(version: int, read_committed: bool, result: PartitionResult) -> bytes:
     index, error = result.partition, result.error_code
     high_watermark, stable, start = result.high_watermark, result.last_stable_offset, result.log_start_offset
     if version >= _FIRST_FLEXIBLE_VERSION:
-        return _HEAD_FLEXIBLE.pack(index, error, high_watermark, stable, start, aborted + 1, _NO_REPLICA)
+        return _HEAD_FLEXIBLE.pack(index, error, high_watermark, stable, start, aborted + 1, NO_NODE)
     if version >= _FIRST_PREFERRED_REPLICA_VERSION:
-        return _HEAD_V11.pack(index, error, high_watermark, stable, start, aborted, _NO_REPLICA)
+        return _HEAD_V11.pack(index, error, high_watermark, stable, start, aborted, NO_NODE)
     if version >= _FIRST_LOG_START_OFFSET_VERSION:
         return _HEAD_V5.pack(index, error, high_watermark, stable, start, aborted)
     return _HEAD_V4.pack(index, error, high_watermark, stable, aborted)

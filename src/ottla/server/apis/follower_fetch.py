@@ -12,6 +12,7 @@ import asyncio
 from uuid import UUID
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_BROKER_EPOCH
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -24,7 +25,6 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.follower_sessions import Cursor, FollowerSession, PartitionKey
 
 _FIRST_TOPIC_ID_VERSION = 13
-_NO_BROKER_EPOCH = -1
 # How long a fetch waits at most whose partitions are being moved and have used up their rate.
 _THROTTLED_WAIT_MS = 100
 
@@ -237,7 +237,7 @@ def follower_fetch(
     """Answer a follower's fetch."""
     services = context.services
     known = services.quorum.image.brokers.get(replica_id)
-    if known is not None and _NO_BROKER_EPOCH < broker_epoch < known.epoch:
+    if known is not None and NO_BROKER_EPOCH < broker_epoch < known.epoch:
         # The broker was started again: this is its former self.
         return [_refusal(context, ErrorCode.STALE_BROKER_EPOCH)]
     uses_topic_ids = context.version >= _FIRST_TOPIC_ID_VERSION

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -35,7 +36,6 @@ from ottla.server.gate.dispatch import RequestContext
 
 _FIRST_TOPIC_ID_VERSION = 10
 _FIRST_BATCH_VERSION = 8
-_NO_OFFSET = -1
 
 
 def offset_commit(
@@ -210,7 +210,7 @@ def _name_topics(
 def _unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     partitions = [
         OffsetFetchResponsePartitions(
-            partition_index=index, committed_offset=_NO_OFFSET, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+            partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNKNOWN_TOPIC_ID
         )
         for index in topic.partition_indexes
     ]

@@ -6,8 +6,9 @@ What is told is true as far as this broker's image goes; where the image knows n
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.controller.image import NO_LEADER, BrokerImage, ClusterImage, TopicImage
+from ottla.controller.image import BrokerImage, ClusterImage, TopicImage
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 
 MISDIRECTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_EPOCH
 from ottla.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -20,6 +21,12 @@ from ottla.protocol.messages.leader_epochs import (
     OffsetForLeaderTopicResult,
 )
 from ottla.protocol.messages.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -27,33 +34,26 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.protocol.messages.topics import (
+    HIGH_WATERMARK,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.replication.partition import NO_EPOCH, READ_COMMITTED
+from ottla.replication.partition import READ_COMMITTED
 from ottla.server.gate.dispatch import RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
-
 # Each special timestamp, and the version that brought it.
 _FIRST_VERSIONS = {
-    LATEST: 1,
-    EARLIEST: 1,
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
     MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
-    EARLIEST_PENDING_UPLOAD: 11,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
 
-_UP_TO_HIGH_WATERMARK = -1
 _FIRST_NOT_AVAILABLE_VERSION = 5
 
 
@@ -107,8 +107,8 @@ def _refused(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
 
 def _refuse_unknown(timestamp: int, offset: int, version: int) -> None:
     """A new leader may have a high watermark that is lower than what clients have seen: what lies above is not known yet."""
-    is_found = offset >= 0 and timestamp != LATEST
-    if is_found or timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    is_found = offset >= 0 and timestamp != LATEST_TIMESTAMP
+    if is_found or timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return
     is_told = version >= _FIRST_NOT_AVAILABLE_VERSION
     raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE)
@@ -127,11 +127,11 @@ def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) ->
     upper = (
         partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark.value
     )
-    if timestamp == LATEST:
+    if timestamp == LATEST_TIMESTAMP:
         return -1, upper
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return -1, log.log_start_offset
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return -1, -1
     found = (
         log.max_timestamp()
@@ -215,7 +215,7 @@ def _delete_before(partition: HostedPartition, offset: int) -> int:
             ErrorCode.POLICY_VIOLATION, "records can be deleted only where cleanup.policy has delete"
         )
     high_watermark = partition.high_watermark.value
-    if offset == _UP_TO_HIGH_WATERMARK:
+    if offset == HIGH_WATERMARK:
         offset = high_watermark
     if offset > high_watermark or offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -17,6 +17,7 @@ from functools import partial
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.writing.append import Appended
+from ottla.model import ACKS_ALL
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
@@ -32,7 +33,6 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.records.compression import Compression
 from ottla.records.header import CODEC_MASK, TRANSACTIONAL
-from ottla.replication.partition import ACKS_ALL
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
 from ottla.server.answers.watermark import Watermark

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable, Iterator
 
 from ottla.errors import KafkaError
-from ottla.group.coordinator import NO_PRODUCER_ID, GroupCoordinator
+from ottla.group.coordinator import GroupCoordinator
+from ottla.model import NO_PRODUCER_ID
 from ottla.protocol.codec import DecodeError
 from ottla.records.batch import BatchView, CorruptRecord, iter_batches
 from ottla.records.control import marker_of

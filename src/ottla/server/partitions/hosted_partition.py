@@ -22,10 +22,10 @@ from ottla.log.log import Log
 from ottla.log.reading.reader import FileRange
 from ottla.log.segments.truncation_job import CutJob
 from ottla.log.writing.append import Appended
-from ottla.replication.divergence import EpochEnd, end_of_epoch
+from ottla.model import ACKS_ALL, NO_OFFSET, EpochEnd
+from ottla.replication.divergence import end_of_epoch
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.replication.partition import (
-    ACKS_ALL,
     READ_COMMITTED,
     Assigned,
     Effect,
@@ -39,8 +39,6 @@ from ottla.replication.partition import (
 from ottla.server.answers.watermark import Watermark
 
 logger = logging.getLogger(__name__)
-
-_NO_OFFSET = -1
 
 
 class Reader(Protocol):
@@ -267,7 +265,7 @@ class HostedPartition:
     def low_watermark(self, live: Collection[int]) -> int:
         """Where the log starts on every live replica; -1 while one of them has not told."""
         starts = {cursor.replica_id: cursor.log_start_offset for cursor in self.cursors}
-        others = [starts.get(other, _NO_OFFSET) for other in self.replica.followers if other in live]
+        others = [starts.get(other, NO_OFFSET) for other in self.replica.followers if other in live]
         return min([self.log.log_start_offset, *others])
 
     def follower_start_moved(self) -> None:

@@ -21,6 +21,7 @@ from ottla.config import BrokerConfig, TopicConfig
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage, topic_changes
 from ottla.log.directory import LogDirectory
+from ottla.model import TopicPartition
 from ottla.replication.partition import Assigned, PartitionReplica
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.partitions.file_removal import Removable, Remover
@@ -110,14 +111,16 @@ class Hosting:
         """Write down how far each log is flushed, where it starts and what is committed."""
         partitions = [partition for partition in self._partitions if not partition.is_closed]
         self._directory.checkpoint(
-            recovery_points={(p.topic, p.index): p.log.flushed_offset for p in partitions},
-            log_start_offsets={(p.topic, p.index): p.log.log_start_offset for p in partitions},
-            high_watermarks={(p.topic, p.index): p.high_watermark.value for p in partitions},
+            recovery_points={TopicPartition(p.topic, p.index): p.log.flushed_offset for p in partitions},
+            log_start_offsets={TopicPartition(p.topic, p.index): p.log.log_start_offset for p in partitions},
+            high_watermarks={TopicPartition(p.topic, p.index): p.high_watermark.value for p in partitions},
         )
 
     def prepare_cuts(self, cuts: dict[HostedPartition, int]) -> None:
         """Before logs are cut: see that no checkpoint on disk is above its cut. OSError if that cannot be written."""
-        self._directory.lower_checkpoints({(p.topic, p.index): offset for p, offset in cuts.items()})
+        self._directory.lower_checkpoints(
+            {TopicPartition(p.topic, p.index): offset for p, offset in cuts.items()}
+        )
 
     def _is_registered(self, image: ClusterImage) -> bool:
         """Whether the image is from after this start."""

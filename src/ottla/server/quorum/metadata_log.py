@@ -19,9 +19,10 @@ from ottla.log.directory import LogDirectory
 from ottla.log.log import Log
 from ottla.log.plan.retention import plan_retention
 from ottla.log.writing.flush import FlushJob
+from ottla.model import NO_EPOCH, EpochEnd, TopicPartition
 from ottla.raft.events import AppendLeaderChange
 from ottla.raft.leader_change import leader_change_batch
-from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, NO_EPOCH, EpochEnd, SnapshotId
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, SnapshotId
 from ottla.records.batch import CorruptRecord, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -82,7 +83,7 @@ class MetadataLog:
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch that is at most `epoch`, and where it ends."""
-        return EpochEnd(*self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset))
+        return self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # ---- reading
 
@@ -140,12 +141,12 @@ class MetadataLog:
 
     def truncate_to(self, offset: int) -> None:
         """Cut the end off, durably."""
-        self._directory.lower_checkpoints({(METADATA_TOPIC, METADATA_PARTITION): offset})
+        self._directory.lower_checkpoints({TopicPartition(METADATA_TOPIC, METADATA_PARTITION): offset})
         self._log.truncate_to(offset)
 
     def begin_at(self, snapshot_id: SnapshotId) -> None:
         """Throw all away and begin at the end of a snapshot, which is durable."""
-        self._directory.lower_checkpoints({(METADATA_TOPIC, METADATA_PARTITION): 0})
+        self._directory.lower_checkpoints({TopicPartition(METADATA_TOPIC, METADATA_PARTITION): 0})
         self._log.truncate_fully(snapshot_id.end_offset)
         self._start = snapshot_id
 

@@ -10,6 +10,7 @@ from ottla.config.quorum import derived_cluster_id
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
+from ottla.model import Address
 from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
@@ -21,7 +22,6 @@ from ottla.server.quorum.quorum import Quorum
 from ottla.server.quorum.replay import MetadataReplay, OnImage
 from ottla.server.quorum.snapshot_writer import SnapshotWriter
 from ottla.server.quorum.state_file import QuorumStateFile
-from ottla.wire.address import Address
 
 
 def open_directory(config: BrokerConfig, directory: LogDirectory, new_uuid: Callable[[], UUID]) -> None:

@@ -15,9 +15,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.model import Address
 from ottla.protocol.apis import api_of
 from ottla.protocol.declaration import declaration_of
-from ottla.wire.address import Address
 from ottla.wire.connection import CannotConnectError, Connection, NobodyListensError
 from ottla.wire.stream import ConnectionLostError
 

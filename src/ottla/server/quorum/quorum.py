@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_BROKER_EPOCH, NO_NODE
 from ottla.raft.messages import METADATA_TOPIC, METADATA_TOPIC_ID, SnapshotId
 from ottla.server.quorum.commands import Commands, NotControllerError
 from ottla.server.quorum.forwarding import forward
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NOBODY: Final = -1
-NO_BROKER_EPOCH: Final = -1
 # A controller that cannot be reached, or that has just lost its place, is tried again so often.
 _RETRY_S: Final = 0.02
 # What names no time to wait, waits so long; and nobody longer, for without a controller the words below are worth more.
@@ -81,7 +80,7 @@ class Quorum:
     def controller_id(self) -> int:
         """The active controller, as far as is known here; -1 if there is none."""
         leader_id = self.member.replica.leader_id
-        return NOBODY if leader_id is None else leader_id
+        return NO_NODE if leader_id is None else leader_id
 
     def watch(self, watcher: ControllerWatcher) -> None:
         """Be told, on the loop, whenever another node becomes the active controller, or none."""
@@ -92,7 +91,7 @@ class Quorum:
         if self._failure is not None:
             return self._failure.message
         member = self.member
-        if self.controller_id != NOBODY:
+        if self.controller_id != NO_NODE:
             return ""
         voters = sorted(member.voters.ids)
         answering = [voter for voter in voters if voter == self.node_id or self.peers.is_connected(voter)]
@@ -146,7 +145,7 @@ class Quorum:
 
     async def has_controller(self) -> None:
         """Return when there is a controller. KafkaError if this node cannot take part any more."""
-        while self.controller_id == NOBODY:
+        while self.controller_id == NO_NODE:
             if self._failure is not None:
                 raise self._failure
             await self._changed.wait()
@@ -194,7 +193,7 @@ class Quorum:
         if self.is_controller:
             return await self.decide(request)
         controller_id = self.controller_id
-        if controller_id in (NOBODY, self.node_id):
+        if controller_id in (NO_NODE, self.node_id):
             raise NotControllerError
         return await self._forward(controller_id, request, version, forward_ms)
 
@@ -219,7 +218,7 @@ class Quorum:
     async def _pause(self, changed: asyncio.Event, deadline: float) -> None:
         """Until another controller is known, or for a moment: the one that is known may answer now."""
         left_s = deadline - asyncio.get_running_loop().time()
-        wait_s = _RETRY_S if self.controller_id not in (NOBODY, self.node_id) else left_s
+        wait_s = _RETRY_S if self.controller_id not in (NO_NODE, self.node_id) else left_s
         try:
             async with asyncio.timeout(min(wait_s, left_s)):
                 await changed.wait()

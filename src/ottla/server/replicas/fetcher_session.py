@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode
+from ottla.model import EpochEnd
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -20,7 +21,6 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from ottla.replication.divergence import EpochEnd
 from ottla.replication.fetch_session import INITIAL_EPOCH, NO_SESSION_ID, next_epoch
 from ottla.replication.follower import FetchAnswered, FetchFrom, Follower
 from ottla.server.partitions.hosted_partition import HostedPartition

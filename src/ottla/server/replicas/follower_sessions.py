@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_OFFSET
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest
 from ottla.replication.fetch_session import (
     FINAL_EPOCH,
@@ -39,7 +40,6 @@ FIRST_PATIENCE_MS: Final = 5
 _UNLIMITED_MS: Final = 1 << 31
 # The replica is told of a silent follower at most so often: replica.lag.time.max.ms is never that short.
 _REFRESH_MS: Final = 50
-_NOT_TOLD: Final = -1
 
 PartitionKey = tuple[object, int]
 Find = Callable[[PartitionKey], HostedPartition]
@@ -82,8 +82,8 @@ class Cursor:
         self.partition: HostedPartition | None = None
         # Whether the fetch that is being answered named it: then its offset is a proof.
         self.is_named = True
-        self.told_high_watermark = _NOT_TOLD
-        self.told_log_start_offset = _NOT_TOLD
+        self.told_high_watermark = NO_OFFSET
+        self.told_log_start_offset = NO_OFFSET
         self._seen_ms = 0
 
     # What the partition calls
@@ -200,7 +200,7 @@ class FollowerSession:
         partition = cursor.partition
         if result.error_code != ErrorCode.NONE or result.diverging_epoch >= 0 or partition is None:
             # It will come back with another question; until then there is nothing that it could use.
-            cursor.told_high_watermark = _NOT_TOLD
+            cursor.told_high_watermark = NO_OFFSET
             self.news.pop(cursor, None)
             return
         cursor.told_high_watermark = result.high_watermark

@@ -13,12 +13,10 @@ from enum import Enum
 
 from ottla.blocking import Admin
 from ottla.client.requests.configs import ConfigResource, ResourceType
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
-
-_NO_OFFSET = -1
+from ottla.model import NO_OFFSET, TopicPartition
 
 
 class AuditError(ValueError):
@@ -81,7 +79,7 @@ def ask_ends(admin: Admin, topic: str, bounds: tuple[Bound, ...], *, read_commit
     for time_ms in {bound.time_ms for bound in bounds if bound.time_ms is not None}:
         at = offsets(time_ms)
         moments[time_ms] = {
-            partition: latest[partition] if offset == _NO_OFFSET else offset
+            partition: latest[partition] if offset == NO_OFFSET else offset
             for partition, offset in at.items()
         }
     return LogEnds(offsets(OffsetSpec.EARLIEST), latest, moments, _is_compacted(admin, topic))

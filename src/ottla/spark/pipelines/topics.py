@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.blocking import Admin
-from ottla.client.requests.metadata import TopicInfo, TopicPartition
+from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
+from ottla.model import TopicPartition
 from ottla.spark.pipelines.board import Offsets
 
 _CLIENT_ID: Final = "ottla-pipeline"

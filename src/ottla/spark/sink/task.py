@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from ottla.blocking import Producer
 from ottla.client.producer.machine.batch import Fields, RecordBlock
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 from ottla.spark.runtime.worker_heap import freeze_what_is_loaded
 from ottla.spark.sink.columns import SinkColumns
 from ottla.spark.sink.encoding import Block, Rows, encode, encode_headers, lengths

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.sink.columns import SinkColumns, sink_columns
 from ottla.spark.sink.options import SinkOptions, sink_options

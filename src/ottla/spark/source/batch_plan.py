@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.source.plan.data_loss import report_data_loss
 from ottla.spark.source.plan.filters import Wanted

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.sync.raw_admin import RawAdmin
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.offsets import PartitionOffsets, parse_numbers
 
 if TYPE_CHECKING:

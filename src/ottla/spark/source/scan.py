@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from ottla.client.sync.range_reader import OffsetsLostError, RangeReader, RangeSettings
 from ottla.client.sync.raw_cluster import RawCluster
+from ottla.model import parse_addresses
 from ottla.spark.decode.fetched import Decoder, Wanted
 from ottla.spark.decode.schema import SPARK_SCHEMA, SPARK_SCHEMA_WITH_HEADERS, arrow_schema
 from ottla.spark.source.plan.data_loss import DataLossError, report_data_loss
 from ottla.spark.source.plan.offsets import OffsetRange
-from ottla.wire.address import parse_addresses
 
 __all__ = [
     "SPARK_SCHEMA",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.columns import check_columns
 from ottla.spark.source.plan.admission import Admission, limited
 from ottla.spark.source.plan.data_loss import report_data_loss

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from ottla.client.requests.metadata import TopicInfo, TopicPartition
+from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.sync.raw_admin import RawAdmin
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.offsets import EARLIEST, LATEST, PartitionOffsets, in_words
 from ottla.spark.source.plan.options import Partitions, SourceOptions, TopicPattern, Topics
 from ottla.spark.source.plan.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position

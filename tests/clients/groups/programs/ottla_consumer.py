@@ -12,8 +12,9 @@ from tests.clients.groups.model import Committed, Consumed, Membership, Partitio
 from tests.clients.groups.programs.running import Log
 from tests.clients.model import DEADLINE_SECONDS, refuse
 
-from ottla.client.consumer.consumer import CommittedOffset, Consumer, TopicPartition
+from ottla.client.consumer.consumer import CommittedOffset, Consumer
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 from ottla.wire.connection import CannotConnectError
 
 RETRY_SECONDS = 0.1

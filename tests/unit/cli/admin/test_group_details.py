@@ -13,9 +13,10 @@ from ottla.client.requests.brokers import ClusterDescription
 from ottla.client.requests.configs import ConfigEntry, ConfigResource, ConfigSource
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.groups import GroupDescription, MemberDescription
-from ottla.client.requests.metadata import BrokerInfo, TopicPartition
+from ottla.client.requests.metadata import BrokerInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 
 NOW_MS = 1_000_000
 T0, T1, T2, T3 = (TopicPartition("t", index) for index in range(4))

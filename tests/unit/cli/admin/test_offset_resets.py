@@ -11,8 +11,9 @@ import pytest
 from ottla.cli.admin.offset_resets import Move, Target, parse_topics, partitions_of, plan_moves
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.metadata import PartitionInfo, TopicInfo, TopicPartition
+from ottla.client.requests.metadata import PartitionInfo, TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
+from ottla.model import TopicPartition
 from ottla.protocol.codec import ZERO_UUID
 
 T0, T1, T2 = (TopicPartition("t", index) for index in range(3))

@@ -18,11 +18,11 @@ from ottla.client.requests.configs import (
     ConfigSynonym,
     ResourceType,
 )
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import HIGH_WATERMARK, ListedOffset, OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import CreatedTopic, NewTopic
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages import api_versions, cluster, configs, list_offsets, metadata, topics
 from ottla.wire.connection import CannotConnectError

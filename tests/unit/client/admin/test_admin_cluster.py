@@ -8,9 +8,9 @@ import pytest
 from tests.unit.wire.fake_broker import FakeBroker
 
 from ottla.client.admin.admin import Admin
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.reassignments import ElectionType, Reassignment
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages import brokers, cluster, partitions, quorum
 
 T = TypeVar("T")

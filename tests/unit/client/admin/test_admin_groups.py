@@ -11,8 +11,8 @@ from tests.unit.wire.fake_broker import HANG_UP, FakeBroker, all_versions
 from ottla.client.requests.consumer_protocol import encode_assignment
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.groups import GroupDescription, GroupListing, MemberDescription
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages import api_versions, cluster, coordinator, fetch, group_admin, groups, offsets
 from ottla.records.builder import build_batch

@@ -11,10 +11,10 @@ from tests.unit.wire.fake_broker import HANG_UP, SILENCE
 
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.topology import Topology
-from ottla.client.requests.metadata import Leader, TopicPartition
+from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition, parse_addresses
 from ottla.protocol.messages import metadata
-from ottla.wire.address import parse_addresses
 
 T0 = TopicPartition("t", 0)
 

@@ -10,8 +10,9 @@ import pytest
 from tests.unit.client.fake_cluster import TOPIC_ID, FakeCluster
 from tests.unit.wire.fake_broker import HANG_UP, all_versions
 
-from ottla.client.consumer.consumer import Consumer, OffsetSpec, TopicPartition
+from ottla.client.consumer.consumer import Consumer, OffsetSpec
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages import api_versions, coordinator, fetch, groups, list_offsets, metadata, offsets
 from ottla.wire.connection import CannotConnectError
 

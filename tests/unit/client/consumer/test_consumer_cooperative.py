@@ -10,9 +10,10 @@ from tests.unit.client.consumer.test_consumer import T0, values
 from tests.unit.client.consumer.test_consumer_groups import Listener, eventually, in_group, polling_until
 from tests.unit.client.fake_cluster import FakeCluster
 
-from ottla.client.consumer.consumer import Consumer, TopicPartition
+from ottla.client.consumer.consumer import Consumer
 from ottla.client.requests.consumer_protocol import MemberSubscription, decode_subscription, encode_assignment
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages import groups, metadata, offsets
 

@@ -9,8 +9,9 @@ import pytest
 from tests.unit.client.consumer.test_consumer import T0, consuming, values
 from tests.unit.client.fake_cluster import FakeCluster
 
-from ottla.client.consumer.consumer import Consumer, TopicPartition
+from ottla.client.consumer.consumer import Consumer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages import groups, offsets
 
 T1 = TopicPartition("t", 1)

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.client.consumer.test_consumer import T0, consuming, values
 from tests.unit.client.fake_cluster import FakeCluster
 
-from ottla.client.consumer.consumer import Consumer, TopicPartition
+from ottla.client.consumer.consumer import Consumer
+from ottla.model import TopicPartition
 from ottla.protocol.messages import fetch
 
 T1 = TopicPartition("t", 1)

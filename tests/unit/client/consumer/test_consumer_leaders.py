@@ -9,8 +9,9 @@ from tests.unit.client.consumer.test_consumer import T0, consuming, values
 from tests.unit.client.fake_cluster import FakeCluster
 from tests.unit.wire.fake_broker import all_versions
 
-from ottla.client.consumer.consumer import Consumer, TopicPartition
+from ottla.client.consumer.consumer import Consumer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages import api_versions, fetch, leader_epochs, metadata
 from ottla.records.builder import build_batch

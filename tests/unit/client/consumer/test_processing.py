@@ -13,9 +13,10 @@ from tests.unit.client.consumer.test_consumer_cooperative import Dealer
 from tests.unit.client.consumer.test_consumer_groups import FAST, eventually
 from tests.unit.client.fake_cluster import FakeCluster
 
-from ottla.client.consumer.consumer import Consumer, ConsumerRecord, TopicPartition
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.consumer.processing import ProcessingError, at_least_once, at_most_once
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.messages import offsets
 
 T1 = TopicPartition("t", 1)

@@ -22,7 +22,7 @@ from ottla.client.requests.consumer_protocol import (
     encode_assignments,
     encode_subscription,
 )
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.protocol.codec import DecodeError
 
 TOPICS = "000000020005617564697400066f7264657273"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.reassignments import (
     ElectionType,
     Reassignment,
@@ -11,6 +10,7 @@ from ottla.client.requests.reassignments import (
     listed_reassignments,
 )
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages import partitions
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -11,10 +11,10 @@ import pytest
 
 import ottla.testing
 from ottla.blocking import Admin, Producer
-from ottla.client.requests.metadata import TopicPartition
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.sync.raw_admin import RawAdmin
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.wire.failures import CannotConnectError
 
 A0, A1, NONE_SUCH = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

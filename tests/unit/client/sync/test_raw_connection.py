@@ -14,8 +14,8 @@ import ottla.testing
 from ottla.client.requests.metadata import metadata_request
 from ottla.client.sync.raw_connection import RawConnection
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address, parse_address
 from ottla.protocol.apis import ApiKey
-from ottla.wire.address import Address, parse_address
 from ottla.wire.connection import CannotConnectError
 from ottla.wire.stream import ConnectionLostError
 

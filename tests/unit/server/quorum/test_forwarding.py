@@ -11,6 +11,7 @@ from tests.brokers import HOST, free_port
 from tests.unit.wire.fake_broker import HANG_UP, FakeBroker
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.messages.topics import (
@@ -25,7 +26,6 @@ from ottla.protocol.messages.topics import (
 from ottla.server.quorum.commands import NotControllerError
 from ottla.server.quorum.forwarding import forward, open_envelope, seal_envelope
 from ottla.server.quorum.peers import Peers
-from ottla.wire.address import Address
 
 SOON_MS = 5_000
 

@@ -10,7 +10,8 @@ from tests.unit.server.metadata import NOW_MS, metadata_log, opened
 from ottla.controller.records import TopicRecord
 from ottla.errors import KafkaError
 from ottla.log.directory import LogDirectory
-from ottla.raft.messages import EpochEnd, SnapshotId
+from ottla.model import EpochEnd
+from ottla.raft.messages import SnapshotId
 from ottla.raft.quorum_state import QuorumState
 from ottla.runtime.disk import OsDisk
 from ottla.server.quorum.metadata_log import MetadataLog

@@ -10,10 +10,10 @@ import pytest
 from tests.brokers import HOST, free_port
 from tests.unit.wire.fake_broker import HANG_UP, SILENCE, FakeBroker
 
+from ottla.model import Address
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.server.quorum.peers import Peers
-from ottla.wire.address import Address
 from ottla.wire.connection import CannotConnectError
 from ottla.wire.stream import ConnectionLostError
 

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 import ottla.testing
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.sink.columns import sink_columns
 from ottla.spark.sink.options import sink_options
 from ottla.spark.sink.task import chunks, write_task

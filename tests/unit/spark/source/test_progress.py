@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark import QueryGroups
 from ottla.spark.source.progress import GroupProgress, merged_offsets
 

@@ -18,8 +18,8 @@ import pytest
 import ottla
 import ottla.testing
 from ottla.blocking import Admin, Producer
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.data_loss import DataLossError
 from ottla.spark.source.plan.offsets import OffsetRange
 from ottla.spark.source.scan import ScanSettings, arrow_schema, scan

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 
 
 class Turns:

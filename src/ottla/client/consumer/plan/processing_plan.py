@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 Order: TypeAlias = Literal["partition", "key", "none"]
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from ottla.client.fetching.plan.partition_reader import UNKNOWN, PartitionReader
-from ottla.client.requests.metadata import Leader, TopicPartition
+from ottla.client.fetching.plan.partition_reader import PartitionReader
+from ottla.client.requests.metadata import Leader
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import CONSUMER_REPLICA_ID, NO_OFFSET, TopicPartition
 from ottla.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -24,8 +25,6 @@ from ottla.protocol.messages.leader_epochs import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-
-_CONSUMER = -1
 
 
 class History(Enum):
@@ -44,7 +43,7 @@ def epochs_request(readers: Iterable[tuple[PartitionReader, Leader]]) -> OffsetF
         name, index = reader.partition
         topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name))
         topic.partitions.append(OffsetForLeaderPartition(index, leader.epoch, reader.fetch_epoch))
-    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))
+    return OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=list(topics.values()))
 
 
 def ends_of_epochs(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndOffset]:
@@ -62,7 +61,7 @@ def compare(reader: PartitionReader, leader: Leader, answer: EpochEndOffset | No
     if answer.error_code != ErrorCode.NONE:  # the fetch will say the same, to the application
         reader.prove(leader.epoch)
         return History.SAME
-    if answer.end_offset == UNKNOWN or answer.end_offset >= reader.fetch_offset:
+    if answer.end_offset == NO_OFFSET or answer.end_offset >= reader.fetch_offset:
         # A leader that knows no such epoch has forgotten old ones with old records: nothing says that they were others.
         reader.prove(leader.epoch)
         return History.SAME

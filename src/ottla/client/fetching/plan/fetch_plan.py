@@ -19,8 +19,9 @@ from uuid import UUID
 
 from ottla.client.fetching.plan.fetch_session import FetchSession, SessionPartition
 from ottla.client.fetching.plan.partition_reader import PartitionReader
-from ottla.client.requests.metadata import Leader, TopicPartition
+from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 

@@ -21,14 +21,13 @@ from typing import Final
 
 from ottla.client.fetching.plan.fetched_batches import Decoded, FetchedBatches
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, OpenBatch, RecordBatch, joined, sliced
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.records.corruption import CorruptRecord
 
-__all__ = ["UNKNOWN", "ConsumerRecord", "PartitionReader"]
+__all__ = ["ConsumerRecord", "PartitionReader"]
 
-UNKNOWN: Final = -1
 # Batches with fewer records than this are decoded together: producers that do not wait write tiny ones.
 SMALL_BATCH_RECORDS: Final = 500
 
@@ -59,12 +58,12 @@ class PartitionReader:
 
     def __init__(self, partition: TopicPartition, *, check_crcs: bool = True) -> None:
         self.partition = partition
-        self.fetch_offset: int = UNKNOWN
-        self.fetch_epoch: int = UNKNOWN  # of the batch before the fetch offset
-        self.high_watermark: int = UNKNOWN
-        self.last_stable_offset: int = UNKNOWN
-        self.log_start_offset: int = UNKNOWN
-        self.committed: int = UNKNOWN  # by this consumer, or by the one before it; -1 if nobody knows
+        self.fetch_offset: int = NO_OFFSET
+        self.fetch_epoch: int = NO_EPOCH  # of the batch before the fetch offset
+        self.high_watermark: int = NO_OFFSET
+        self.last_stable_offset: int = NO_OFFSET
+        self.log_start_offset: int = NO_OFFSET
+        self.committed: int = NO_OFFSET  # by this consumer, or by the one before it; -1 if nobody knows
         self.buffered_bytes = 0
         self.error: KafkaError | None = None  # what stands behind the buffered batches
         self.is_blocked = False  # for a moment, after an error that passes
@@ -72,8 +71,8 @@ class PartitionReader:
         self.is_out_of_range = False
         self._checks_crcs = check_crcs
         self._position: int | None = None  # as far as no open batch says more
-        self._leader_epoch: int = UNKNOWN
-        self._proven_epoch: int = UNKNOWN
+        self._leader_epoch: int = NO_EPOCH
+        self._proven_epoch: int = NO_EPOCH
         self._batches: deque[FetchedBatches] = deque()
         self._open: OpenBatch | None = None
 
@@ -101,7 +100,7 @@ class PartitionReader:
         """Whether the application has everything that was fetched."""
         return (self._open is None or not self._open.left) and not self._batches
 
-    def seek(self, offset: int, leader_epoch: int = UNKNOWN) -> None:
+    def seek(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Go on at this offset; what was buffered is forgotten."""
         self.forget_position()
         self._position = self.fetch_offset = offset
@@ -109,8 +108,8 @@ class PartitionReader:
 
     def forget_position(self) -> None:
         """The position is no longer one: it has to be looked up."""
-        self._position, self.fetch_offset = None, UNKNOWN
-        self._leader_epoch = self.fetch_epoch = self._proven_epoch = UNKNOWN
+        self._position, self.fetch_offset = None, NO_OFFSET
+        self._leader_epoch = self.fetch_epoch = self._proven_epoch = NO_EPOCH
         self.is_out_of_range, self.error = False, None
         self._drop_batches()
         self._open = None
@@ -125,7 +124,7 @@ class PartitionReader:
 
     def is_proven_for(self, leader_epoch: int) -> bool:
         """Whether what was fetched is known to be part of this leader's log, or needs no proof."""
-        return self.fetch_epoch == UNKNOWN or leader_epoch <= max(self._proven_epoch, self.fetch_epoch)
+        return self.fetch_epoch == NO_EPOCH or leader_epoch <= max(self._proven_epoch, self.fetch_epoch)
 
     def prove(self, leader_epoch: int) -> None:
         """A leader of this epoch has what was fetched."""

@@ -11,7 +11,7 @@ from itertools import chain, islice, repeat
 from operator import length_hint
 from typing import Any, NamedTuple, cast
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.records.decoding import RecordColumns
 from ottla.records.record import Header
 

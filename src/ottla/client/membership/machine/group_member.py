@@ -47,7 +47,6 @@ from ottla.client.requests.member_events import (
     Unanswered,
 )
 from ottla.client.requests.member_requests import (
-    NO_GENERATION,
     NO_MEMBER_ID,
     MemberSettings,
     Membership,
@@ -59,6 +58,7 @@ from ottla.client.requests.member_requests import (
 )
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_GENERATION
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,

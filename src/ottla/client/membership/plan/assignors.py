@@ -26,7 +26,7 @@ from ottla.client.membership.plan.plain_assignors import (
 )
 from ottla.client.membership.plan.sticky_assignor import assign_cooperative, assign_sticky
 from ottla.client.requests.consumer_protocol import encode_generation, encode_previous
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 __all__ = [
     "ASSIGNORS",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.client.requests.consumer_protocol import MemberSubscription
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
 

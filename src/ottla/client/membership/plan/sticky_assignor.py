@@ -16,8 +16,8 @@ from itertools import chain
 from ottla.client.membership.plan.java_order import in_hash_order, string_hash
 from ottla.client.membership.plan.plain_assignors import Assignment, GroupedMember, subscribed_topics
 from ottla.client.membership.plan.uneven_subscriptions import assign_uneven
-from ottla.client.requests.consumer_protocol import NO_GENERATION, decode_generation, decode_previous
-from ottla.client.requests.metadata import TopicPartition
+from ottla.client.requests.consumer_protocol import decode_generation, decode_previous
+from ottla.model import NO_GENERATION, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from ottla.client.membership.plan.java_order import in_hash_order, partition_hash
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 Assignment = dict[str, list[TopicPartition]]
 

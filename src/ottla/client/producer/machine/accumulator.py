@@ -32,8 +32,8 @@ from ottla.client.producer.machine.memory_ledger import Ledger
 from ottla.client.producer.machine.partition_queue import NEVER, PartitionQueue
 from ottla.client.producer.machine.partitioners import STEADY, Partitioner, TopicPartitions
 from ottla.client.producer.machine.settings import ProducerSettings
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Header
 

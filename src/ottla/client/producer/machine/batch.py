@@ -23,14 +23,13 @@ from ottla.client.producer.machine.delivery_report import (
     Failure,
     ProducerRecord,
 )
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import NO_SEQUENCE, TopicPartition
 from ottla.records.builder import Span, seal, write_header
 from ottla.records.columns import Columns, encode_columns
 from ottla.records.compression import Compression
 from ottla.records.header import HEADER_BYTES, read_header
 from ottla.records.record import Header
 
-NO_SEQUENCE: Final = -1
 # What a record takes beside its key, value and headers, at most: lengths, deltas, attributes (as Java counts it).
 RECORD_OVERHEAD_BYTES: Final = 21
 _SEQUENCE_MASK: Final = (1 << 31) - 1

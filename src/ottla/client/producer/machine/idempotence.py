@@ -29,8 +29,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from ottla.client.producer.machine.batch import NO_SEQUENCE, ProducerBatch
+from ottla.client.producer.machine.batch import ProducerBatch
 from ottla.errors import ErrorCode
+from ottla.model import NO_SEQUENCE
 
 LAST_EPOCH: Final = (1 << 15) - 1
 SEQUENCE_MASK: Final = (1 << 31) - 1

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from ottla.client.producer.machine.batch import NO_SEQUENCE, ProducerBatch
+from ottla.client.producer.machine.batch import ProducerBatch
 from ottla.client.producer.machine.idempotence import BATCHES_REMEMBERED, PartitionSequence, ProducerIdentity
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import NO_SEQUENCE, TopicPartition
 
 NEVER: Final = float("inf")
 # Brokers keep what they know of a producer for a day by default; an administrator may set less.

@@ -6,15 +6,14 @@ Names and meanings are Kafka's, with underscores for dots.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ottla.client.producer.machine.idempotence import BATCHES_REMEMBERED
+from ottla.model import ACKS_ALL
 from ottla.records.compression import Compression
 
 Acks: TypeAlias = Literal["all", -1, 0, 1]
 CompressionName: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
-ACKS_ALL: Final = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from ottla.log.compaction.plan.offset_map import OffsetMap
 from ottla.log.compaction.plan.record_spans import Block, open_block, read_spans, timestamp_delta_at
 from ottla.log.compaction.plan.transaction_trail import TransactionTrail
+from ottla.model import NO_OFFSET, NO_TIMESTAMP
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
     CODEC_MASK,
@@ -34,11 +35,9 @@ from ottla.records.batch import (
     BatchView,
     Readable,
 )
-from ottla.records.builder import NO_TIMESTAMP, build_batch, write_header
+from ottla.records.builder import build_batch, write_header
 from ottla.records.compression import Compression, compress
 from ottla.records.control import ControlRecordType, control_type_of
-
-NO_OFFSET = -1
 
 
 class LastBatch(NamedTuple):

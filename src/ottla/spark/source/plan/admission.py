@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.offsets import PartitionOffsets
 from ottla.spark.source.plan.options import SourceOptions
 

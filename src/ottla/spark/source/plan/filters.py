@@ -34,7 +34,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.intervals import EVERYTHING, NOTHING, Intervals, between, points
 
 # More pieces than this would make more tasks than they save; Spark filters then.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 LATEST: Final = -1
 EARLIEST: Final = -2

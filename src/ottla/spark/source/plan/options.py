@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition, parse_addresses
 from ottla.spark.option_values import (
     OptionError,
     boolean,
@@ -25,7 +25,6 @@ from ottla.spark.source.plan.kafka_options import BOOTSTRAP_SERVERS, PREFIX, cli
 from ottla.spark.source.plan.offsets import parse_partitions
 from ottla.spark.source.plan.position_options import parse_position
 from ottla.spark.source.plan.positions import Position, Strategy
-from ottla.wire.address import parse_addresses
 
 _PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[2,4]}'
 

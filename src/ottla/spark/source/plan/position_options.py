@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.option_values import OptionError, whole
 from ottla.spark.source.plan.offsets import EARLIEST, LATEST, in_words, parse_numbers
 from ottla.spark.source.plan.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position

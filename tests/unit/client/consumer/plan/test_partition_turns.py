@@ -4,8 +4,8 @@ import pytest
 
 from ottla.client.consumer.plan.partition_turns import Turns
 from ottla.client.fetching.plan.partition_reader import PartitionReader
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.records.builder import build_batch
 from ottla.records.record import Record

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.client.consumer.plan.processing_plan import Order, ProcessingPlan, Work
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

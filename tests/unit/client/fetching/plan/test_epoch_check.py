@@ -4,8 +4,9 @@ import pytest
 
 from ottla.client.fetching.plan.epoch_check import History, compare, ends_of_epochs, epochs_request, parted
 from ottla.client.fetching.plan.partition_reader import PartitionReader
-from ottla.client.requests.metadata import Leader, TopicPartition
+from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.leader_epochs import (
     EpochEndOffset,

@@ -14,8 +14,9 @@ from ottla.client.fetching.plan.fetch_plan import (
 )
 from ottla.client.fetching.plan.fetch_session import FetchSession
 from ottla.client.fetching.plan.partition_reader import PartitionReader
-from ottla.client.requests.metadata import Leader, TopicPartition
+from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.fetching.plan.partition_reader import ConsumerRecord, PartitionReader
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression

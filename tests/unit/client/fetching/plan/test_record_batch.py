@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, OpenBatch, RecordBatch, joined, sliced
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.records.decoding import RecordColumns
 from ottla.records.record import Header
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from ottla.client.membership.plan.assignors import ASSIGNORS, is_cooperative
 from ottla.client.requests.consumer_protocol import decode_generation, decode_previous
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 T0 = TopicPartition("t", 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.client.membership.plan.java_order import in_hash_order, partition_hash, string_hash
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 
 def test_hashes_are_javas() -> None:

@@ -10,7 +10,7 @@ from tests.unit.client.sticky_vectors import FROM_JAVA
 
 from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember
 from ottla.client.requests.consumer_protocol import MemberSubscription
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 
 STICKY = ("sticky", "cooperative-sticky")
 SEEDS = range(60)

@@ -15,8 +15,8 @@ from ottla.client.producer.machine.delivery_report import (
 from ottla.client.producer.machine.idempotence import ProducerIdentity
 from ottla.client.producer.machine.partition_queue import NEVER
 from ottla.client.producer.machine.partitioners import TopicPartitions, by_key, round_robin
-from ottla.client.requests.metadata import TopicPartition
 from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
 from ottla.records.compression import Compression
 
 FAILED = Failure(ErrorCode.UNKNOWN_SERVER_ERROR, "it is over")

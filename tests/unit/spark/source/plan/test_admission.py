@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.admission import Admission, limited
 
 A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2)

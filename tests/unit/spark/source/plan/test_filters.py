@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.filters import Wanted, wanted
 from ottla.spark.source.plan.intervals import EVERYTHING, NOTHING, points
 

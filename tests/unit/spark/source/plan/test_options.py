@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.option_values import OptionError
 from ottla.spark.source.plan.options import (
     NAMES,

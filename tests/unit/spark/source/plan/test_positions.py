@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.requests.metadata import TopicPartition
+from ottla.model import TopicPartition
 from ottla.spark.source.plan.positions import (
     AtOffsets,
     AtTimestamp,

@@ -1,13 +1,47 @@
-"""Where a broker listens, as people write it: `localhost:9092`, `[::1]:9092`, several with commas between."""
+"""Values that every room shares: a partition, the end of an epoch, an address, and Kafka's numbers for "none".
+
+Pure, and below the protocol: a room that needs one of these names imports no more than this file.
+"""
 
 from __future__ import annotations
 
-import os
-import re
-import socket
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-DEFAULT_PORT = 9092
+# Kafka writes "none" or "unknown" as -1, on the wire and on disk. Each kind of number has its own name for it.
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1  # a leader epoch
+NO_TIMESTAMP: Final = -1
+NO_NODE: Final = -1  # neither a broker nor a controller
+NO_LEADER: Final = NO_NODE
+NO_BROKER_EPOCH: Final = -1  # of a broker that is not registered, or that the sender does not know
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1  # of a producer without idempotence
+NO_GENERATION: Final = -1  # of a consumer outside a group's membership
+
+# Numbers below zero that mean something else.
+ACKS_ALL: Final = -1  # answer a Produce request when all in-sync replicas have the records
+BROKER_DEFAULT: Final = -1  # as many partitions or replicas as the broker's settings say
+CONSUMER_REPLICA_ID: Final = -1  # the replica id of a client that is not a broker
+
+_DEFAULT_PORT: Final = 9092
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class EpochEnd(NamedTuple):
+    """A leader epoch, and the end offset of its records: one more than the offset of its last record."""
+
+    epoch: int
+    end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +73,7 @@ def parse_address(text: str) -> Address:
     host, colon, port = _split(text)
     if not host:
         raise ValueError(f'"{text}" is not an address: expected HOST:PORT, for example localhost:9092')
-    return Address(host, _port(port, text) if colon else DEFAULT_PORT)
-
-
-def reason(error: BaseException) -> str:
-    """Why a socket failed, in words, without the numbers and addresses that the system adds."""
-    if isinstance(error, socket.gaierror):
-        return "no such host"
-    if isinstance(error, OSError):
-        # asyncio joins the failures of all addresses of a name into one text; they rarely differ in kind.
-        joined = re.search(r"\[Errno (\d+)\]", str(error))
-        number = error.errno or (int(joined[1]) if joined else 0)
-        if number:
-            return os.strerror(number).lower()
-    return str(error) or type(error).__name__
+    return Address(host, _port(port, text) if colon else _DEFAULT_PORT)
 
 
 def _split(text: str) -> tuple[str, str, str]:

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import errno
-import socket
-
 import pytest
 
-from ottla.wire.address import Address, parse_addresses, reason
+from ottla.model import Address, TopicPartition, parse_addresses
 
 
 @pytest.mark.parametrize(
@@ -50,15 +47,5 @@ def test_an_address_prints_as_it_is_written(text: str) -> None:
     assert [str(each) for each in parse_addresses(text)] == [text]
 
 
-def test_reasons_are_words_without_numbers() -> None:
-    assert (
-        reason(ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('::1', 1)"))
-        == "connection refused"
-    )
-    joined = OSError(
-        "Multiple exceptions: [Errno 111] Connect call failed (...), [Errno 111] Connect call failed (...)"
-    )
-    assert reason(joined) == "connection refused"
-    assert reason(socket.gaierror(-2, "Name or service not known")) == "no such host"
-    assert reason(OSError("odd")) == "odd"
-    assert reason(ValueError()) == "ValueError"
+def test_a_partition_prints_as_its_directory_is_named() -> None:
+    assert str(TopicPartition("orders", 3)) == "orders-3"
