@@ -13,16 +13,17 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.model import EpochEnd
-from ottla.raft import election, leadership, log_view, questions
+from ottla.raft import election, leadership, log_view
+from ottla.raft import request_handling as questions
 from ottla.raft.election import Election
 from ottla.raft.events import TruncateTo
 from ottla.raft.following import Following
 from ottla.raft.leadership import Leadership, Progress
 from ottla.raft.messages import Fetch, SnapshotId, Vote
 from ottla.raft.node import Node, State
-from ottla.raft.proof import Proof
-from ottla.raft.questions import Questions
 from ottla.raft.replica import RaftReplica
+from ottla.raft.request_handling import Questions
+from ottla.raft.vote_recovery import Proof
 from ottla.raft.voters import VoterSet
 
 Patches = list[tuple[Any, str, Any]]

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.group.committed import CommittedOffsets
+from ottla.group.committed_offsets import CommittedOffsets
 from ottla.group.consumer_protocol import CONSUMER_PROTOCOL_TYPE, all_subscribed_topics
 from ottla.group.decision import Parked
 from ottla.group.member import Member, Protocols, recorded_member

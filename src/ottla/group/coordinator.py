@@ -29,6 +29,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.admin import delete_groups, describe_groups, list_groups
 from ottla.group.classic import ClassicGroup, GroupEvent
 from ottla.group.decision import Decision, GroupRequestContext, Turn
+from ottla.group.error_responses import join_refusal, refusal
 from ottla.group.expiry import forget_expired
 from ottla.group.joining import check_join, join_group
 from ottla.group.membership import heartbeat, leave_group
@@ -36,7 +37,6 @@ from ottla.group.offset_fetch import fetch_offsets
 from ottla.group.offsets import TopicsDeleted, check_commit, commit_offsets, delete_offsets, forget_topics
 from ottla.group.rebalance import extend_session, prepare_rebalance
 from ottla.group.records import GroupMetadataValue, OffsetCommitKey, decode_record
-from ottla.group.refusals import join_refusal, refusal
 from ottla.group.settings import GroupSettings
 from ottla.group.syncing import sync_group
 from ottla.group.timers import Timer, Timers

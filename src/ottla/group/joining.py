@@ -19,6 +19,7 @@ from typing import Final
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.decision import GroupRequestContext, Parked, Turn
+from ottla.group.error_responses import join_refusal
 from ottla.group.member import Member, joining_member, protocols_of, rebalance_timeout_ms
 from ottla.group.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
@@ -30,7 +31,6 @@ from ottla.group.rebalance import (
     prepare_rebalance,
     remove_member,
 )
-from ottla.group.refusals import join_refusal
 from ottla.group.settings import GroupSettings
 from ottla.group.static_members import keeps_its_place, replace_at_rest, replace_in_motion
 from ottla.group.timers import Timer

@@ -17,9 +17,9 @@ from typing import Final
 from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup, GroupEvent, GroupState
 from ottla.group.decision import Turn
+from ottla.group.error_responses import join_refusal
 from ottla.group.member import Member
 from ottla.group.records import group_record
-from ottla.group.refusals import join_refusal
 from ottla.protocol.messages.groups import (
     JoinGroupResponse,
     JoinGroupResponseMember,

@@ -18,10 +18,10 @@ from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.consumer_protocol import subscribed_topics
 from ottla.group.decision import GroupRequestContext, Turn
+from ottla.group.error_responses import join_refusal
 from ottla.group.member import Member
 from ottla.group.rebalance import extend_session, members_for_leader
 from ottla.group.records import group_record
-from ottla.group.refusals import join_refusal
 from ottla.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 _FIRST_SKIP_ASSIGNMENT_VERSION: Final = 9

@@ -19,6 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.protocol.declaration import Wire
+from ottla.protocol.function_source import Source
 from ottla.protocol.layout import Field, described, layout, smallest_size_bytes
 from ottla.protocol.primitives import (
     DecodeError,
@@ -29,7 +30,6 @@ from ottla.protocol.primitives import (
     skip_tags,
     uuid_of,
 )
-from ottla.protocol.source import Source
 
 # An element of three bytes can become objects of 240, so the bytes received alone do not bound memory well: a frame of
 # 100 MiB could take 8 GiB. The metadata of 200,000 partitions has a quarter of this many elements; numbers do not count.

@@ -15,10 +15,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.protocol.declaration import Wire
+from ottla.protocol.function_source import Source
 from ottla.protocol.layout import Field, described, layout
-from ottla.protocol.misfit import misfit
 from ottla.protocol.primitives import put_tags, uvarint
-from ottla.protocol.source import Source
+from ottla.protocol.write_errors import misfit
 
 _NAMES: Final = {
     "misfit": misfit,

@@ -17,7 +17,7 @@ from ottla.raft.events import AppendRecords, FinishSnapshot, ResetLog, TruncateT
 from ottla.raft.log_view import truncation_offset
 from ottla.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, SnapshotId
 from ottla.raft.node import NEVER, Node, State
-from ottla.raft.proof import Proof
+from ottla.raft.vote_recovery import Proof
 
 
 @dataclass(slots=True)

@@ -147,7 +147,7 @@ class Leadership:
         self._wake(lambda parked: parked.fetch.replica == fetch.replica)
 
     def _prove(self, fetch: Fetch) -> None:
-        """Give a voter that lost its memory a record that is newer than its return (see `proof`)."""
+        """Give a voter that lost its memory a record that is newer than its return (see `vote_recovery`)."""
         node = self._node
         if fetch.is_proven or fetch.replica.node_id not in self.voters or node.is_writing:
             return

@@ -86,7 +86,7 @@ class EpochAnswer:
 class Fetch:
     """Records from `fetch_offset` on, please; what is before it is durable here (if a voter asks).
 
-    `is_proven`: a voter that remembers its votes. One that lost its memory counts for nothing yet (see `proof`).
+    `is_proven`: a voter that remembers its votes. One that lost its memory counts for nothing yet (see `vote_recovery`).
     """
 
     replica: ReplicaKey

@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
 
 class Node:
-    """The shared state. `memory` is what the disk remembers; None if it remembers nothing (see `proof`)."""
+    """The shared state. `memory` is what the disk remembers; None if it remembers nothing (see `vote_recovery`)."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 The quorum keeps one log on several nodes, KRaft style (KIP-595): one leader for each epoch, elected by a majority of voters;
 followers and observers pull. `node` has the table of states and the two rules about what is said and heard, `election`
-who is voted for, `leadership` what a leader does, `following` what a follower does, `proof` how a voter comes back that
+who is voted for, `leadership` what a leader does, `following` what a follower does, `vote_recovery` how a voter comes back that
 lost its memory, `events` what the shell has to do. `docs/raft.md` says why it is safe.
 
 Rules
@@ -47,8 +47,8 @@ from ottla.raft.messages import (
     VoteAnswer,
 )
 from ottla.raft.node import NEVER, Asked, Node, State
-from ottla.raft.questions import Questions
 from ottla.raft.quorum_state import QuorumState
+from ottla.raft.request_handling import Questions
 from ottla.raft.settings import RaftSettings
 from ottla.raft.transitions import Transitions
 from ottla.raft.voters import VoterSet

@@ -30,9 +30,9 @@ from ottla.records.header import (
     LOG_APPEND_TIME,
     BatchHeader,
 )
-from ottla.records.lone_batches import NOT_PLAIN, LoneRun, lone_records
 from ottla.records.record import Header, read_headers, read_record
-from ottla.records.runs import (
+from ottla.records.single_record_batches import NOT_PLAIN, LoneRun, lone_records
+from ottla.records.uniform_runs import (
     Layout,
     common_prefix,
     cut_out,

@@ -230,7 +230,7 @@ _EXTRA = frozenset({"pyspark", "pyarrow", "yaml", "grpc", "pandas", "google", "p
 
 def _expected() -> tuple[type[BaseException], ...]:
     from ottla.errors import KafkaError
-    from ottla.spark.pipelines.words import PipelineError
+    from ottla.spark.pipelines.failures import PipelineError
     from ottla.spark.runtime.class_archive import ArchiveError
     from ottla.spark.runtime.java import NoJavaError
 

@@ -12,7 +12,7 @@ import click
 from ottla.cli.broker_command import print_json, print_table
 from ottla.cli.time_text import duration
 from ottla.errors import KafkaError
-from ottla.spark.pipelines.board import Offsets
+from ottla.spark.pipelines.flow_progress import Offsets
 from ottla.spark.pipelines.project import Project
 from ottla.spark.pipelines.state import PipelineState, UpdateState, load_state
 from ottla.spark.pipelines.status import FlowStanding, TableStanding, flow_standings, table_standings

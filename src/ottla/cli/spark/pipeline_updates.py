@@ -19,7 +19,8 @@ import click
 
 from ottla.cli.spark.pipeline_view import View, open_view
 from ottla.errors import KafkaError
-from ottla.spark.pipelines.board import Board
+from ottla.spark.pipelines.failures import PipelineError
+from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.master import is_cluster, reach_master, waits_for_executors
 from ottla.spark.pipelines.project import Project
@@ -27,7 +28,6 @@ from ottla.spark.pipelines.remote import RemoteSpark
 from ottla.spark.pipelines.run import Outcome, Runner, Selection
 from ottla.spark.pipelines.session import LocalSpark, Where, start_spark
 from ottla.spark.pipelines.topics import missing_topics, reach_brokers
-from ottla.spark.pipelines.words import PipelineError
 
 FAILURES_IN_A_ROW: Final = 5
 _LONGEST_PAUSE_S: Final = 30.0

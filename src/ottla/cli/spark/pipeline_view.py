@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from ottla.errors import KafkaError
-from ottla.spark.pipelines.board import Board, FlowProgress
 from ottla.spark.pipelines.events import COMPLETED, ENDED, FAILED, RUNNING, SKIPPED, FlowEvent
+from ottla.spark.pipelines.flow_progress import Board, FlowProgress
 from ottla.spark.pipelines.project import Project
 from ottla.spark.pipelines.topics import log_ends
 

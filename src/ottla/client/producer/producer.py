@@ -50,7 +50,7 @@ from ottla.client.producer.machine.settings import (
 )
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.serializers import Serializer, serialize_plain
-from ottla.client.producer.topics import ProducerTopics
+from ottla.client.producer.topic_metadata import ProducerTopics
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import ACKS_ALL, parse_addresses
 from ottla.records.record import Header

@@ -5,8 +5,8 @@ Metadata may create the topics it is asked for (`auto.create.topics.enable`). As
 topic missing is told so, and the next one finds it there.
 """
 
-from ottla.controller import describe
 from ottla.controller.config_sources import BrokerSettings, ConfigSource
+from ottla.controller.describe import cluster, configs, reassignments
 from ottla.controller.image import ResourceType
 from ottla.model import BROKER_DEFAULT
 from ottla.protocol.messages.cluster import (
@@ -36,7 +36,7 @@ _CREATE_TIMEOUT_MS = 10_000
 def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Brokers and topics; has missing topics created where client and broker both want that."""
     config = context.services.config
-    answer = describe.metadata_response(
+    answer = cluster.metadata_response(
         context.services.quorum.image,
         request,
         context.version,
@@ -60,7 +60,7 @@ def _creation(names: list[str]) -> CreateTopicsRequest:
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """The brokers of the cluster."""
     config = context.services.config
-    return describe.describe_cluster(
+    return cluster.describe_cluster(
         context.services.quorum.image,
         request,
         listener_name=config.advertised_listener.name,
@@ -82,7 +82,7 @@ def describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Topics, page by page."""
     config = context.services.config
-    return describe.describe_topic_partitions(
+    return cluster.describe_topic_partitions(
         context.services.quorum.image,
         request,
         listener_name=config.advertised_listener.name,
@@ -95,7 +95,7 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     config = context.services.config
     image = context.services.quorum.image
     settings = BrokerSettings(image, config.node_id, config)
-    response = describe.describe_configs(image, request, settings, node_id=config.node_id)
+    response = configs.describe_configs(image, request, settings, node_id=config.node_id)
     for asked, result in zip(request.resources, response.results, strict=True):
         if asked.resource_type == ResourceType.BROKER and asked.resource_name == str(config.node_id):
             result.configs += _load_entries(context, asked.configuration_keys, request.include_documentation)
@@ -124,11 +124,11 @@ def list_config_resources(
     context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """What has settings."""
-    return describe.list_config_resources(context.services.quorum.image, request, context.version)
+    return configs.list_config_resources(context.services.quorum.image, request, context.version)
 
 
 def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """What is being moved."""
-    return describe.list_partition_reassignments(context.services.quorum.image, request)
+    return reassignments.list_partition_reassignments(context.services.quorum.image, request)

@@ -23,8 +23,8 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.records.batch import BatchView
 from ottla.records.corruption import CorruptRecord
 from ottla.records.header import CODEC_MASK, CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
+from ottla.spark.decode.arrow_rows import Block, Constants, DamagedBlockError, arrow_rows
 from ottla.spark.decode.decompressed import Decompressed
-from ottla.spark.decode.rows import Block, Constants, DamagedBlockError, arrow_rows
 
 MOST_ROWS: Final = 1 << 15
 MOST_BYTES: Final = 8 << 20

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from ottla.records.corruption import CorruptRecord
 from ottla.records.record import Header, read_headers
-from ottla.spark.decode.fields import Numbers
+from ottla.spark.decode.record_fields import Numbers
+from ottla.spark.decode.record_starts import Source, UnusualError
 from ottla.spark.decode.schema import HEADERS
-from ottla.spark.decode.starts import Source, UnusualError
 
 _LOOK_AHEAD = bytes(16)  # a reader of headers may look a little behind them
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipelines.context import Recorder, TopicRead, defining
-from ottla.spark.pipelines.order import in_words, tables_looked_up
+from ottla.spark.pipelines.failures import Place, exception_in_words, place_of
+from ottla.spark.pipelines.missing_dependencies import in_words, tables_looked_up
 from ottla.spark.pipelines.project import Project, definition_files
-from ottla.spark.pipelines.words import Place, exception_in_words, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ottla.spark.pipelines.board import Board, parse_offsets
 from ottla.spark.pipelines.events import short_name
+from ottla.spark.pipelines.flow_progress import Board, parse_offsets
 
 
 class BoardListener(StreamingQueryListener):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ottla.spark.pipelines.words import PipelineError
+from ottla.spark.pipelines.failures import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

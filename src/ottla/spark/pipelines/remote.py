@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipelines.catalog import quoted
+from ottla.spark.pipelines.failures import PipelineError, in_words
 from ottla.spark.pipelines.project import Project
-from ottla.spark.pipelines.words import PipelineError, in_words
 from ottla.spark.runtime.sessions import session
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ottla.spark.pipelines.board import Board
 from ottla.spark.pipelines.catalog import definitions, forgets, quoted, restore
 from ottla.spark.pipelines.events import FAILED, RUNNING, STARTING, FlowEvent, parse_event
+from ottla.spark.pipelines.failures import PipelineError, exception_in_words, in_words
+from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.graph import Graph, Reading, read_definitions
 from ottla.spark.pipelines.project import Project
 from ottla.spark.pipelines.remote import RemoteSpark
@@ -33,7 +34,6 @@ from ottla.spark.pipelines.state import (
     save_state,
     with_graph,
 )
-from ottla.spark.pipelines.words import PipelineError, exception_in_words, in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

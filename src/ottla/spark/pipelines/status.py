@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from ottla.spark.pipelines.board import Offsets, parse_offsets
+from ottla.spark.pipelines.flow_progress import Offsets, parse_offsets
 from ottla.spark.pipelines.project import Project, local_path
 from ottla.spark.pipelines.state import PipelineState
 

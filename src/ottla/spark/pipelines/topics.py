@@ -9,7 +9,7 @@ from ottla.blocking import Admin
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.model import TopicPartition
-from ottla.spark.pipelines.board import Offsets
+from ottla.spark.pipelines.flow_progress import Offsets
 
 _CLIENT_ID: Final = "ottla-pipeline"
 # Long enough for a leader that is being replaced.

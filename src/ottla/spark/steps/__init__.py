@@ -11,8 +11,8 @@ Nor is there a `withColumn`: over Spark Connect it looks up tables at once, and 
 
 from ottla.spark.steps.arguments import StepError
 from ottla.spark.steps.avro_values import parse_avro
+from ottla.spark.steps.dead_letters import dead_letters, redrive, split, valid
 from ottla.spark.steps.json_values import parse_json, require
-from ottla.spark.steps.letters import dead_letters, redrive, split, valid
 from ottla.spark.steps.replays import backfill
 from ottla.spark.steps.topics import read_range, read_table, read_topic, topic_sink
 from ottla.spark.steps.upserts import latest, upsert

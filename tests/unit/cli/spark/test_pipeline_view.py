@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from ottla.cli.spark.pipeline_view import Lines, LiveTable
-from ottla.spark.pipelines.board import Board
 from ottla.spark.pipelines.events import FlowEvent
+from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.project import Project
 from ottla.spark.pipelines.run import Outcome
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.spark.pipelines.failures import Place
 from ottla.spark.pipelines.graph import (
     FlowDefinition,
     Graph,
@@ -14,7 +15,6 @@ from ottla.spark.pipelines.graph import (
     shared_parquet,
 )
 from ottla.spark.pipelines.project import Project
-from ottla.spark.pipelines.words import Place
 
 PROJECT = Project(Path("/p/spark-pipeline.yml"), "p", "file:///p/s", None, None, {}, ())
 FILE = Path("a.sql")

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from ottla.spark.pipelines.failures import PipelineError
 from ottla.spark.pipelines.master import is_cluster, reach_master
-from ottla.spark.pipelines.words import PipelineError
 
 
 def test_a_master_that_does_not_answer_is_told() -> None:

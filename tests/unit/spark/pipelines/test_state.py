@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ottla.spark.pipelines.context import TopicRead
+from ottla.spark.pipelines.failures import Place
 from ottla.spark.pipelines.graph import FlowDefinition, Graph
 from ottla.spark.pipelines.project import Project
 from ottla.spark.pipelines.state import (
@@ -17,7 +18,6 @@ from ottla.spark.pipelines.state import (
     state_file,
     with_graph,
 )
-from ottla.spark.pipelines.words import Place
 
 
 def project(directory: Path, storage: str | None = None) -> Project:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.spark.pipelines.board import Board, parse_offsets
 from ottla.spark.pipelines.events import FlowEvent
+from ottla.spark.pipelines.flow_progress import Board, parse_offsets
 
 
 def test_rows_add_up_over_updates_and_states_begin_anew() -> None:

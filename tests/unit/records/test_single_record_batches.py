@@ -11,8 +11,8 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.decoding import decodable
 from ottla.records.header import TimestampType
-from ottla.records.lone_batches import LoneRun, lone_records, lone_run, lone_values
 from ottla.records.record import Record
+from ottla.records.single_record_batches import LoneRun, lone_records, lone_run, lone_values
 
 COUNT = 30
 

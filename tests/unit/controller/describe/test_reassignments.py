@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.controller.cluster import Cluster, topic, topic_on
 
-from ottla.controller.describe import list_partition_reassignments
+from ottla.controller.describe.reassignments import list_partition_reassignments
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,

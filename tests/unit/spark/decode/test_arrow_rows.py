@@ -10,8 +10,8 @@ from ottla.records.batch import HEADER_BYTES
 from ottla.records.builder import build_batch
 from ottla.records.header import read_header
 from ottla.records.record import Record
-from ottla.spark.decode import rows as decode_rows
-from ottla.spark.decode.rows import Block, Constants, arrow_rows
+from ottla.spark.decode import arrow_rows as decode_rows
+from ottla.spark.decode.arrow_rows import Block, Constants, arrow_rows
 
 
 def test_usual_records_need_no_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyspark.sql.connect.proto as protocol
 
-from ottla.spark.pipelines.order import LOOKING, in_words, tables_looked_up
+from ottla.spark.pipelines.missing_dependencies import LOOKING, in_words, tables_looked_up
 
 
 def table(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ottla.spark.decode.starts import UnusualError
+from ottla.spark.decode.record_starts import UnusualError
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]

@@ -22,7 +22,7 @@ from ottla.records.header import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
 )
-from ottla.records.runs import layout_of
+from ottla.records.uniform_runs import layout_of
 from ottla.records.varint import read_zigzag, varint
 
 _SHORTEST_RUN: Final = 16  # below that, finding out costs more than it saves

@@ -18,10 +18,10 @@ import pyarrow as pa
 from ottla.records.corruption import CorruptRecord
 from ottla.records.decoding import decode_columns
 from ottla.records.header import LOG_APPEND_TIME, BatchHeader
-from ottla.spark.decode.fields import Bytes, Field, Fields, Numbers, read_fields
 from ottla.spark.decode.headers import arrow_headers, read_arrow_headers
+from ottla.spark.decode.record_fields import Bytes, Field, Fields, Numbers, read_fields
+from ottla.spark.decode.record_starts import Source, UnusualError, add_starts
 from ottla.spark.decode.schema import TIMESTAMP, arrow_schema
-from ottla.spark.decode.starts import Source, UnusualError, add_starts
 
 # Spark counts microseconds in 64 bits, Kafka milliseconds.
 _LARGEST_MS: Final = (2**63 - 1) // 1000

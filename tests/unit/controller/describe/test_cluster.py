@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from tests.unit.controller.cluster import CLUSTER_ID, Cluster, topic, topic_on
 
-from ottla.controller.describe import (
+from ottla.controller.describe.cluster import (
     MetadataAnswer,
     describe_cluster,
     describe_topic_partitions,

@@ -1,16 +1,14 @@
 """Descriptions of the cluster, each a function of an image: brokers answer them from their own cache (CTL-6).
 
 Metadata, versions 0 to 13; DescribeCluster, versions 0 to 2 (KIP-700, KIP-919, KIP-1073); DescribeTopicPartitions,
-version 0 (KIP-966). DescribeConfigs and ListConfigResources are in `describe_configs`, ListPartitionReassignments is in
-`describe_reassignments`. A broker that is fenced is not shown to clients, and what it leads has no leader.
+version 0 (KIP-966).
+A broker that is fenced is not shown to clients, and what it leads has no leader.
 """
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from ottla.controller.describe_configs import describe_configs, list_config_resources
-from ottla.controller.describe_reassignments import list_partition_reassignments
 from ottla.controller.image import (
     INTERNAL_TOPICS,
     BrokerImage,
@@ -42,16 +40,6 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-
-__all__ = [
-    "MetadataAnswer",
-    "describe_cluster",
-    "describe_configs",
-    "describe_topic_partitions",
-    "list_config_resources",
-    "list_partition_reassignments",
-    "metadata_response",
-]
 
 _FIRST_VERSION_WITH_NONE: Final = 1
 _FIRST_VERSION_BY_TOPIC_ID: Final = 12

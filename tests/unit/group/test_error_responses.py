@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.group.refusals import refusal
+from ottla.group.error_responses import refusal
 from ottla.protocol.apis import APIS, Api
 from ottla.protocol.codec import decode, encode
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest

@@ -1,6 +1,6 @@
 """Neighbours of the same size and layout: where their fields lie, and how they are cut out in one go.
 
-Records of one batch are such a run, or batches of one record each (`lone_batches`). Used by `decoding`, which tells them apart.
+Records of one batch are such a run, or batches of one record each (`single_record_batches`). Used by `decoding`, which tells them apart.
 """
 
 from __future__ import annotations

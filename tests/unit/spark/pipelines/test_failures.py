@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.pipelines.words import Place, exception_in_words, in_words, place_of
+from ottla.spark.pipelines.failures import Place, exception_in_words, in_words, place_of
 
 
 @pytest.mark.parametrize(

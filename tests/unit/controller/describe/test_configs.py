@@ -3,7 +3,7 @@
 from tests.unit.controller.cluster import NODE_ID, Cluster, topic
 
 from ottla.config import BrokerConfig, TopicConfig, settings_of
-from ottla.controller.describe import describe_configs, list_config_resources
+from ottla.controller.describe.configs import describe_configs, list_config_resources
 from ottla.controller.image import ResourceType
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.configs import (
