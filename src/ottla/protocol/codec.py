@@ -29,6 +29,7 @@ from ottla.protocol.declaration import (
     Uuid,
     between,
     declaration_of,
+    first_flexible_version,
     message,
     nullable_since,
     record,
@@ -37,6 +38,7 @@ from ottla.protocol.declaration import (
     tag,
     until,
 )
+from ottla.protocol.layout import first_nullable_version, first_version
 from ottla.protocol.primitives import DecodeError
 from ottla.protocol.reading import compile_read
 from ottla.protocol.writing import compile_write
@@ -63,6 +65,9 @@ __all__ = [
     "declaration_of",
     "decode",
     "encode",
+    "first_flexible_version",
+    "first_nullable_version",
+    "first_version",
     "message",
     "nullable_since",
     "record",

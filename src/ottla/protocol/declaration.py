@@ -160,3 +160,11 @@ def declaration_of(cls: type[Any]) -> Declaration:
     if not isinstance(declaration, Declaration):
         raise TypeError(f"{cls.__name__} is neither a @message nor a @record")
     return declaration
+
+
+def first_flexible_version(cls: type[Any]) -> int:
+    """The first version with compact lengths and tagged fields; TypeError for a message without one."""
+    first = declaration_of(cls).flexible
+    if first is None:
+        raise TypeError(f"{cls.__name__} has no flexible version")
+    return first

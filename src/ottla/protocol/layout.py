@@ -2,6 +2,7 @@
 
 `described(cls)` reads the annotations of a class once; `layout(cls, version)` keeps the fields that the version has.
 The order is the wire's: declared order for the plain fields, ascending numbers for the tagged ones.
+`first_version(cls, name)` says which version introduced a field: no other room writes that number down.
 """
 
 from __future__ import annotations
@@ -66,6 +67,30 @@ def layout(cls: type[Any], version: int) -> Layout:
         tagged=tuple(sorted((f for f in present if f.tag is not None), key=lambda f: f.tag or 0)),
         absent=tuple(f for f in described(cls) if version not in f.versions),
     )
+
+
+def first_version(cls: type[Any], name: str) -> int:
+    """The version that introduced a field of `cls`; TypeError if `cls` declares no such field.
+
+    Ask when a module is imported, so that a request costs the comparison of two numbers:
+    `_TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")`.
+    """
+    return _field_of(cls, name).versions.first
+
+
+def first_nullable_version(cls: type[Any], name: str) -> int:
+    """The first version in which a field of `cls` may be null; TypeError if the field is never null."""
+    first = _field_of(cls, name).nullable_first
+    if first is None:
+        raise TypeError(f"{cls.__name__}.{name} is never null")
+    return first
+
+
+def _field_of(cls: type[Any], name: str) -> Field:
+    for each in described(cls):
+        if each.name == name:
+            return each
+    raise TypeError(f"{cls.__name__} declares no field {name}")
 
 
 def smallest_size_bytes(kind: Wire | type[Any], version: int, flexible: bool) -> int:

@@ -15,6 +15,9 @@ from ottla.protocol.codec import (
     Uuid,
     between,
     declaration_of,
+    first_flexible_version,
+    first_nullable_version,
+    first_version,
     message,
     nullable_since,
     since,
@@ -24,6 +27,7 @@ from ottla.protocol.codec import (
 )
 from ottla.protocol.declaration import ZERO_UUID, Versions, Wire
 from ottla.protocol.layout import described, layout, smallest_size_bytes
+from ottla.protocol.messages.offsets import OffsetDeleteRequest
 
 
 @struct
@@ -70,6 +74,31 @@ def test_a_field_is_nullable_if_its_type_says_so_and_its_mark_allows_it() -> Non
     assert fields["nullable_later"].is_nullable(3)
     assert fields["parts"].is_nullable(0)
     assert not fields["always"].is_nullable(9)
+
+
+def test_a_declaration_says_which_version_introduced_a_field() -> None:
+    introduced = {f.name: first_version(Whole, f.name) for f in described(Whole)}
+    assert introduced == {
+        "always": 0,
+        "later": 2,
+        "earlier": 0,
+        "middle": 2,
+        "nullable_later": 0,
+        "second_tag": 6,
+        "first_tag": 5,
+        "parts": 0,
+    }
+    assert first_nullable_version(Whole, "nullable_later") == 3
+    assert first_flexible_version(Whole) == 5
+
+
+def test_a_version_of_something_undeclared_is_refused() -> None:
+    with pytest.raises(TypeError, match="Whole declares no field latter"):
+        first_version(Whole, "latter")
+    with pytest.raises(TypeError, match=r"Whole\.always is never null"):
+        first_nullable_version(Whole, "always")
+    with pytest.raises(TypeError, match="OffsetDeleteRequest has no flexible version"):
+        first_flexible_version(OffsetDeleteRequest)
 
 
 def test_kinds_are_wire_types_or_structs() -> None:

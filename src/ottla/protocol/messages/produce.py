@@ -9,7 +9,7 @@ Versions 0 to 2 carried the record formats that Kafka 4 removed (KIP-896).
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import (
     ZERO_UUID,
@@ -25,6 +25,9 @@ from ottla.protocol.codec import (
     tag,
     until,
 )
+
+# The version in which a client may send, and must be ready to read, batches compressed with zstd.
+ZSTD_SINCE: Final = 7
 
 
 @struct
