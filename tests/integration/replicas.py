@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 from tests.integration.peer import batch, produce_request
 
 from ottla.config import BrokerConfig
+from ottla.config.listeners import Listener as ListenerAddress
 from ottla.controller.commands import FenceBrokers
 from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage, PartitionImage
@@ -42,9 +43,9 @@ from ottla.records.batch import iter_batches
 from ottla.replication.fetch_session import FetchSessions
 from ottla.runtime.disk import Disk, OsDisk
 from ottla.runtime.runtime import Runtime
-from ottla.server.apis.table import handler_of
+from ottla.server.apis.table import registered
 from ottla.server.coordinators.coordinators import Coordinators
-from ottla.server.gate.dispatch import Dispatcher
+from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.services import Services
 from ottla.server.net import listener as listening
 from ottla.server.partitions.file_removal import Remover
@@ -175,7 +176,10 @@ class Node:
         self.hosting.open_all(self.quorum.image)
         limits = listening.ListenerLimits(128, 1000, 1000, 600_000, 10_000, 100 << 20, 64 << 20, -1, -1)
         self.listener = listening.Listener(
-            HOST, port, Dispatcher(self.services, handler_of), limits, self.runtime.network
+            ListenerAddress("PLAINTEXT", HOST, port),
+            Gate(self.services, registered),
+            limits,
+            self.runtime.network,
         )
         self.listener.bind()
         self.listener.start_accepting()

@@ -2,13 +2,14 @@
 
 broker, housekeeping, load_metrics   the composition root; retention and checkpoints on a timer; load reports
 net           listener, connections, receive buffers, the limit on open descriptors
-gate          from a request frame to its handler, and the services that handlers use
-apis          one file per API family
+gate          every request's way from its frame to its handler; sessions, and the services that handlers use
+apis          one file per API family, each with its handlers registered beside themselves
 answers       the leaf below: queued answers, answers that come later, watermarks that callers wait for
 partitions    the partitions this broker hosts: append, read, flush, delete, compact
 replicas      followers and leaders: fetchers, sessions of followers, proposals of ISR changes
 coordinators  group coordinators on the partitions of __consumer_offsets
 quorum        the metadata quorum: member, log, snapshots, the controller, this broker's membership
 
-Imports between these rooms have no cycle: net -> apis -> gate -> coordinators, replicas -> partitions, quorum -> answers.
+Imports between these rooms have no cycle: net | apis -> gate -> coordinators, replicas -> partitions, quorum -> answers.
+The broker alone joins net and apis: connections know no API.
 """

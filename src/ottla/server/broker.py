@@ -18,9 +18,10 @@ from ottla.log.files.open_files import OpenFiles
 from ottla.model import NO_BROKER_EPOCH
 from ottla.replication.fetch_session import FetchSessions
 from ottla.runtime.runtime import Runtime
-from ottla.server.apis.table import handler_of
+from ottla.server.apis.table import registered
 from ottla.server.coordinators.coordinators import Coordinators
-from ottla.server.gate.dispatch import Dispatcher, HandlerOf
+from ottla.server.gate.dispatch import Gate
+from ottla.server.gate.handlers import Registered
 from ottla.server.gate.services import Services
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.load_metrics import Load
@@ -55,7 +56,7 @@ class Broker:
     """
 
     def __init__(
-        self, config: BrokerConfig, runtime: Runtime | None = None, handlers: HandlerOf = handler_of
+        self, config: BrokerConfig, runtime: Runtime | None = None, handlers: Registered = registered
     ) -> None:
         self.config = config
         self._runtime = runtime = runtime or Runtime()
@@ -202,10 +203,8 @@ class Broker:
             disk=runtime.disk,
             now_ms=now_ms,
         )
-        address = config.listener
-        listener = Listener(
-            address.host, address.port, Dispatcher(services, self._handlers), _limits(config), runtime.network
-        )
+        gate = Gate(services, self._handlers)
+        listener = Listener(config.listener, gate, _limits(config), runtime.network)
         return _Parts(
             quorum=quorum,
             duties=services.duties,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ottla.blocking.loop_thread import LoopThread
 from ottla.config import BrokerConfig
 from ottla.runtime.runtime import Runtime
-from ottla.server.apis.table import handler_of
+from ottla.server.apis.table import registered
 from ottla.server.broker import Broker
 from ottla.server.net.listener import Listener
 from ottla.testing.faults import Faults
@@ -233,7 +233,7 @@ class EmbeddedBroker:
         return thread.run(work, _DEADLINE_S)
 
     async def _started(self) -> Broker:
-        broker = Broker(self._config(), Runtime(disk=UnsyncedDisk()), self.faults.handlers(handler_of))
+        broker = Broker(self._config(), Runtime(disk=UnsyncedDisk()), self.faults.before(registered))
         await broker.start()
         return broker
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import isawaitable
@@ -26,10 +26,14 @@ from typing import Any, Final
 
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.frame import write_request
-from ottla.server.answers.send_queue import Part, part_bytes
-from ottla.server.apis.produce import ProduceLane, UnanswerableError
-from ottla.server.gate.dispatch import Handler, HandlerOf, RequestContext
+from ottla.server.answers.send_queue import part_bytes
+from ottla.server.gate.handlers import (
+    Handler,
+    Registered,
+    Registration,
+    RequestContext,
+    UnanswerableError,
+)
 from ottla.testing.refusals import refusal
 
 # What `ottla.testing` calls itself when it looks into a broker.
@@ -115,13 +119,15 @@ class Faults:
         with self._lock:
             self._pending = [] if fault is None else [each for each in self._pending if each is not fault]
 
-    def handlers(self, handler_of: HandlerOf) -> HandlerOf:
-        """The table of handlers, with the faults before them."""
+    def before(self, registered: Registered) -> Registered:
+        """The table of handlers with the faults before each of them. Nothing is gathered: a fault is about one request."""
 
         @cache
-        def find(api_key: int) -> Handler | None:
-            handler = _produce if api_key == ApiKey.PRODUCE else handler_of(api_key)
-            return None if handler is None else partial(self._handle, ApiKey(api_key), handler)
+        def find(api_key: int) -> Registration | None:
+            found = registered(api_key)
+            if found is None:
+                return None
+            return Registration(partial(self._handle, ApiKey(api_key), found.handler))
 
         return find
 
@@ -154,7 +160,7 @@ class Faults:
 def _fail(code: ErrorCode, message: str, handler: Handler, context: RequestContext, request: Any) -> Any:
     api_key = ApiKey(context.header.api_key)
     if api_key == ApiKey.PRODUCE and request.acks == 0:
-        raise UnanswerableError(message, [])
+        raise UnanswerableError(message)
     if api_key == ApiKey.METADATA:
         return _failed_topics(code, handler, context, request)
     return refusal(api_key, request, code, message)
@@ -174,12 +180,12 @@ async def _delay(ms: float, handler: Handler, context: RequestContext, request: 
 
 
 def _lose_request(handler: Handler, context: RequestContext, request: Any) -> Any:
-    raise UnanswerableError("a test has it lost", [])
+    raise UnanswerableError("a test has it lost")
 
 
 async def _lose_answer(handler: Handler, context: RequestContext, request: Any) -> Any:
     await _answered(handler(context, request))
-    raise UnanswerableError("a test has its answer lost", [])
+    raise UnanswerableError("a test has its answer lost")
 
 
 async def _slow(bytes_per_second: float, handler: Handler, context: RequestContext, request: Any) -> Any:
@@ -191,15 +197,6 @@ async def _slow(bytes_per_second: float, handler: Handler, context: RequestConte
 
 async def _answered(answer: Any) -> Any:
     return await answer if isawaitable(answer) else answer
-
-
-def _produce(context: RequestContext, request: Any) -> list[Part] | Awaitable[list[Part]]:
-    """A produce request by itself, as a connection would have it carried out."""
-    header, frame = context.header, bytearray()
-    write_request(header, request, frame)
-    lane = ProduceLane(context.services)
-    lane.add(frame, memoryview(frame), 0, len(frame), header.api_version, header.correlation_id)
-    return lane.finish()
 
 
 def _named(kind: Any, name: Any) -> Any:

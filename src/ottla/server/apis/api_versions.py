@@ -15,18 +15,25 @@ from ottla.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+from ottla.server.gate.session import ClientSoftware
+
+api = ApiFamily()
 
 _FIRST_SOFTWARE_NAME_VERSION = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
+@api.handles(ApiVersionsRequest)
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """What this broker speaks."""
     if context.version > APIS[ApiKey.API_VERSIONS].max_version:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised())
-    if context.version >= _FIRST_SOFTWARE_NAME_VERSION and not _is_well_named(request):
-        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.version >= _FIRST_SOFTWARE_NAME_VERSION:
+        if not _is_well_named(request):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        software = ClientSoftware(request.client_software_name, request.client_software_version)
+        context.session.runs(software)
     image = context.services.quorum.image
     return ApiVersionsResponse(
         api_keys=_advertised(),

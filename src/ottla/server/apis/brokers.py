@@ -13,12 +13,17 @@ from ottla.protocol.messages.brokers import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from ottla.server.gate.dispatch import RequestContext
+from ottla.protocol.messages.partitions import AlterPartitionRequest
+from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
+from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.quorum.commands import NotControllerError
+
+api = ApiFamily()
 
 _HEARTBEATS: Final = "heartbeats"
 
 
+@api.handles(AlterPartitionRequest, AllocateProducerIdsRequest)
 async def decide(context: RequestContext, request: Any) -> Any:
     """What the controller decides, if this node is the controller."""
     try:
@@ -27,11 +32,12 @@ async def decide(context: RequestContext, request: Any) -> Any:
         error = ErrorCode.NOT_CONTROLLER
     except KafkaError as refused:
         error = refused.code
-    api = api_of(declaration_of(type(request)).key)
-    assert api is not None
-    return api.response(error_code=error)
+    declared = api_of(declaration_of(type(request)).key)
+    assert declared is not None
+    return declared.response(error_code=error)
 
 
+@api.handles(BrokerRegistrationRequest)
 async def register(context: RequestContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
     """Take a broker in, unless one with its id is there."""
     if context.services.quorum.is_controller:
@@ -42,10 +48,11 @@ async def register(context: RequestContext, request: BrokerRegistrationRequest) 
     return response
 
 
+@api.handles(BrokerHeartbeatRequest)
 async def heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     """Hear a broker. When the connection that carries its heartbeats goes, the broker has probably gone with it."""
-    duties, origin = context.services.duties, context.origin
-    duties.heard(request, origin)
-    origin.call_when_closed(_HEARTBEATS, lambda: duties.disconnected(request.broker_id, origin))
+    duties, session = context.services.duties, context.session
+    duties.heard(request, session)
+    session.call_when_closed(_HEARTBEATS, lambda: duties.disconnected(request.broker_id, session))
     response: BrokerHeartbeatResponse = await decide(context, request)
     return response

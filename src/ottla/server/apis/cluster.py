@@ -28,11 +28,14 @@ from ottla.protocol.messages.partitions import (
     ListPartitionReassignmentsResponse,
 )
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+
+api = ApiFamily()
 
 _CREATE_TIMEOUT_MS = 10_000
 
 
+@api.handles(MetadataRequest)
 def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Brokers and topics; has missing topics created where client and broker both want that."""
     config = context.services.config
@@ -57,6 +60,7 @@ def _creation(names: list[str]) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics, timeout_ms=_CREATE_TIMEOUT_MS)
 
 
+@api.handles(DescribeClusterRequest)
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """The brokers of the cluster."""
     config = context.services.config
@@ -77,6 +81,7 @@ def _controller_id(context: RequestContext) -> int:
     return quorum.node_id
 
 
+@api.handles(DescribeTopicPartitionsRequest)
 def describe_topic_partitions(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
@@ -90,6 +95,7 @@ def describe_topic_partitions(
     )
 
 
+@api.handles(DescribeConfigsRequest)
 def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Settings with their sources and synonyms."""
     config = context.services.config
@@ -120,6 +126,7 @@ def _load_entries(
     ]
 
 
+@api.handles(ListConfigResourcesRequest)
 def list_config_resources(
     context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
@@ -127,6 +134,7 @@ def list_config_resources(
     return configs.list_config_resources(context.services.quorum.image, request, context.version)
 
 
+@api.handles(ListPartitionReassignmentsRequest)
 def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

@@ -10,12 +10,15 @@ from ottla.protocol.messages.coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+
+api = ApiFamily()
 
 _GROUP = 0
 _FIRST_BATCH_VERSION = 4
 
 
+@api.handles(FindCoordinatorRequest)
 async def find_coordinator(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:

@@ -21,8 +21,10 @@ from ottla.server.apis.fetch_response import PartitionResult, fetch_response_par
 from ottla.server.apis.fetch_wait import FetchWait
 from ottla.server.apis.follower_fetch import follower_fetch
 from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
+
+api = ApiFamily()
 
 _FIRST_TOPIC_ID_VERSION = 13
 _FIRST_REPLICA_STATE_VERSION = 15
@@ -41,6 +43,7 @@ class _Reading:
         self.is_complete = False
 
 
+@api.handles(FetchRequest)
 def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaitable[list[Part]]:
     """Answer at once where there is enough, else wait."""
     services = context.services

@@ -20,7 +20,7 @@ from ottla.replication.divergence import judge_fetch
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
 from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.follower_sessions import Cursor, FollowerSession, PartitionKey
 

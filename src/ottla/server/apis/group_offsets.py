@@ -32,12 +32,15 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from ottla.server.apis.groups import ask_shard
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+
+api = ApiFamily()
 
 _FIRST_TOPIC_ID_VERSION = 10
 _FIRST_BATCH_VERSION = 8
 
 
+@api.handles(OffsetCommitRequest)
 def offset_commit(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
@@ -109,6 +112,7 @@ def _refused_commit(
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)
 
 
+@api.handles(OffsetDeleteRequest)
 def offset_delete(
     context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
@@ -163,6 +167,7 @@ async def _with_unknown_later(
     return _with_unknown(await answer, unknown)
 
 
+@api.handles(OffsetFetchRequest)
 def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """How far groups have come."""
     if context.version < _FIRST_BATCH_VERSION:

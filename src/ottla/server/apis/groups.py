@@ -1,5 +1,7 @@
-"""Groups: JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5, OffsetDelete 0, DescribeGroups 0 to 6,
+"""Groups: JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5, DescribeGroups 0 to 6,
 ListGroups 0 to 5, DeleteGroups 0 to 2.
+
+KIP-345 static members, KIP-394 member ids before joining, KIP-800 reasons of joining and leaving, KIP-518 groups by state.
 
 Each request goes to the shard of its group; requests that name several groups are taken apart here and their answers
 put together again.
@@ -23,19 +25,29 @@ from ottla.protocol.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from ottla.server.answers.send_queue import Part
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+
+api = ApiFamily()
 
 _CORRELATION_ID: Final = Struct(">i")
 _CORRELATION_ID_POSITION: Final = SIZE_BYTES
 
 
+@api.handles(JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest)
 def ask_coordinator(context: RequestContext, request: Any) -> Any:
     """Answer a request about one group, which it names as `group_id`."""
     return ask_shard(context, request.group_id, request)
 
 
+@api.handles(HeartbeatRequest)
 def heartbeat(context: RequestContext, request: HeartbeatRequest) -> list[Part]:
     """A sign of life. By far the most frequent request about groups, and all that is answered is one of few errors."""
     try:
@@ -57,7 +69,7 @@ def ask_shard(context: RequestContext, group_id: str, request: Any) -> Any:
     """The answer of the group's coordinator, or a refusal in the request's own words; what only reads never waits."""
     try:
         shard = context.services.coordinators.shard_of(group_id)
-        client_host = "/" + context.peer.rpartition(":")[0]
+        client_host = "/" + context.session.host
         answer = shard.ask(request, context.version, context.header.client_id or "", client_host)
     except KafkaError as error:
         return refusal(request, error.code, context.version)
@@ -71,6 +83,7 @@ async def _await(context: RequestContext, request: Any, answer: Awaitable[Any]) 
         return refusal(request, error.code, context.version)
 
 
+@api.handles(DeleteGroupsRequest)
 async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete groups without members, with their offsets."""
     response = DeleteGroupsResponse()
@@ -80,6 +93,7 @@ async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -
     return response
 
 
+@api.handles(DescribeGroupsRequest)
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """State and members of each group."""
     response = DescribeGroupsResponse()
@@ -89,6 +103,7 @@ def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> 
     return response
 
 
+@api.handles(ListGroupsRequest)
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """The groups that this broker coordinates; an error while it does not know all of them yet."""
     response = ListGroupsResponse()

@@ -8,10 +8,13 @@ from ottla.protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 
+api = ApiFamily()
 
+
+@api.handles(DescribeLogDirsRequest)
 def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """One result: a broker has one data directory."""
     disk = context.services.disk

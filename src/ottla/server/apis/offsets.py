@@ -41,8 +41,10 @@ from ottla.protocol.messages.topics import (
     DeleteRecordsTopicResult,
 )
 from ottla.replication.partition import READ_COMMITTED
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
+
+api = ApiFamily()
 
 # Each special timestamp, and the version that brought it.
 _FIRST_VERSIONS = {
@@ -57,6 +59,7 @@ _FIRST_VERSIONS = {
 _FIRST_NOT_AVAILABLE_VERSION = 5
 
 
+@api.handles(ListOffsetsRequest)
 def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The offset at a time, or at one of the special times."""
     asked = Counter(
@@ -141,6 +144,7 @@ def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) ->
     return (found.timestamp, found.offset) if found is not None and found.offset < upper else (-1, -1)
 
 
+@api.handles(OffsetForLeaderEpochRequest)
 def offset_for_leader_epoch(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
@@ -167,6 +171,7 @@ def _epoch_end(context: RequestContext, topic: str, want: OffsetForLeaderPartiti
     return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
+@api.handles(DeleteRecordsRequest)
 def delete_records(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:

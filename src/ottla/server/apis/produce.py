@@ -3,15 +3,16 @@
 KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-951 the new leader from 10, KIP-516 topic
 ids from 13.
 
-The requests of one socket read are gathered in a lane and appended together, one call per partition. Most producers
-send the same words again and again around different records; `shape.py` recognises them without decoding.
+The requests of one socket read are gathered and appended together, one call per partition. Most producers send the same
+bytes again and again around different records; `produce_shape.py` recognises such requests without decoding them.
 
-acks=all waits for the high watermark of the leadership under which it was appended (partitions.py): it is answered with
-NOT_LEADER_OR_FOLLOWER when that ends first, and with NOT_ENOUGH_REPLICAS_AFTER_APPEND when the in-sync replicas became too few.
+acks=all waits for the high watermark of the leadership under which the records were appended (partitions/hosted_partition.py):
+the answer is NOT_LEADER_OR_FOLLOWER when that leadership ends first, and NOT_ENOUGH_REPLICAS_AFTER_APPEND when the in-sync
+replicas became too few.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 from ottla.controller.image import INTERNAL_TOPICS
@@ -19,8 +20,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.codec import codec
-from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
+from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -38,18 +38,21 @@ from ottla.server.answers.send_queue import Part
 from ottla.server.answers.watermark import Watermark
 from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.apis.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
+from ottla.server.gate.basis import basis_of
+from ottla.server.gate.handlers import Answer, ApiFamily, RequestContext, UnanswerableError
 from ottla.server.gate.services import Services
+from ottla.server.gate.session import Session
 from ottla.server.partitions.commit_wait import CommitWait, Failures, Wait
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.wire.deadlines import Deadlines
 
-_MIN_VERSION = 3
-_MAX_VERSION = 13
+api = ApiFamily()
+
 _FIRST_ZSTD_VERSION = 7
 _FIRST_LEADER_HINT_VERSION = 10
 _FIRST_TOPIC_ID_VERSION = 13
 _VALID_ACKS = (-1, 0, 1)
-# As in Kafka: who calls itself so means it, and may repair an internal topic.
+# As in Kafka: a client of this name means it, and may repair an internal topic.
 _ADMIN_CLIENT_ID = "__admin_client"
 
 Outcome = Appended | KafkaError
@@ -69,38 +72,40 @@ class _Placement:
 
 
 class _Decoded:
-    """A request that was read by the compiled codec."""
+    """A request that was read by the compiled codec, and where its records went."""
 
-    __slots__ = ("acks", "timeout_ms", "topics", "version")
+    __slots__ = ("acks", "request", "timeout_ms", "topics", "version")
 
     def __init__(self, version: int, request: ProduceRequest) -> None:
         self.version = version
+        self.request = request
         self.acks = request.acks
         self.timeout_ms = request.timeout_ms
         self.topics: list[tuple[TopicProduceData, list[_Placement]]] = []
+
+    @property
+    def only_partition(self) -> HostedPartition | None:
+        """The partition of a request that names one partition, and is not refused there."""
+        if len(self.topics) != 1 or len(self.topics[0][1]) != 1:
+            return None
+        return self.topics[0][1][0].partition
 
 
 # A request of a known shape needs its correlation id, the shape and its place in the partition's list, no more.
 _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
-class UnanswerableError(Exception):
-    """An acks=0 request failed. It has no answer that could say so: a closed connection tells it, as in Kafka."""
+@api.gathers(ProduceRequest)
+class ProduceGatherer:
+    """The produce requests of one socket read: `repeats` or `add` for each, then `finish` once."""
 
-    def __init__(self, reason: str, answers: list[Part]) -> None:
-        super().__init__(reason)
-        # What is owed for the requests before it.
-        self.answers = answers
-
-
-class ProduceLane:
-    """The produce requests of one socket read. `add` each, then `finish` once."""
-
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, session: Session) -> None:
         self._services = services
-        # The last one, which nearly always comes again, and the others.
+        self._session = session
+        # The latest shape, which nearly always comes again, and the others, all learnt on the same basis.
         self._shape: ProduceShape | None = None
         self._shapes = ProduceShapes()
+        self._basis = basis_of(services, session)
         self._deadlines: Deadlines[CommitWait] | None = None
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
@@ -111,31 +116,58 @@ class ProduceLane:
         """Whether `finish` has something to do."""
         return bool(self._entries)
 
-    def add(
+    def repeats(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int, correlation_id: int
-    ) -> None:
-        """Take in the frame at `start` (where its size stands). Raises DecodeError and KafkaError."""
+    ) -> bool:
+        """Take in the frame at `start` (its size stands there) if it has a known shape and may be appended."""
         shape = self._shape
-        if shape is not None:
+        if shape is None:
+            return False
+        # Once per read: what shapes rest on changes between the turns of the loop, not within one.
+        if not self._entries and self._basis_changed():
+            return False
+        records = shape.match(data, view, start, frame_end, version)
+        if records is None:
+            shape = self._shapes.find(view, start)
+            if shape is None:
+                return False
             records = shape.match(data, view, start, frame_end, version)
             if records is None:
-                shape = self._shapes.find(view, start)
-                if shape is not None:
-                    records = shape.match(data, view, start, frame_end, version)
-            if records is not None and shape is not None:
-                self._shape = shape
-                staged = self._staged.get(shape.partition)
-                if staged is None:
-                    staged = self._staged[shape.partition] = []
-                if shape.acks == ACKS_ALL:
-                    self._acks_all = True
-                self._entries.append((correlation_id, shape, len(staged)))
-                staged.append(records)
-                return
-        self._add_decoded(view[start + 4 : frame_end], version, correlation_id)
+                return False
+            self._shape = shape
+        staged = self._staged.get(shape.partition)
+        if staged is None:
+            staged = self._staged[shape.partition] = []
+        if shape.acks == ACKS_ALL:
+            self._acks_all = True
+        self._entries.append((correlation_id, shape, len(staged)))
+        staged.append(records)
+        return True
 
-    def finish(self) -> list[Part] | Awaitable[list[Part]]:
-        """Append what was added; answer the responses, or what to wait for. All may raise UnanswerableError, now or then."""
+    def add(self, context: RequestContext, request: ProduceRequest) -> None:
+        """Take in a decoded request. Records that must be refused are answered with the others, in order."""
+        decoded = _Decoded(context.version, request)
+        self._acks_all |= request.acks == ACKS_ALL
+        for topic in request.topic_data:
+            placements = [self._place(context, request.acks, topic, data) for data in topic.partition_data]
+            decoded.topics.append((topic, placements))
+        self._entries.append((context.header.correlation_id, decoded, 0))
+
+    def learn(self, frame: memoryview) -> None:
+        """Recognise requests that repeat the one just added, whose frame (without its size) this is."""
+        decoded = self._entries[-1][1]
+        assert isinstance(decoded, _Decoded), "what was just added was decoded"
+        partition = decoded.only_partition
+        if partition is None or decoded.acks not in (-1, 1):
+            return
+        shape = learn_shape(frame, decoded.version, decoded.request, partition)
+        if shape is not None:
+            self._basis_changed()
+            self._shape = shape
+            self._shapes.add(shape)
+
+    def finish(self) -> Answer:
+        """Append what was taken in; the responses, or what to wait for. Both raise UnanswerableError."""
         entries, self._entries = self._entries, []
         staged, self._staged = self._staged, {}
         now_ms = self._services.now_ms()
@@ -151,60 +183,43 @@ class ProduceLane:
             return self._answer_later(entries, outcomes, waits, acks_all, timeout_s)
         return self._answer_when_committed(entries, outcomes, waits, timeout_s)
 
-    def _add_decoded(self, frame: memoryview, version: int, correlation_id: int) -> None:
-        if not _MIN_VERSION <= version <= _MAX_VERSION:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"PRODUCE version {version} is not served (served: {_MIN_VERSION} to {_MAX_VERSION})",
-            )
-        header, position = read_request_header(frame, 0)
-        request, _ = codec(ProduceRequest, version).read(frame, position)
-        decoded = _Decoded(version, request)
-        self._acks_all |= request.acks == ACKS_ALL
-        for topic in request.topic_data:
-            placements = [self._place(header, request.acks, topic, data) for data in topic.partition_data]
-            decoded.topics.append((topic, placements))
-        self._entries.append((correlation_id, decoded, 0))
-        self._learn(frame, version, request, decoded)
-
-    def _learn(self, frame: memoryview, version: int, request: ProduceRequest, decoded: _Decoded) -> None:
-        """Recognise the next request like this one without decoding it."""
-        if len(decoded.topics) != 1 or len(decoded.topics[0][1]) != 1:
-            return
-        placement = decoded.topics[0][1][0]
-        if placement.partition is not None and request.acks in (-1, 1):
-            shape = learn_shape(frame, version, request, placement.partition)
-            if shape is not None:
-                self._shape = shape
-                self._shapes.add(shape)
+    def _basis_changed(self) -> bool:
+        """Whether the shapes rest on another basis than today's; they are forgotten then."""
+        basis = basis_of(self._services, self._session)
+        if basis == self._basis:
+            return False
+        self._basis = basis
+        self._shape = None
+        self._shapes.clear()
+        return True
 
     def _place(
-        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
+        self, context: RequestContext, acks: int, topic: TopicProduceData, data: PartitionProduceData
     ) -> _Placement:
         try:
-            partition = self._partition(header, acks, topic, data)
-            _check_records(header.api_version, data.records)
+            partition = self._partition(context, acks, topic, data)
+            records = _checked_records(context.version, data.records)
         except KafkaError as error:
             return _Placement(data.index, None, 0, error)
         staged = self._staged.setdefault(partition, [])
-        staged.append(data.records)  # type: ignore[arg-type]
+        staged.append(records)
         return _Placement(data.index, partition, len(staged) - 1, None)
 
     def _partition(
-        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
+        self, context: RequestContext, acks: int, topic: TopicProduceData, data: PartitionProduceData
     ) -> HostedPartition:
         """The partition that will take these records; raises when it must not."""
         if acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
         partitions = self._services.partitions
-        if header.api_version >= _FIRST_TOPIC_ID_VERSION:
+        if context.version >= _FIRST_TOPIC_ID_VERSION:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
         error = partition.append_error(acks)
         if error:
             raise KafkaError(error)
-        if partition.topic in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:
+        if partition.topic in INTERNAL_TOPICS and context.header.client_id != _ADMIN_CLIENT_ID:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {partition.topic}"
             )
@@ -328,7 +343,8 @@ class ProduceLane:
         response.node_endpoints = [NodeEndpoint(*found) for found in addresses(image, listener, leaders)]
 
 
-def _check_records(version: int, records: memoryview | None) -> None:
+def _checked_records(version: int, records: memoryview | None) -> memoryview:
+    """Records that may be appended, in memory that may be written to: the append numbers batches in place."""
     if records is None or not len(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request carries one record batch per partition")
     attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
@@ -337,6 +353,7 @@ def _check_records(version: int, records: memoryview | None) -> None:
     if attributes & TRANSACTIONAL:
         # Nobody could ever end it: readers of committed records would wait behind it for good.
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
+    return memoryview(bytearray(records)) if records.readonly else records
 
 
 def _refuse_failure(decoded: _Decoded, outcomes: Outcomes, answers: list[Part]) -> None:

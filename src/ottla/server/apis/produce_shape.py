@@ -131,8 +131,7 @@ class ProduceShapes:
         """Recognise requests of this shape from now on."""
         words = shape.words
         if len(self._by_words) >= _SHAPES_KEPT or len(self._lengths) >= _LENGTHS_KEPT:
-            self._by_words.clear()
-            self._lengths.clear()
+            self.clear()
         self._by_words[words] = shape
         self._lengths.add(len(words))
 
@@ -142,10 +141,13 @@ class ProduceShapes:
         for length in self._lengths:
             shape = self._by_words.get(bytes(view[position : position + length]))
             if shape is not None:
-                if not shape.partition.is_closed:
-                    return shape
-                del self._by_words[shape.words]
+                return shape
         return None
+
+    def clear(self) -> None:
+        """Forget every shape."""
+        self._by_words.clear()
+        self._lengths.clear()
 
 
 def learn_shape(

@@ -2,9 +2,12 @@
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+
+api = ApiFamily()
 
 
+@api.handles(InitProducerIdRequest)
 async def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """A new producer id for an idempotent producer."""
     if request.transactional_id is not None:

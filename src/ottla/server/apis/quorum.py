@@ -11,21 +11,32 @@ from typing import Any, Final
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from ottla.protocol.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.protocol.messages.quorum import (
+    BeginQuorumEpochRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    EndQuorumEpochRequest,
+    FetchSnapshotRequest,
+    VoteRequest,
+)
 from ottla.server.apis.topics import refusal
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.quorum.commands import NotControllerError
 from ottla.server.quorum.forwarding import forward, open_envelope, seal_envelope
+
+api = ApiFamily()
 
 # Whoever asks wants to know now, most of all when the leader is in trouble.
 _DESCRIBE_MS: Final = 500
 
 
+@api.handles(VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchSnapshotRequest)
 def ask_member(context: RequestContext, request: Any) -> Awaitable[Any]:
     """What the raft machine answers."""
     return context.services.quorum.answer(context, request)
 
 
+@api.handles(EnvelopeRequest)
 async def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Carry out what another broker's client asked for."""
     try:
@@ -45,6 +56,7 @@ async def envelope(context: RequestContext, request: EnvelopeRequest) -> Envelop
         return seal_envelope(header, refusal(command, error))
 
 
+@api.handles(DescribeQuorumRequest)
 async def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Who leads, who votes, who listens, and how far each of them is."""
     quorum = context.services.quorum

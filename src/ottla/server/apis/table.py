@@ -1,72 +1,77 @@
-"""Which handler answers which API. Produce is not here: connections gather it themselves (see apis/produce.py).
+"""Which family serves which API.
 
-A handler is imported with the first request for it: most brokers are never asked most things, and every module that is
-not loaded makes the start a little faster.
+A family is imported with the first request for one of its APIs: most brokers are never asked most things, and every
+module that is not loaded makes the start a little faster. The handlers are registered in the families themselves
+(gate/handlers.py); a test holds that each family is found by all of its keys.
 """
 
-from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from typing import Final
 
 from ottla.protocol.apis import ApiKey
-from ottla.server.gate.dispatch import Handler
-
-# The module in this package, and the function in it.
-HANDLERS: Final[Mapping[ApiKey, tuple[str, str]]] = {
-    ApiKey.FETCH: ("fetch", "fetch"),
-    ApiKey.LIST_OFFSETS: ("offsets", "list_offsets"),
-    ApiKey.METADATA: ("cluster", "metadata"),
-    ApiKey.OFFSET_COMMIT: ("group_offsets", "offset_commit"),
-    ApiKey.OFFSET_FETCH: ("group_offsets", "offset_fetch"),
-    ApiKey.FIND_COORDINATOR: ("coordinator", "find_coordinator"),
-    ApiKey.JOIN_GROUP: ("groups", "ask_coordinator"),
-    ApiKey.HEARTBEAT: ("groups", "heartbeat"),
-    ApiKey.LEAVE_GROUP: ("groups", "ask_coordinator"),
-    ApiKey.SYNC_GROUP: ("groups", "ask_coordinator"),
-    ApiKey.DESCRIBE_GROUPS: ("groups", "describe_groups"),
-    ApiKey.LIST_GROUPS: ("groups", "list_groups"),
-    ApiKey.API_VERSIONS: ("api_versions", "api_versions"),
-    ApiKey.CREATE_TOPICS: ("topics", "submit"),
-    ApiKey.DELETE_TOPICS: ("topics", "submit"),
-    ApiKey.DELETE_RECORDS: ("offsets", "delete_records"),
-    ApiKey.INIT_PRODUCER_ID: ("producer_ids", "init_producer_id"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: ("offsets", "offset_for_leader_epoch"),
-    ApiKey.DESCRIBE_CONFIGS: ("cluster", "describe_configs"),
-    ApiKey.ALTER_CONFIGS: ("topics", "submit"),
-    ApiKey.DESCRIBE_LOG_DIRS: ("log_dirs", "describe_log_dirs"),
-    ApiKey.CREATE_PARTITIONS: ("topics", "submit"),
-    ApiKey.DELETE_GROUPS: ("groups", "delete_groups"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("topics", "submit"),
-    ApiKey.OFFSET_DELETE: ("group_offsets", "offset_delete"),
-    ApiKey.DESCRIBE_CLUSTER: ("cluster", "describe_cluster"),
-    ApiKey.LIST_CONFIG_RESOURCES: ("cluster", "list_config_resources"),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ("cluster", "describe_topic_partitions"),
-    ApiKey.ELECT_LEADERS: ("topics", "submit"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("topics", "submit"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: ("cluster", "list_partition_reassignments"),
-    ApiKey.DESCRIBE_QUORUM: ("quorum", "describe_quorum"),
-    ApiKey.UPDATE_FEATURES: ("topics", "submit"),
-    ApiKey.UNREGISTER_BROKER: ("topics", "submit"),
-    # Not advertised: for nodes among themselves.
-    ApiKey.VOTE: ("quorum", "ask_member"),
-    ApiKey.BEGIN_QUORUM_EPOCH: ("quorum", "ask_member"),
-    ApiKey.END_QUORUM_EPOCH: ("quorum", "ask_member"),
-    ApiKey.FETCH_SNAPSHOT: ("quorum", "ask_member"),
-    ApiKey.ENVELOPE: ("quorum", "envelope"),
-    ApiKey.BROKER_REGISTRATION: ("brokers", "register"),
-    ApiKey.BROKER_HEARTBEAT: ("brokers", "heartbeat"),
-    ApiKey.ALTER_PARTITION: ("brokers", "decide"),
-    ApiKey.ALLOCATE_PRODUCER_IDS: ("brokers", "decide"),
-}
+from ottla.server.gate.handlers import ApiFamily, Registration
 
 
 @cache
-def handler_of(api_key: int) -> Handler | None:
-    """The handler of an API; None if there is none."""
-    try:
-        module, name = HANDLERS[ApiKey(api_key)]
-    except (ValueError, KeyError):
-        return None
-    handler: Handler = getattr(import_module(f"{__package__}.{module}"), name)
-    return handler
+def registered(api_key: int) -> Registration | None:
+    """The handler of an API; None if the API is not served."""
+    family = _records(api_key) or _groups(api_key) or _metadata(api_key)
+    return None if family is None else family.registered[api_key]
+
+
+def _records(api_key: int) -> ApiFamily | None:
+    match api_key:
+        case ApiKey.PRODUCE:
+            from ottla.server.apis.produce import api
+        case ApiKey.INIT_PRODUCER_ID:
+            from ottla.server.apis.producer_ids import api
+        case ApiKey.FETCH:
+            from ottla.server.apis.fetch import api
+        case ApiKey.LIST_OFFSETS | ApiKey.DELETE_RECORDS | ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            from ottla.server.apis.offsets import api
+        case ApiKey.DESCRIBE_LOG_DIRS:
+            from ottla.server.apis.log_dirs import api
+        case _:
+            return None
+    return api
+
+
+def _groups(api_key: int) -> ApiFamily | None:
+    match api_key:
+        case ApiKey.FIND_COORDINATOR:
+            from ottla.server.apis.coordinator import api
+        case ApiKey.JOIN_GROUP | ApiKey.SYNC_GROUP | ApiKey.HEARTBEAT | ApiKey.LEAVE_GROUP:
+            from ottla.server.apis.groups import api
+        case ApiKey.DESCRIBE_GROUPS | ApiKey.LIST_GROUPS | ApiKey.DELETE_GROUPS:
+            from ottla.server.apis.groups import api
+        case ApiKey.OFFSET_COMMIT | ApiKey.OFFSET_FETCH | ApiKey.OFFSET_DELETE:
+            from ottla.server.apis.group_offsets import api
+        case _:
+            return None
+    return api
+
+
+def _metadata(api_key: int) -> ApiFamily | None:
+    match api_key:
+        case ApiKey.API_VERSIONS:
+            from ottla.server.apis.api_versions import api
+        case ApiKey.METADATA | ApiKey.DESCRIBE_CLUSTER | ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+            from ottla.server.apis.cluster import api
+        case ApiKey.DESCRIBE_CONFIGS | ApiKey.LIST_CONFIG_RESOURCES | ApiKey.LIST_PARTITION_REASSIGNMENTS:
+            from ottla.server.apis.cluster import api
+        case ApiKey.CREATE_TOPICS | ApiKey.DELETE_TOPICS | ApiKey.CREATE_PARTITIONS:
+            from ottla.server.apis.topics import api
+        case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS | ApiKey.ELECT_LEADERS:
+            from ottla.server.apis.topics import api
+        case ApiKey.ALTER_PARTITION_REASSIGNMENTS | ApiKey.UPDATE_FEATURES | ApiKey.UNREGISTER_BROKER:
+            from ottla.server.apis.topics import api
+        case ApiKey.VOTE | ApiKey.BEGIN_QUORUM_EPOCH | ApiKey.END_QUORUM_EPOCH | ApiKey.FETCH_SNAPSHOT:
+            from ottla.server.apis.quorum import api
+        case ApiKey.ENVELOPE | ApiKey.DESCRIBE_QUORUM:
+            from ottla.server.apis.quorum import api
+        case ApiKey.BROKER_REGISTRATION | ApiKey.BROKER_HEARTBEAT:
+            from ottla.server.apis.brokers import api
+        case ApiKey.ALTER_PARTITION | ApiKey.ALLOCATE_PRODUCER_IDS:
+            from ottla.server.apis.brokers import api
+        case _:
+            return None
+    return api

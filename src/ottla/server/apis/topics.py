@@ -34,9 +34,22 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import ApiFamily, RequestContext
+
+api = ApiFamily()
 
 
+@api.handles(
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    CreatePartitionsRequest,
+    AlterConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ElectLeadersRequest,
+    AlterPartitionReassignmentsRequest,
+    UpdateFeaturesRequest,
+    UnregisterBrokerRequest,
+)
 async def submit(context: RequestContext, request: Any) -> Any:
     """Answer what the controller decided, once it is durable and in force on this broker."""
     try:

@@ -1,5 +1,8 @@
-"""The gate that requests pass: API and version checked, request decoded, handler called, response encoded.
+"""The gate that every request passes: admission, session, API and version, handler, answer.
 
-dispatch   from a frame to its handler
+dispatch   the gate itself: from a frame to its handler or gatherer, from the answer to the parts that leave
+handlers   what handlers and gatherers are, and how they are registered beside themselves
+session    one connection as handlers see it: client id, software, listener, peer address
+basis      what remembered decisions (the fast path of repeated requests) rest on
 services   the parts of the broker that handlers use
 """

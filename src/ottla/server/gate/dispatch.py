@@ -1,17 +1,20 @@
-"""From a frame to its handler, and from the handler's answer to the parts that leave.
+"""The gate: from a frame to its handler, and from the handler's answer to the parts that leave.
 
-A handler is a plain function `handler(context, request)` when it can answer at once and a coroutine function when it
-has to wait. It answers a response message, or, where file ranges go out, the finished parts; or a `Deferred` that will have them.
-Produce does not come through here: the connection gathers produce requests itself (apis/produce.py), unless the table
-has a handler for it, as that of a broker under test.
+Every request takes these steps:
+1. admission: a broker that is not yet part of its cluster answers other nodes, since it needs them to become a part; the
+   requests of clients wait in their connections until the gate opens;
+2. header: the session takes over who asks;
+3. API and version: refused here if they are not served;
+4. the request is decoded (authorisation and quotas will be asked between this step and the next);
+5. handler, or the connection's gatherer for APIs whose requests are answered together.
 
-A broker that is not yet part of its cluster answers other nodes, for it needs them to become one; clients wait at the gate.
+A gatherer may recognise a request that repeats an earlier one and skip steps 2 to 5 for it: `basis.py` says on what
+that rests, and a property test holds that nothing is decided differently.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey, api_of
@@ -20,99 +23,96 @@ from ottla.protocol.frame import RequestHeader, read_request_header, response_fr
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
+from ottla.server.gate.handlers import Answer, Gatherer, Registered, RequestContext
 from ottla.server.gate.services import Services
+from ottla.server.gate.session import Session
 
-# What is answered before the gate opens. Fetch is how other nodes get the metadata; of topics nothing is there yet.
+# Answered before the gate opens. Fetch is how other nodes get the metadata; there are no other topics yet.
 _ADMITTED: Final = frozenset(
     {*INTERNAL_APIS, *QUORUM_APIS, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
 )
 
 
-class Origin(Protocol):
-    """The connection that a request came over."""
+class Gate:
+    """Finds handlers and calls them; knows nothing of sockets."""
 
-    peer: str
-
-    def __hash__(self) -> int: ...
-
-    def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
-        """Have something called once the connection is gone; the same name replaces what was there."""
-
-
-@dataclass(slots=True)
-class RequestContext:
-    """What a handler may know about the request it answers."""
-
-    services: Services
-    header: RequestHeader
-    origin: Origin
+    def __init__(self, services: Services, registered: Registered) -> None:
+        self._services = services
+        self._registered = registered
+        self._is_open = False
 
     @property
-    def peer(self) -> str:
-        """Where the request came from."""
-        return self.origin.peer
+    def is_open(self) -> bool:
+        """Whether clients are answered, too, and not only other nodes."""
+        return self._is_open
 
-    @property
-    def version(self) -> int:
-        """The version the client chose."""
-        return self.header.api_version
-
-
-Handler = Callable[[RequestContext, Any], Any]
-HandlerOf = Callable[[int], Handler | None]
-Answer = list[Part] | Awaitable[list[Part]]
-
-
-class Dispatcher:
-    """Holds the table of handlers; knows nothing of sockets."""
-
-    def __init__(self, services: Services, handler_of: HandlerOf) -> None:
-        self.services = services
-        self.is_open = False
-        self.gathers_produce = handler_of(ApiKey.PRODUCE) is None
-        self._handler_of = handler_of
+    def open(self) -> None:
+        """Answer clients from now on."""
+        self._is_open = True
 
     def admits(self, api_key: int) -> bool:
         """Whether a request is answered now; others wait until the gate opens."""
-        return self.is_open or api_key in _ADMITTED
+        return self._is_open or api_key in _ADMITTED
 
-    def handle(self, frame: bytes, origin: Origin) -> Answer:
-        """Answer one request frame (without its size). Raises for what no client may send."""
+    def gatherer_of(self, api_key: int, session: Session) -> Gatherer | None:
+        """A new gatherer for one connection's requests of this API; None if they are answered one by one."""
+        registration = self._registered(api_key)
+        if registration is None or registration.make_gatherer is None:
+            return None
+        return registration.make_gatherer(self._services, session)
+
+    def gather(self, gatherer: Gatherer, frame: memoryview, session: Session) -> None:
+        """Hand one request frame (without its size) to a gatherer. Raises for a request that no client may send."""
+        header, position = read_request_header(frame, 0)
+        context = self._context(header, session)
+        gatherer.add(context, _read_request(header, frame, position))
+        gatherer.learn(frame)
+
+    def handle(self, frame: bytes, session: Session) -> Answer:
+        """Answer one request frame (without its size). Raises for a request that no client may send."""
         view = memoryview(frame)
         header, position = read_request_header(view, 0)
-        context = RequestContext(self.services, header, origin)
-        handler = self._handler_of(header.api_key)
-        if handler is None:
+        context = self._context(header, session)
+        registration = self._registered(header.api_key)
+        if registration is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {header.api_key}")
-        answer = handler(context, self._read_request(header, view, position))
+        answer = registration.handler(context, _read_request(header, view, position))
         if type(answer) is Deferred:
             return answer
         if isawaitable(answer):
-            return self._answer_later(header, answer)
-        return self._parts(header, answer)
+            return _parts_later(header, answer)
+        return _parts(header, answer)
 
-    def _read_request(self, header: RequestHeader, view: memoryview, position: int) -> object:
-        api = api_of(header.api_key)
-        assert api is not None, "what has a handler is declared"
-        if api.min_version <= header.api_version <= api.max_version:
-            request, _ = codec(api.request, header.api_version).read(view, position)
-            return request
-        if header.api_key == ApiKey.API_VERSIONS and header.api_version > api.max_version:
-            # A client newer than we are is told what we speak, in the oldest words (KIP-511).
-            return ApiVersionsRequest()
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"{ApiKey(header.api_key).name} version {header.api_version} is not served "
-            f"(served: {api.min_version} to {api.max_version})",
-        )
+    def _context(self, header: RequestHeader, session: Session) -> RequestContext:
+        if header.client_id != session.client_id:
+            session.is_called(header.client_id)
+        return RequestContext(self._services, header, session)
 
-    async def _answer_later(self, header: RequestHeader, answer: Awaitable[Any]) -> list[Part]:
-        return self._parts(header, await answer)
 
-    def _parts(self, header: RequestHeader, answer: Any) -> list[Part]:
-        if isinstance(answer, list):
-            return answer
-        version = header.api_version
-        if header.api_key == ApiKey.API_VERSIONS and version > APIS[ApiKey.API_VERSIONS].max_version:
-            version = 0
-        return [response_frame(header.correlation_id, header.api_key, version, answer)]
+def _read_request(header: RequestHeader, view: memoryview, position: int) -> object:
+    api = api_of(header.api_key)
+    assert api is not None, "every API with a handler is declared"
+    if api.min_version <= header.api_version <= api.max_version:
+        request, _ = codec(api.request, header.api_version).read(view, position)
+        return request
+    if header.api_key == ApiKey.API_VERSIONS and header.api_version > api.max_version:
+        # A client newer than this broker is told the served versions, in version 0 (KIP-511).
+        return ApiVersionsRequest()
+    raise KafkaError(
+        ErrorCode.UNSUPPORTED_VERSION,
+        f"{ApiKey(header.api_key).name} version {header.api_version} is not served "
+        f"(served: {api.min_version} to {api.max_version})",
+    )
+
+
+async def _parts_later(header: RequestHeader, answer: Awaitable[Any]) -> list[Part]:
+    return _parts(header, await answer)
+
+
+def _parts(header: RequestHeader, answer: Any) -> list[Part]:
+    if isinstance(answer, list):
+        return answer
+    version = header.api_version
+    if header.api_key == ApiKey.API_VERSIONS and version > APIS[ApiKey.API_VERSIONS].max_version:
+        version = 0
+    return [response_frame(header.correlation_id, header.api_key, version, answer)]

@@ -3,11 +3,12 @@
 Rules:
 - The connection owns its socket. It reads when the loop says so, handles every whole frame it has, and sends the
   answers of one read with one call.
-- Produce requests of one read are appended together: one write per partition instead of one per request.
-- While the gate is shut (dispatch.py), what a client asks stays in the buffer.
-- A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
-  produce requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
-- A reader that does not take its answers gets no further ones made, and is not read from without end.
+- The requests of one read that have a gatherer (gate/handlers.py: Produce) are carried out together: one append per
+  partition instead of one per request.
+- While the gate is shut (gate/dispatch.py), the requests of clients stay in the buffer.
+- A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only gathered
+  requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
+- For a client that does not take its answers no further answers are made, and its requests are not read without end.
 - Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else. Requests
   that came before are answered first.
 """
@@ -24,19 +25,18 @@ from ottla.protocol.codec import DecodeError
 from ottla.runtime.network import Network, Socket
 from ottla.server.answers.deferred import Deferred, Outcome
 from ottla.server.answers.send_queue import Part, SendQueue, part_bytes
-from ottla.server.apis.produce import ProduceLane, UnanswerableError
-from ottla.server.gate.dispatch import Answer, Dispatcher
+from ottla.server.gate.dispatch import Gate
+from ottla.server.gate.handlers import Answer, Gatherer, UnanswerableError
+from ottla.server.gate.session import Session
 from ottla.server.net.receive_buffer import BUSY_BYTES, ReceiveBuffer
 
 logger = logging.getLogger(__name__)
 
-_PRODUCE = 0
-_NOTHING = -1  # no API has this key
 # Frame size, api key, api version, correlation id.
 _HEAD = Struct(">ihhi")
 _HEAD_BYTES = 12
-# Produce requests that may wait for an fsync or for followers at once; five is what clients keep in flight,
-# tools that pipeline by hand keep hundreds.
+# Gathered requests that may wait for an fsync or for followers at once, counted in reads; clients keep five requests in
+# flight, tools that pipeline by hand keep hundreds.
 _MAX_WAITING_TURNS = 1024
 # Answers leave together until they are so large that a call of their own costs nothing; before more are made, the
 # queue must have been asked whether there is room.
@@ -55,25 +55,27 @@ class _Pending:
 
 
 class Connection:
-    """See the module's rules. `on_closed` is called exactly once."""
+    """One client's socket, by the rules above. `on_closed` is called exactly once, and then the session is closed."""
 
     def __init__(
         self,
         sock: Socket,
-        peer: str,
-        dispatcher: Dispatcher,
+        session: Session,
+        gate: Gate,
         network: Network,
         max_frame_bytes: int,
         max_queued_bytes: int,
         on_closed: Callable[["Connection"], None],
     ) -> None:
-        self.peer = peer
+        self.session = session
         self._socket = sock
         self._descriptor = sock.fileno()
         self._loop = asyncio.get_running_loop()
-        self._dispatcher = dispatcher
-        self._produce = ProduceLane(dispatcher.services)
-        self._gathered_api = _PRODUCE if dispatcher.gathers_produce else _NOTHING
+        self._gate = gate
+        # By API key, None for APIs whose requests are answered one by one; filled with the first request of each API.
+        self._gatherers: dict[int, Gatherer | None] = {}
+        # The only one that may hold requests now.
+        self._gathering: Gatherer | None = None
         self._max_queued_bytes = max_queued_bytes
         self._on_closed = on_closed
         self._buffer = ReceiveBuffer(max_frame_bytes)
@@ -85,7 +87,6 @@ class Connection:
         self._unsent_bytes = 0
         self._close_reason: str | None = None
         self._settling: asyncio.Future[None] | None = None
-        self._when_closed: dict[str, Callable[[], None]] = {}
         self._reading = True
         self._writing = False
         self.is_closed = False
@@ -114,12 +115,8 @@ class Connection:
             self._settling = self._loop.create_future()
             await self._settling
 
-    def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
-        """Have something called once the connection is gone; the same name replaces what was there."""
-        self._when_closed[name] = callback
-
     def resume(self) -> None:
-        """The gate is open: handle what waited for it."""
+        """Handle the requests that waited for the gate to open."""
         if self._may_process():
             self._process()
 
@@ -129,7 +126,7 @@ class Connection:
             return
         self.is_closed = True
         if reason is not None:
-            logger.warning("closing the connection from %s: %s", self.peer, reason)
+            logger.warning("closing the connection from %s: %s", self.session.peer, reason)
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
         for task in self._tasks:
@@ -142,8 +139,7 @@ class Connection:
         self._socket.close()
         self._tell_settled()
         self._on_closed(self)
-        for callback in self._when_closed.values():
-            callback()
+        self.session.close()
 
     def release_memory(self) -> None:
         """Give back a large buffer; called when the connection has been silent for a while."""
@@ -189,11 +185,11 @@ class Connection:
             try:
                 self._handle_frames(answers)
             finally:
-                self._finish_produce(answers)
+                self._finish_gathered(answers)
         except (DecodeError, KafkaError, UnanswerableError) as error:
             self._close_reason = f"unusable request: {error}"
         except Exception:
-            logger.exception("a request from %s failed", self.peer)
+            logger.exception("a request from %s failed", self.session.peer)
             self._close_reason = "internal error, see above"
         self._send(answers)
         if self._close_reason is None:
@@ -224,34 +220,47 @@ class Connection:
         buffer = self._buffer
         data, view, position, end = buffer.data, buffer.view, buffer.start, buffer.end
         max_frame_bytes = buffer.max_frame_bytes
-        lane, gathered_api = self._produce, self._gathered_api
-        is_shut = not self._dispatcher.is_open
+        gate = self._gate
+        is_shut = not gate.is_open
+        latest_key, gatherer = None, None
         # The loop that every small request pays for: locals only, one unpack, no objects.
         while end - position >= _HEAD_BYTES:
             size, api_key, api_version, correlation_id = _HEAD.unpack_from(data, position)
             frame_end = position + 4 + size
             if frame_end > end or size > max_frame_bytes or size < 8:
                 break
-            if is_shut and not self._dispatcher.admits(api_key):
+            if is_shut and not gate.admits(api_key):
                 break
-            if api_key == gathered_api:
+            if api_key != latest_key:
+                gatherer, latest_key = self._gatherer_of(api_key, answers), api_key
+            if gatherer is not None:
                 if self._muted:
                     break
-                lane.add(data, view, position, frame_end, api_version, correlation_id)
+                if not gatherer.repeats(data, view, position, frame_end, api_version, correlation_id):
+                    gate.gather(gatherer, view[position + 4 : frame_end], self.session)
             else:
-                self._finish_produce(answers)
                 if self._muted or self._pending or not self._may_process():
                     break
                 self._handle(bytes(view[position + 4 : frame_end]), answers)
             position = buffer.start = frame_end
         buffer.check_frame_size()
 
-    def _finish_produce(self, answers: list[Part]) -> None:
-        lane = self._produce
-        if not lane.has_requests:
+    def _gatherer_of(self, api_key: int, answers: list[Part]) -> Gatherer | None:
+        """What gathers the requests of an API, if anything does. Requests gathered of another API are carried out first."""
+        self._finish_gathered(answers)
+        try:
+            gatherer = self._gatherers[api_key]
+        except KeyError:
+            gatherer = self._gatherers[api_key] = self._gate.gatherer_of(api_key, self.session)
+        self._gathering = gatherer
+        return gatherer
+
+    def _finish_gathered(self, answers: list[Part]) -> None:
+        gathering = self._gathering
+        if gathering is None or not gathering.has_requests:
             return
         try:
-            outcome = lane.finish()
+            outcome = gathering.finish()
         except UnanswerableError as failed:
             self._emit(failed.answers, answers)
             raise
@@ -261,7 +270,7 @@ class Connection:
             self._answer_later(outcome, mutes=False)
 
     def _handle(self, frame: bytes, answers: list[Part]) -> None:
-        answer: Answer = self._dispatcher.handle(frame, self)
+        answer: Answer = self._gate.handle(frame, self.session)
         if isinstance(answer, list):
             self._emit(answer, answers)
             self._unsent_bytes += sum(map(part_bytes, answer))
@@ -308,7 +317,7 @@ class Connection:
         elif isinstance(outcome, DecodeError | KafkaError):
             self.close(f"unusable request: {outcome}")
         else:
-            logger.error("a request from %s failed", self.peer, exc_info=outcome)
+            logger.error("a request from %s failed", self.session.peer, exc_info=outcome)
             self.close("internal error, see above")
         if at_once:
             self._release_answers()

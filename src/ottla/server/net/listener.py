@@ -10,8 +10,10 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
+from ottla.config.listeners import Listener as ListenerAddress
 from ottla.runtime.network import ListeningSocket, Network, Socket
-from ottla.server.gate.dispatch import Dispatcher
+from ottla.server.gate.dispatch import Gate
+from ottla.server.gate.session import Session
 from ottla.server.load_metrics import Traffic
 from ottla.server.net.connection import Connection
 
@@ -40,15 +42,16 @@ class ListenerLimits:
 
 
 class Listener:
-    """One host and port, and the connections that came in through it."""
+    """One host and port, and the connections that came in through it. Where it listens is named as in `listeners`."""
 
     def __init__(
-        self, host: str, port: int, dispatcher: Dispatcher, limits: ListenerLimits, network: Network
+        self, address: ListenerAddress, gate: Gate, limits: ListenerLimits, network: Network
     ) -> None:
         self._network = network
-        self.host = host
-        self.port = port
-        self._dispatcher = dispatcher
+        self.name = address.name
+        self.host = address.host
+        self.port = address.port
+        self._gate = gate
         self._limits = limits
         self._sockets: list[ListeningSocket] = []
         self._connections: set[Connection] = set()
@@ -96,7 +99,7 @@ class Listener:
 
     def open_gate(self) -> None:
         """Let clients in, not only other nodes."""
-        self._dispatcher.is_open = True
+        self._gate.open()
         for connection in tuple(self._connections):
             connection.resume()
 
@@ -124,7 +127,9 @@ class Listener:
         for connection in tuple(self._connections):
             silent_s = now - connection.last_active
             if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_owed_an_answer:
-                logger.info("closing the connection from %s: idle for %d s", connection.peer, silent_s)
+                logger.info(
+                    "closing the connection from %s: idle for %d s", connection.session.peer, silent_s
+                )
                 connection.close()
             elif silent_s > self._limits.idle_buffer_release_ms / 1000:
                 connection.release_memory()
@@ -170,8 +175,8 @@ class Listener:
         )
         connection = Connection(
             accepted,
-            f"{ip}:{address[1]}",
-            self._dispatcher,
+            Session(self.name, ip, address[1]),
+            self._gate,
             self._network,
             self._limits.socket_request_max_bytes,
             self._limits.queued_response_max_bytes,

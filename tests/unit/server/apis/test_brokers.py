@@ -22,6 +22,7 @@ from ottla.protocol.messages.partitions import AlterPartitionRequest
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
 from ottla.server.apis.brokers import decide, heartbeat, register
 from ottla.server.apis.quorum import envelope
+from ottla.server.gate.session import Session
 from ottla.server.quorum.quorum import Quorum
 
 
@@ -43,20 +44,9 @@ class Duties:
         return self.refusal
 
 
-class Origin:
-    peer = "127.0.0.1:1"
-
-    def __init__(self) -> None:
-        self.callbacks: dict[str, Any] = {}
-
-    def call_when_closed(self, name: str, callback: Any) -> None:
-        self.callbacks[name] = callback
-
-
 def context(quorum: Quorum, duties: Duties | None = None) -> Any:
-    return SimpleNamespace(
-        services=SimpleNamespace(quorum=quorum, duties=duties or Duties()), origin=Origin(), version=0
-    )
+    services = SimpleNamespace(quorum=quorum, duties=duties or Duties())
+    return SimpleNamespace(services=services, session=Session("PLAINTEXT", "127.0.0.1", 1), version=0)
 
 
 def test_a_heartbeat_is_heard_and_so_is_the_end_of_its_connection(tmp_path: Path) -> None:
@@ -69,10 +59,9 @@ def test_a_heartbeat_is_heard_and_so_is_the_end_of_its_connection(tmp_path: Path
             for _ in range(2):
                 answer = await heartbeat(asking, BrokerHeartbeatRequest(1, epoch, epoch + 9))
                 assert (answer.error_code, answer.is_fenced) == (0, False)
-            assert duties.heard_of == [(1, asking.origin)] * 2
-            (callback,) = asking.origin.callbacks.values()
-            callback()
-            assert duties.gone == [(1, asking.origin)]
+            assert duties.heard_of == [(1, asking.session)] * 2
+            asking.session.close()
+            assert duties.gone == [(1, asking.session)]
 
     asyncio.run(main())
 

@@ -30,7 +30,8 @@ from ottla.replication.partition import Assigned
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.answers.send_queue import Part, part_bytes
 from ottla.server.apis.fetch import fetch
-from ottla.server.gate.dispatch import RequestContext
+from ottla.server.gate.handlers import RequestContext
+from ottla.server.gate.session import Session
 
 VERSION = 18
 
@@ -81,8 +82,7 @@ class Follower:
             **options,
         )
         header = RequestHeader(ApiKey.FETCH, VERSION, 1, "broker-2")
-        nowhere: Any = None
-        context = RequestContext(self._leader.services, header, nowhere)
+        context = RequestContext(self._leader.services, header, Session("PLAINTEXT", "127.0.0.1", 1))
         return fetch(context, request)
 
     async def fetch(self, wants: dict[int, int], **options: Any) -> FetchResponse:
