@@ -11,10 +11,10 @@ from typing import Final
 
 from bench.targets import KAFKA_OPTIONS
 from tests.brokers import HOST
-from tests.clusters import running_cluster
 from tests.compat.apache_cluster import apache_cluster
 from tests.integration.peer import Peer
 
+from ottla.localcluster.launch import running_cluster
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from ottla.protocol.messages.partitions import ElectLeadersRequest

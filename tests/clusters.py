@@ -1,27 +1,21 @@
-"""Local clusters for tests: real processes under `ottla cluster up`, commanded as from another terminal.
-
-The supervisor ends when its standard input does, so a test that is killed leaves no broker behind.
-"""
+"""Local clusters for tests, with questions to each of their brokers."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.brokers import BrokerError, wait_until
+from tests.brokers import wait_until
 from tests.integration.peer import Peer
 
-from ottla.localcluster.cluster_plan import broker_directory, broker_output
-from ottla.localcluster.control import ask_supervisor
-from ottla.localcluster.state import ClusterState, Condition, read_state
+from ottla.localcluster.cluster import LocalCluster
+from ottla.localcluster.launch import running_cluster
+from ottla.localcluster.plan.cluster import ClusterOptions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.topics import (
@@ -32,7 +26,6 @@ from ottla.protocol.messages.topics import (
 )
 
 START_DEADLINE_S = 60.0
-STOP_DEADLINE_S = 40.0
 METADATA_VERSION = 12
 
 
@@ -46,132 +39,8 @@ class PartitionView:
     isr: tuple[int, ...]
 
 
-class LocalCluster:
-    """A cluster of brokers; use `running_cluster`, or `start` and `stop` in pairs."""
-
-    def __init__(
-        self,
-        data: Path,
-        *,
-        brokers: int = 3,
-        proxy: bool = False,
-        settings: Mapping[str, str] | None = None,
-        racks: Iterable[str] = (),
-    ) -> None:
-        self.data = data
-        self._command = [sys.executable, "-m", "ottla.cli.main", "cluster", "up", "--until-eof"]
-        self._command += ["--data", str(data), "--brokers", str(brokers), "--port", "0"]
-        self._command += ["--proxy"] if proxy else []
-        if named := ",".join(racks):
-            self._command += ["--racks", named]
-        for name, value in (settings or {}).items():
-            self._command += ["--set", f"{name}={value}"]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> LocalCluster:
-        self.data.mkdir(parents=True, exist_ok=True)
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("OTTLA_")}
-        with (self.data / "up.output").open("wb") as sink:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=sink, stderr=subprocess.STDOUT, env=environment
-            )
-        try:
-            wait_until(self._is_up, "the cluster is ready", START_DEADLINE_S)
-        except TimeoutError as error:
-            self.stop()
-            raise BrokerError(f"{error}\n{self.said()}") from None
-        return self
-
-    def stop(self) -> None:
-        """End everything, and wait for that."""
-        if self._process is None:
-            return
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(STOP_DEADLINE_S)
-        finally:
-            if self._process.poll() is None:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
-
-    def _is_up(self) -> bool:
-        assert self._process is not None
-        if self._process.poll() is not None:
-            raise BrokerError(f"the supervisor ended with {self._process.returncode}:\n{self.said()}")
-        return "The cluster is ready" in self.said()
-
-    # What it is now
-
-    def said(self) -> str:
-        """What the supervisor said."""
-        return (self.data / "up.output").read_text(errors="replace")
-
-    def broker_said(self, node_id: int) -> str:
-        return broker_output(self.data, node_id).read_text(errors="replace")
-
-    def directory_of(self, node_id: int) -> Path:
-        return broker_directory(self.data, node_id)
-
-    @property
-    def state(self) -> ClusterState:
-        state = read_state(self.data)
-        assert state is not None
-        return state
-
-    @property
-    def ids(self) -> list[int]:
-        return [each.node_id for each in self.state.brokers]
-
-    @property
-    def running(self) -> list[int]:
-        return [each.node_id for each in self.state.brokers if each.condition == Condition.RUNNING]
-
-    @property
-    def bootstrap(self) -> str:
-        return self.state.bootstrap
-
-    def port_of(self, node_id: int) -> int:
-        """Where clients reach a broker."""
-        return self.state.broker(node_id).advertised_port
-
-    def pid_of(self, node_id: int) -> int:
-        pid = self.state.broker(node_id).pid
-        assert pid is not None, f"broker {node_id} has no process"
-        return pid
-
-    # What can be done to it
-
-    def ask(self, command: str, **arguments: Any) -> Any:
-        return ask_supervisor(self.data, command, **arguments)
-
-    def kill(self, node_id: int) -> None:
-        self.ask("kill", broker=node_id)
-
-    def stop_broker(self, node_id: int) -> None:
-        self.ask("stop", broker=node_id)
-
-    def start_broker(self, node_id: int, *, wait: bool = True) -> None:
-        answer = self.ask("start", broker=node_id, wait=wait)
-        if answer["problem"]:
-            raise BrokerError(answer["problem"])
-
-    def pause(self, node_id: int) -> None:
-        self.ask("pause", broker=node_id)
-
-    def resume(self, node_id: int) -> None:
-        self.ask("resume", broker=node_id)
-
-    def cut(
-        self, node_id: int, other: int | None = None, *, one_way: bool = False, clients: bool = False
-    ) -> None:
-        self.ask("cut", broker=node_id, other=other, one_way=one_way, clients=clients)
-
-    def heal(self) -> None:
-        self.ask("heal")
-
-    # What its brokers say
+class ObservedCluster(LocalCluster):
+    """A local cluster whose brokers are asked one by one."""
 
     @contextlib.contextmanager
     def peer(self, node_id: int) -> Iterator[Peer]:
@@ -288,19 +157,18 @@ class LocalCluster:
 
 
 @contextlib.contextmanager
-def running_cluster(data: Path, **options: Any) -> Iterator[LocalCluster]:
-    """A cluster for the length of a block; what its brokers said is shown if the block fails."""
-    cluster = LocalCluster(data, **options).start()
-    try:
-        yield cluster
-    except BaseException:
-        _show(cluster)
-        raise
-    finally:
-        cluster.stop()
+def observed_cluster(data: Path, **options: Any) -> Iterator[ObservedCluster]:
+    """A cluster for the length of a block, with `ClusterOptions`; its brokers' output is shown if the block fails."""
+    with running_cluster(data, ClusterOptions(port=0, **options)):
+        cluster = ObservedCluster(data)
+        try:
+            yield cluster
+        except BaseException:
+            _show(cluster)
+            raise
 
 
-def _show(cluster: LocalCluster, lines: int = 40) -> None:
+def _show(cluster: ObservedCluster, lines: int = 40) -> None:
     print(cluster.said())
     for node_id in cluster.ids:
         said = cluster.broker_said(node_id).splitlines()[-lines:]

@@ -20,9 +20,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tests.brokers import BrokerError
 from tests.chaos.workload import GROUP
-from tests.clusters import LocalCluster, eventually
+from tests.clusters import ObservedCluster, eventually
 
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.outcomes import succeeded
@@ -53,7 +52,7 @@ class Fault:
 class Scene:
     """A cluster, one fault, and words about whom it hit."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, fault: Fault) -> None:
+    def __init__(self, cluster: ObservedCluster, topic: str, fault: Fault) -> None:
         self.cluster = cluster
         self.topic = topic
         self.fault = fault
@@ -216,14 +215,14 @@ def slow_network(scene: Scene) -> None:
     """Everything to and from a broker takes longer."""
     node_id, delay_ms = scene.any_of(scene.cluster.running), 20 + scene.fault.pick % 180
     scene.note(f"broker {node_id}, {delay_ms} ms")
-    scene.cluster.ask("slow", broker=node_id, ms=delay_ms)
+    scene.cluster.slow(node_id, delay_ms)
     scene.hold()
     scene.cluster.heal()
 
 
 def reset_connections(scene: Scene) -> None:
     node_id = scene.leader()
-    ended = scene.cluster.ask("reset", broker=node_id)["ended"]
+    ended = scene.cluster.reset(node_id)
     scene.note(f"{ended} connections of broker {node_id}")
 
 
@@ -351,19 +350,19 @@ def plan(
     ]
 
 
-def carry_out(cluster: LocalCluster, topic: str, fault: Fault) -> str:
+def carry_out(cluster: ObservedCluster, topic: str, fault: Fault) -> str:
     """Do it, and make everything whole again; answers whom it hit."""
     scene = Scene(cluster, topic, fault)
     try:
         KINDS[fault.kind].carry_out(scene)
-    except (ClusterError, BrokerError, KafkaError, OSError) as error:
+    except (ClusterError, KafkaError, OSError) as error:
         raise AssertionError(f"{fault.kind} ({' '.join(scene.notes)}): {error}") from error
     finally:
         make_whole(cluster)
     return " ".join(scene.notes)
 
 
-def make_whole(cluster: LocalCluster) -> None:
+def make_whole(cluster: ObservedCluster) -> None:
     """Heal, resume, start: whatever a fault left undone."""
     cluster.heal()
     for broker in cluster.state.brokers:
@@ -371,4 +370,4 @@ def make_whole(cluster: LocalCluster) -> None:
             if broker.condition == Condition.PAUSED:
                 cluster.resume(broker.node_id)
             elif not broker.condition.has_process:
-                cluster.ask("start", broker=broker.node_id, wait=False)
+                cluster.start_broker(broker.node_id, wait=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.clusters import LocalCluster
+from tests.clusters import ObservedCluster
 from tests.integration.peer import Peer, fetch, list_offset, records_of
 
 from ottla.records.batch import iter_batches
@@ -13,7 +13,7 @@ from ottla.records.batch import iter_batches
 LATEST = -1
 
 
-def read_log(cluster: LocalCluster, topic: str) -> dict[int, list[tuple[int, str]]]:
+def read_log(cluster: ObservedCluster, topic: str) -> dict[int, list[tuple[int, str]]]:
     """Every record of every partition, from its leader, up to the high watermark."""
     found = {}
     for partition in sorted(cluster.partitions(topic)):

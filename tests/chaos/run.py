@@ -16,7 +16,7 @@ from tests.chaos.history import Acked, History, read_journal
 from tests.chaos.java_workload import JOURNALS, JavaWorkload
 from tests.chaos.replicas import LATEST, differing_replicas, read_log
 from tests.chaos.workload import GROUP, Client, ConfluentMember, ConfluentProducer, ConfluentReader
-from tests.clusters import LocalCluster, eventually, running_cluster
+from tests.clusters import ObservedCluster, eventually, observed_cluster
 from tests.integration.peer import list_offset
 
 TOPIC: Final = "chaos"
@@ -105,8 +105,8 @@ def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report
     journals = directory / "journals"
     journals.mkdir(parents=True)
     settings = {**SETTINGS, **options.settings}
-    with running_cluster(
-        directory / "cluster", brokers=options.brokers, proxy=True, settings=settings
+    with observed_cluster(
+        directory / "cluster", brokers=options.brokers, has_proxy=True, settings=settings
     ) as cluster:
         cluster.create_topic(TOPIC, options.partitions, min(options.brokers, 3))
         clients = _clients(cluster.bootstrap, options, journals)
@@ -162,7 +162,7 @@ def _each(clients: Iterable[Client], do: Callable[[Client], None]) -> None:
         raise failures[0]
 
 
-def _await_work(cluster: LocalCluster, partitions: int) -> None:
+def _await_work(cluster: ObservedCluster, partitions: int) -> None:
     """Until every partition has records: a fault before that could not take any."""
 
     def is_at_work() -> bool:
@@ -172,7 +172,7 @@ def _await_work(cluster: LocalCluster, partitions: int) -> None:
     eventually(is_at_work, "the producers have written")
 
 
-def _inject_all(cluster: LocalCluster, options: Options, say: Callable[[str], None]) -> list[Injected]:
+def _inject_all(cluster: ObservedCluster, options: Options, say: Callable[[str], None]) -> list[Injected]:
     injected = []
     faults = plan(options.seed, options.faults, options.partitions, options.kinds, options.most_s)
     for fault in faults:
@@ -182,7 +182,7 @@ def _inject_all(cluster: LocalCluster, options: Options, say: Callable[[str], No
     return injected
 
 
-def _inject(cluster: LocalCluster, fault: Fault) -> Injected:
+def _inject(cluster: ObservedCluster, fault: Fault) -> Injected:
     begun = time.monotonic_ns()
     victims = carry_out(cluster, TOPIC, fault)
     in_sync_s = cluster.await_in_sync(TOPIC, IN_SYNC_DEADLINE_S) if fault.waits else None

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tests.chaos.spark_checkpoint import Checkpoint
 from tests.chaos.spark_driver import Driver, kill
-from tests.clusters import LocalCluster, eventually
+from tests.clusters import ObservedCluster, eventually
 
 MOMENT_DEADLINE_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.001
@@ -46,7 +46,7 @@ class Kill:
 class Scene:
     """All that can be killed, one kill, and words about whom it hit."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, driver: Driver, files: Checkpoint) -> None:
+    def __init__(self, cluster: ObservedCluster, topic: str, driver: Driver, files: Checkpoint) -> None:
         self.cluster, self.topic, self.driver, self.files = cluster, topic, driver, files
         self.notes: list[str] = []
         self.is_hit = False
@@ -206,6 +206,6 @@ def carry_out(scene: Scene, kill_: Kill) -> None:
     KINDS[kill_.kind].carry_out(scene, kill_)
 
 
-def make_whole(cluster: LocalCluster) -> None:
+def make_whole(cluster: ObservedCluster) -> None:
     """Whatever a kill left undone: brokers that did not come up are started again."""
     eventually(lambda: len(cluster.running) == len(cluster.ids), "all brokers run", MOMENT_DEADLINE_S)

@@ -24,7 +24,7 @@ from tests.chaos.spark_checkpoint import Checkpoint, table_rows
 from tests.chaos.spark_driver import Driver, Job
 from tests.chaos.spark_kills import KINDS, Kill, Scene, carry_out, make_whole, plan
 from tests.chaos.workload import ConfluentProducer
-from tests.clusters import LocalCluster, running_cluster
+from tests.clusters import ObservedCluster, observed_cluster
 
 TOPIC: Final = "chaos"
 RECOVERY_DEADLINE_S: Final = 180.0  # a driver, its executors and a cluster that start on two busy cores
@@ -91,7 +91,9 @@ class Report:
 class Story:
     """The run while it goes on."""
 
-    def __init__(self, directory: Path, cluster: LocalCluster, options: Options, say: Callable[[str], None]):
+    def __init__(
+        self, directory: Path, cluster: ObservedCluster, options: Options, say: Callable[[str], None]
+    ):
         self.table, checkpoint = directory / "table", directory / "checkpoint"
         self._cluster, self._options, self._say = cluster, options, say
         self.files = Checkpoint(checkpoint, self.table)
@@ -151,7 +153,7 @@ def run(directory: Path, options: Options, say: Callable[[str], None], audit: Au
     begun = time.monotonic()
     journals = directory / "journals"
     journals.mkdir(parents=True)
-    with running_cluster(directory / "cluster", settings=SETTINGS) as cluster:
+    with observed_cluster(directory / "cluster", settings=SETTINGS) as cluster:
         cluster.create_topic(TOPIC, options.partitions)
         story = Story(directory, cluster, options, say)
         producers = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,19 +18,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.brokers import wait_until
-from tests.clusters import LocalCluster, eventually, running_cluster
+from tests.clusters import ObservedCluster, eventually, observed_cluster
 
 from ottla.cli.main import ottla
-from ottla.localcluster.state import Condition, process_started, read_state
+from ottla.localcluster.process_identity import process_started
+from ottla.localcluster.state import Condition
+from ottla.localcluster.state_file import read_state
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main", "cluster"]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObservedCluster]:
     """Three brokers behind a proxy; every test leaves them as it found them."""
     data = tmp_path_factory.mktemp("cluster")
-    with running_cluster(data, proxy=True, racks=["a", "b", "c"]) as cluster:
+    with observed_cluster(data, has_proxy=True, racks=["a", "b", "c"]) as cluster:
         cluster.create_topic("orders", 6)
         yield cluster
 
@@ -41,15 +44,40 @@ def told(data: Path, *arguments: str, status: int = 0) -> str:
     return shown.output
 
 
-def status_of(cluster: LocalCluster) -> Any:
+def status_of(cluster: ObservedCluster) -> Any:
     return json.loads(told(cluster.data, "status", "--json"))
+
+
+@contextlib.contextmanager
+def brought_up(data: Path, *options: str) -> Iterator[ObservedCluster]:
+    """A cluster that `ottla cluster up` runs, ready; the command ends with its standard input."""
+    command = [*COMMAND, "up", "--data", str(data), "--until-eof", *options]
+    data.mkdir(exist_ok=True)
+    with (data / "up.output").open("wb") as sink:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sink, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: "The cluster is ready" in up_said(data), "the cluster is ready", 60.0)
+        yield ObservedCluster(data)
+    finally:
+        process.communicate(timeout=60)
+
+
+def up_said(data: Path) -> str:
+    """What `ottla cluster up` has printed."""
+    return (data / "up.output").read_text()
+
+
+def supervisor_of(cluster: ObservedCluster) -> int:
+    supervisor = cluster.state.supervisor
+    assert supervisor is not None
+    return supervisor.pid
 
 
 def is_gone(pid: int) -> bool:
     return process_started(pid) is None
 
 
-def test_status_shows_leaders_replicas_lag_and_the_controller(shared: LocalCluster) -> None:
+def test_status_shows_leaders_replicas_lag_and_the_controller(shared: ObservedCluster) -> None:
     document = status_of(shared)
     assert document["controller_id"] in (1, 2, 3)
     assert document["has_quorum"] is True
@@ -63,7 +91,7 @@ def test_status_shows_leaders_replicas_lag_and_the_controller(shared: LocalClust
     assert re.search(r"orders-5 +3 ", table)
 
 
-def test_a_killed_broker_is_seen_and_can_be_started_again(shared: LocalCluster) -> None:
+def test_a_killed_broker_is_seen_and_can_be_started_again(shared: ObservedCluster) -> None:
     pid = shared.pid_of(2)
     assert told(shared.data, "kill", "2") == f"Killed broker 2 (process {pid}).\n"
     assert is_gone(pid)
@@ -78,7 +106,7 @@ def test_a_killed_broker_is_seen_and_can_be_started_again(shared: LocalCluster) 
     shared.await_in_sync("orders")
 
 
-def test_a_stopped_broker_hands_over_and_says_so(shared: LocalCluster) -> None:
+def test_a_stopped_broker_hands_over_and_says_so(shared: ObservedCluster) -> None:
     pid = shared.pid_of(3)
     assert told(shared.data, "stop", "3") == f"Stopped broker 3 (process {pid}).\n"
     assert shared.state.broker(3).exit_status == 0
@@ -87,7 +115,7 @@ def test_a_stopped_broker_hands_over_and_says_so(shared: LocalCluster) -> None:
     shared.await_in_sync("orders")
 
 
-def test_without_a_majority_of_voters_everybody_hears_who_is_missing(shared: LocalCluster) -> None:
+def test_without_a_majority_of_voters_everybody_hears_who_is_missing(shared: ObservedCluster) -> None:
     told(shared.data, "pause", "1")
     assert status_of(shared)["has_quorum"] is True
     said = told(shared.data, "kill", "2")
@@ -102,7 +130,7 @@ def test_without_a_majority_of_voters_everybody_hears_who_is_missing(shared: Loc
     shared.await_in_sync("orders")
 
 
-def test_a_broker_that_ends_by_itself_is_shown_with_its_last_words(shared: LocalCluster) -> None:
+def test_a_broker_that_ends_by_itself_is_shown_with_its_last_words(shared: ObservedCluster) -> None:
     os.kill(shared.pid_of(3), signal.SIGABRT)
     wait_until(lambda: shared.state.broker(3).condition == Condition.DIED, "its death is noted")
     assert "Broker 3 was ended by SIGABRT. Its last words:" in shared.said()
@@ -112,7 +140,7 @@ def test_a_broker_that_ends_by_itself_is_shown_with_its_last_words(shared: Local
     shared.await_in_sync("orders")
 
 
-def test_a_network_that_is_cut_is_shown_and_heals(shared: LocalCluster) -> None:
+def test_a_network_that_is_cut_is_shown_and_heals(shared: ObservedCluster) -> None:
     assert "1 -/- 2; 1 -/- 3" in told(shared.data, "partition", "1")
     assert "The network is broken: 1 -/- 2; 1 -/- 3" in told(shared.data, "status")
     assert "The network is whole." in told(shared.data, "heal")
@@ -125,12 +153,12 @@ def test_a_network_that_is_cut_is_shown_and_heals(shared: LocalCluster) -> None:
     shared.await_in_sync("orders")
 
 
-def test_a_directory_belongs_to_one_cluster(shared: LocalCluster) -> None:
+def test_a_directory_belongs_to_one_cluster(shared: ObservedCluster) -> None:
     said = told(shared.data, "up", status=1)
     assert f"{shared.data} belongs to a cluster that runs (supervisor: process " in said
 
 
-def test_a_broker_that_is_added_can_be_given_its_share_and_drained_again(shared: LocalCluster) -> None:
+def test_a_broker_that_is_added_can_be_given_its_share_and_drained_again(shared: ObservedCluster) -> None:
     assert "Added broker 4" in told(shared.data, "add", "--rack", "a")
     plan = told(shared.data, "rebalance", "--dry-run")
     assert "orders-" in plan
@@ -146,7 +174,7 @@ def test_a_broker_that_is_added_can_be_given_its_share_and_drained_again(shared:
     shared.await_in_sync("orders")
 
 
-def test_draining_says_why_it_cannot(shared: LocalCluster) -> None:
+def test_draining_says_why_it_cannot(shared: ObservedCluster) -> None:
     said = told(shared.data, "drain", "1", status=1)
     assert "orders-" in said
     assert "add a broker" in said
@@ -189,15 +217,12 @@ def test_detached_brokers_that_cannot_start_are_one_sentence(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_no_broker_is_left_behind_when_up_is_ended(tmp_path: Path, number: signal.Signals) -> None:
-    cluster = LocalCluster(tmp_path / "c", brokers=2).start()
-    pids = [cluster.pid_of(1), cluster.pid_of(2)]
-    supervisor = cluster.state.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, number)
-    wait_until(lambda: all(map(is_gone, pids)), "all brokers have ended")
-    cluster.stop()
+    with brought_up(tmp_path / "c", "--brokers", "2", "--port", "0") as cluster:
+        pids = [cluster.pid_of(1), cluster.pid_of(2)]
+        os.kill(supervisor_of(cluster), number)
+        wait_until(lambda: all(map(is_gone, pids)), "all brokers have ended")
     assert [each.exit_status for each in cluster.state.brokers] == [0, 0]
-    assert cluster.said().endswith("Stopping.\n")
+    assert up_said(cluster.data).endswith("Stopping.\n")
 
 
 def test_up_that_is_ended_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
@@ -218,11 +243,8 @@ def test_up_that_is_ended_while_it_starts_leaves_nothing(tmp_path: Path) -> None
 
 
 def test_brokers_whose_supervisor_was_killed_are_found_and_ended(tmp_path: Path) -> None:
-    cluster = LocalCluster(tmp_path / "c", brokers=2).start()
-    supervisor = cluster.state.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, signal.SIGKILL)
-    cluster.stop()
+    with brought_up(tmp_path / "c", "--brokers", "2", "--port", "0") as cluster:
+        os.kill(supervisor_of(cluster), signal.SIGKILL)
     data = str(cluster.data)
     assert "its brokers 1 and 2 still run" in told(cluster.data, "up", status=1)
     assert "stopped the brokers that it left: 1 and 2" in told(cluster.data, "down")
@@ -249,27 +271,19 @@ def test_a_broker_that_cannot_start_is_shown_with_its_last_words(tmp_path: Path)
 
 
 def test_a_cluster_comes_back_as_it_was_with_what_it_held(tmp_path: Path) -> None:
-    cluster = LocalCluster(tmp_path / "c").start()
-    cluster.create_topic("kept", 3)
-    before = [(each.node_id, each.port) for each in cluster.state.brokers]
-    cluster.stop()
+    with observed_cluster(tmp_path / "c") as cluster:
+        cluster.create_topic("kept", 3)
+        before = [(each.node_id, each.port) for each in cluster.state.brokers]
     begun = time.monotonic()
-    process = subprocess.Popen(
-        [*COMMAND, "up", "--data", str(cluster.data), "--until-eof"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        eventually(lambda: len(cluster.running) == 3, "all brokers run again", 60)
+    with brought_up(cluster.data):
+        assert cluster.running == [1, 2, 3]
         cluster.await_in_sync("kept")
         assert [(each.node_id, each.port) for each in cluster.state.brokers] == before
-    finally:
-        process.communicate(timeout=60)
     assert time.monotonic() - begun < 60
 
 
 def test_five_brokers_are_as_easy_as_three(tmp_path: Path) -> None:
-    with running_cluster(tmp_path / "c", brokers=5) as cluster:
+    with observed_cluster(tmp_path / "c", brokers=5) as cluster:
         assert cluster.state.voters == (1, 2, 3, 4, 5)
         cluster.create_topic("five", 5)
         for node_id in (1, 2):

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from tests.brokers import wait_until
 from tests.chaos.faults import make_whole
 from tests.chaos.replicas import LATEST, differing_replicas, read_partition
-from tests.clusters import LocalCluster, eventually, running_cluster
+from tests.clusters import ObservedCluster, eventually, observed_cluster
 from tests.integration import group_members
 from tests.integration.group_members import Member, offset_of
 from tests.integration.peer import PRODUCE_VERSION, Peer, batch, list_offset, produce, produce_request
@@ -39,29 +39,29 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObservedCluster]:
     """Three brokers behind a proxy; every test leaves all of them running and connected."""
     data = tmp_path_factory.mktemp("faults")
-    with running_cluster(data, proxy=True, settings=SETTINGS) as running:
+    with observed_cluster(data, has_proxy=True, settings=SETTINGS) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def whole(cluster: LocalCluster) -> Iterator[None]:
+def whole(cluster: ObservedCluster) -> Iterator[None]:
     """What a failed test leaves undone must not trouble the next."""
     yield
     make_whole(cluster)
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster) -> str:
+def topic(cluster: ObservedCluster) -> str:
     """Three partitions, three replicas each."""
     name = f"topic{next(_NUMBERS)}"
     cluster.create_topic(name, 3)
     return name
 
 
-def values(cluster: LocalCluster, topic: str, partition: int = 0) -> list[str]:
+def values(cluster: ObservedCluster, topic: str, partition: int = 0) -> list[str]:
     """What a partition holds, as its leader tells; offsets are dense."""
     with cluster.peer(cluster.leader_of(topic, partition)) as peer:
         records = read_partition(peer, topic, partition)
@@ -69,7 +69,7 @@ def values(cluster: LocalCluster, topic: str, partition: int = 0) -> list[str]:
     return [value for _, value in records]
 
 
-def write(cluster: LocalCluster, topic: str, value: bytes, acks: int = -1, **options: Any) -> int:
+def write(cluster: ObservedCluster, topic: str, value: bytes, acks: int = -1, **options: Any) -> int:
     """Write one record to partition 0 at its leader; the offset it got."""
     with cluster.peer(cluster.leader_of(topic)) as peer:
         answer = produce(peer, topic, batch(value, **options), acks=acks)
@@ -77,7 +77,7 @@ def write(cluster: LocalCluster, topic: str, value: bytes, acks: int = -1, **opt
     return answer.base_offset
 
 
-def log_end_offset_on_disk(cluster: LocalCluster, node_id: int, topic: str, partition: int = 0) -> int:
+def log_end_offset_on_disk(cluster: ObservedCluster, node_id: int, topic: str, partition: int = 0) -> int:
     """Where a replica's log ends, by its files."""
     directory = cluster.directory_of(node_id) / f"{topic}-{partition}"
     ends = [
@@ -88,7 +88,7 @@ def log_end_offset_on_disk(cluster: LocalCluster, node_id: int, topic: str, part
     return ends[-1] if ends else 0
 
 
-def apart(cluster: LocalCluster, topic: str) -> tuple[int, int, int]:
+def apart(cluster: ObservedCluster, topic: str) -> tuple[int, int, int]:
     """A partition that the controller does not lead: its number, its leader, and the follower that is not the controller."""
     controller = cluster.controller()
     for partition, view in cluster.partitions(topic).items():
@@ -98,7 +98,7 @@ def apart(cluster: LocalCluster, topic: str) -> tuple[int, int, int]:
     raise AssertionError("the controller leads everything")
 
 
-def coordinator_port(cluster: LocalCluster, group: str) -> int:
+def coordinator_port(cluster: ObservedCluster, group: str) -> int:
     found: list[int] = []
 
     def is_found() -> bool:
@@ -111,7 +111,7 @@ def coordinator_port(cluster: LocalCluster, group: str) -> int:
     return cluster.port_of(found[0])
 
 
-def move_coordinator(cluster: LocalCluster, group: str) -> int:
+def move_coordinator(cluster: ObservedCluster, group: str) -> int:
     """Kill the group's coordinator; answers the broker that was it."""
     port = coordinator_port(cluster, group)
     node_id = next(each for each in cluster.ids if cluster.port_of(each) == port)
@@ -119,7 +119,7 @@ def move_coordinator(cluster: LocalCluster, group: str) -> int:
     return node_id
 
 
-def test_chk_2_the_leader_is_killed_with_records_in_flight(cluster: LocalCluster, topic: str) -> None:
+def test_chk_2_the_leader_is_killed_with_records_in_flight(cluster: ObservedCluster, topic: str) -> None:
     """All acknowledged once, none duplicated, none lost."""
     acknowledged: dict[str, list[int]] = {}
     failed: list[str] = []
@@ -157,7 +157,7 @@ def test_chk_2_the_leader_is_killed_with_records_in_flight(cluster: LocalCluster
     assert all(sent[offset] == value for value, (offset,) in acknowledged.items())
 
 
-def test_chk_4_a_follower_is_cut_off_and_comes_back(cluster: LocalCluster, topic: str) -> None:
+def test_chk_4_a_follower_is_cut_off_and_comes_back(cluster: ObservedCluster, topic: str) -> None:
     """The ISR shrinks after the lag time, writes go on, it catches up and rejoins; the watermark waits for the slowest in it."""
     partition, leader, follower = apart(cluster, topic)
     with cluster.peer(leader) as peer:
@@ -183,7 +183,7 @@ def test_chk_4_a_follower_is_cut_off_and_comes_back(cluster: LocalCluster, topic
     assert values(cluster, topic, partition) == ["before", "first", "second"]
 
 
-def test_leader_change_during_produce(cluster: LocalCluster, topic: str) -> None:
+def test_leader_change_during_produce(cluster: ObservedCluster, topic: str) -> None:
     """The leader has appended a record and dies before anybody copied it: the retry is written once, the old copy goes."""
     leader = cluster.leader_of(topic)
     producer_id: dict[str, Any] = {"producer_id": 4_000_000, "producer_epoch": 0}
@@ -206,7 +206,7 @@ def test_leader_change_during_produce(cluster: LocalCluster, topic: str) -> None
     assert_replicas_match(cluster, topic)
 
 
-def test_duplicate_member(cluster: LocalCluster, topic: str) -> None:
+def test_duplicate_member(cluster: ObservedCluster, topic: str) -> None:
     """A consumer that restarts under its name takes its old place; the instance before is fenced, wherever it asks."""
     group = f"group-{topic}"
     old = Member(coordinator_port(cluster, group), group, instance="consumer-a")
@@ -245,7 +245,7 @@ def settled(member: Member, wanted: int) -> None:
     assert answers[-1] == wanted
 
 
-def test_torn_write(cluster: LocalCluster, topic: str) -> None:
+def test_torn_write(cluster: ObservedCluster, topic: str) -> None:
     """A broker dies in the middle of a write: what is torn is cut away and fetched again."""
     for number in range(20):
         write(cluster, topic, b"%d" % number)
@@ -264,7 +264,7 @@ def test_torn_write(cluster: LocalCluster, topic: str) -> None:
     assert values(cluster, topic) == [str(number) for number in range(21)]
 
 
-def test_torn_write_of_the_leader(cluster: LocalCluster, topic: str) -> None:
+def test_torn_write_of_the_leader(cluster: ObservedCluster, topic: str) -> None:
     """The same for a leader: others have what it lost, one of them leads, and gives it back."""
     for number in range(20):
         write(cluster, topic, b"%d" % number)
@@ -280,7 +280,7 @@ def test_torn_write_of_the_leader(cluster: LocalCluster, topic: str) -> None:
     assert values(cluster, topic) == [str(number) for number in range(21)]
 
 
-def test_zombie_consumer(cluster: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zombie_consumer(cluster: ObservedCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that was given up and does not know it commits nothing, not even at the next coordinator."""
     monkeypatch.setattr(group_members, "SESSION_MS", 500)
     group = f"group-{topic}"
@@ -307,7 +307,7 @@ def test_zombie_consumer(cluster: LocalCluster, topic: str, monkeypatch: pytest.
     cluster.await_in_sync(topic)
 
 
-def test_zombie_leader(cluster: LocalCluster, topic: str) -> None:
+def test_zombie_leader(cluster: ObservedCluster, topic: str) -> None:
     """A leader that stood still while another was elected acknowledges nothing when it goes on."""
     leader = cluster.leader_of(topic)
     write(cluster, topic, b"before")
@@ -331,7 +331,7 @@ def test_zombie_leader(cluster: LocalCluster, topic: str) -> None:
     assert_replicas_match(cluster, topic)
 
 
-def shrunk_to_its_leader(cluster: LocalCluster, **settings: Any) -> tuple[str, int, int]:
+def shrunk_to_its_leader(cluster: ObservedCluster, **settings: Any) -> tuple[str, int, int]:
     """A topic of two replicas, away from the controller, one of which fell behind: its name, the leader, the other."""
     name = f"topic{next(_NUMBERS)}"
     leader, follower = [each for each in cluster.ids if each != cluster.controller()]
@@ -343,7 +343,7 @@ def shrunk_to_its_leader(cluster: LocalCluster, **settings: Any) -> tuple[str, i
     return name, leader, follower
 
 
-def test_isr_shrinks_to_empty(cluster: LocalCluster) -> None:
+def test_isr_shrinks_to_empty(cluster: ObservedCluster) -> None:
     """Without a replica in sync a partition has no leader, and says so, until one of those is back; nothing is lost."""
     name, leader, follower = shrunk_to_its_leader(cluster)
     cluster.kill(leader)
@@ -362,7 +362,7 @@ def test_isr_shrinks_to_empty(cluster: LocalCluster) -> None:
     assert values(cluster, name) == ["on both", "on the leader"]
 
 
-def test_isr_shrinks_to_empty_where_availability_was_chosen(cluster: LocalCluster) -> None:
+def test_isr_shrinks_to_empty_where_availability_was_chosen(cluster: ObservedCluster) -> None:
     """With unclean elections the replica that is left leads at once; what only the dead leader had is gone for good."""
     name, leader, follower = shrunk_to_its_leader(cluster, unclean_leader_election_enable="true")
     cluster.kill(leader)
@@ -376,7 +376,7 @@ def test_isr_shrinks_to_empty_where_availability_was_chosen(cluster: LocalCluste
     assert_replicas_match(cluster, name)
 
 
-def assert_replicas_match(cluster: LocalCluster, topic: str) -> None:
+def assert_replicas_match(cluster: ObservedCluster, topic: str) -> None:
     """All replicas have the same bytes; those of the last write may still be on their way."""
     directories = {node_id: cluster.directory_of(node_id) for node_id in cluster.ids}
     wait_until(lambda: not differing_replicas(directories, topic), "all replicas are equal")

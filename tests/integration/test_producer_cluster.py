@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.clusters import LocalCluster, running_cluster
+from tests.clusters import ObservedCluster, observed_cluster
 from tests.integration.peer import read_all
 
 from ottla.client.producer.machine.delivery_report import DeliveryReport
@@ -17,7 +17,7 @@ RECORDS = 6_000
 
 
 async def produce_while(
-    cluster: LocalCluster, topic: str, trouble: asyncio.Future[None]
+    cluster: ObservedCluster, topic: str, trouble: asyncio.Future[None]
 ) -> list[DeliveryReport]:
     """Numbered records in turns, until the trouble is over and all are delivered."""
     async with Producer(cluster.bootstrap, batch_size=4_000, linger_ms=2) as producer:
@@ -33,7 +33,7 @@ async def produce_while(
 
 
 def test_leaders_are_killed_with_records_in_flight(tmp_path: Path) -> None:
-    with running_cluster(tmp_path / "cluster", brokers=3) as cluster:
+    with observed_cluster(tmp_path / "cluster", brokers=3) as cluster:
         cluster.create_topic("t", PARTITIONS, 3, min_insync_replicas=2)
 
         def trouble() -> None:

@@ -15,7 +15,7 @@ from tests.simulation.metadata import has_failed
 
 from ottla.controller.image import ClusterImage, PartitionImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
-from ottla.localcluster.rebalance_plan import Move, plan_drain, plan_rebalance
+from ottla.localcluster.plan.rebalance import Move, plan_drain, plan_rebalance
 from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,

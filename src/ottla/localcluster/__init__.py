@@ -1,15 +1,18 @@
 """Brokers as processes on one machine: started, killed, paused, cut off from each other, healed.
 
-state            a cluster as DIR/cluster.json describes it: brokers, ports, settings, processes
-cluster_plan     the cluster to run, from what was asked for and from an earlier run
-ports            free ports for brokers
-broker_process   the process of one broker
-fleet            the processes of all brokers
-proxy            the network between brokers and clients, with links that can be cut or slowed
-supervisor       the process that runs a cluster and carries out commands
-control          how other processes send commands to the supervisor
-orphans          brokers whose supervisor was killed
-status           what a cluster says about its brokers, quorum and partitions
-rebalance_plan   which replicas to move so that brokers are even, or empty
-replica_moves    carrying such a plan out through a client
+launch               starting a cluster: for the length of a block, or detached
+cluster              a running cluster by its directory: its state, and commands to its supervisor
+broker_process       a single broker without a supervisor
+supervisor, control  the process that runs a cluster; how other processes send it commands
+fleet, supervised_process   the broker processes of a supervisor: all of them, and one
+proxy                the network between brokers and clients, with links that can be cut or slowed
+orphans, process_identity   brokers whose supervisor was killed; whether a process is still the same one
+state, state_file    a cluster as a value, and DIR/cluster.json with its lock
+plan                 the cluster to run; the moves that even replicas out, or empty brokers (pure)
+ports                free ports for brokers
+status               what a cluster says about its brokers, quorum and partitions
+replica_moves        carrying out a plan of moves through a client
+waiting              waiting for a condition with a deadline
+
+The messages of ClusterError are sentences for people and name the commands of `ottla cluster`.
 """

@@ -1,104 +1,150 @@
-"""One broker's process: started, watched, signalled. What it says goes to a file, each run behind the last."""
+"""One broker as a process of its own, for programs that start a single broker: tests, benchmarks, examples.
+
+The broker runs as its users run it: started by its command, on a port of the kernel's choice, with its output in a file
+beside its data. The caller that starts a broker stops it (`running`). Brokers of other makes are started with `spawn` and
+`await_ready`.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import os
+import re
 import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ottla.localcluster.state import process_started
+from ottla.localcluster.ports import HOST, accepts_connections
+from ottla.localcluster.waiting import wait_until
 
-_READY: Final = b" is ready at "
-_LOOK_AGAIN_S: Final = 0.02
-_LAST_LINES: Final = 12
-_TAIL_BYTES: Final = 16 << 10
+START_DEADLINE_S: Final = 60.0  # a cold JVM on a busy machine; Ottla itself needs well under one
+STOP_DEADLINE_S: Final = 20.0
+_ADDRESS: Final = re.compile(r"(?:127\.0\.0\.1|localhost):(\d+)")
+_LAST_CHARACTERS: Final = 4_000
 
 
+class BrokerError(Exception):
+    """A broker process did not come up, did not go down, or ended by itself."""
+
+
+@dataclass(slots=True)
 class BrokerProcess:
-    """A process from its start to its end; the next start is another object."""
+    """One running broker: where clients reach it, where its data lies, and what it has printed."""
 
-    def __init__(self, node_id: int, process: asyncio.subprocess.Process, output: Path, begin: int) -> None:
-        self.node_id = node_id
-        self.pid = process.pid
-        self.started = process_started(process.pid)
-        self.end_is_wanted = False
-        self.is_awaited = False
-        self._process = process
-        self._output = output
-        self._begin = begin  # of this run's output
-        self._read = begin
-        self._is_ready = False
+    name: str
+    process: subprocess.Popen[bytes]
+    port: int
+    data: Path
+    output: Path
 
     @property
-    def exit_status(self) -> int | None:
-        """None while it lives; the negative number of the signal that killed it."""
-        return self._process.returncode
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
 
-    def send(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
-    async def ended(self, seconds: float | None = None) -> bool:
-        """Wait for its end; False if that takes longer."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._process.wait()
-                return True
-        return False
+    def is_running(self) -> bool:
+        return self.process.poll() is None
 
-    async def stop(self, seconds: float) -> bool:
-        """Ask it to stop; kill it if it does not. Answers whether it stopped by itself."""
-        self.end_is_wanted = True
-        self.send(signal.SIGTERM)
-        self.send(signal.SIGCONT)  # a paused process could not hear the other
-        if await self.ended(seconds):
-            return True
-        self.send(signal.SIGKILL)
-        await self._process.wait()
-        return False
+    def stop(self) -> int:
+        """Stop the broker as its operator would (SIGTERM) and wait; returns the exit status."""
+        return self._end(signal.SIGTERM)
 
-    async def kill(self) -> None:
-        self.end_is_wanted = True
-        self.send(signal.SIGKILL)
-        await self._process.wait()
+    def kill(self) -> int:
+        """End the broker as a crash would (SIGKILL)."""
+        return self._end(signal.SIGKILL)
 
-    async def ready(self) -> bool:
-        """Wait until it says that it is ready; False if it ends before."""
-        while not self._has_said_ready():
-            if self.exit_status is not None:
-                return False
-            await asyncio.sleep(_LOOK_AGAIN_S)
-        return True
+    def said(self) -> str:
+        """Everything that the process has printed."""
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
 
-    def last_words(self) -> str:
-        """The last lines of this run."""
-        with self._output.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(self._begin, size - _TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-        return "\n".join(lines[-_LAST_LINES:])
-
-    def _has_said_ready(self) -> bool:
-        if not self._is_ready:
-            with self._output.open("rb") as file:
-                file.seek(self._read)
-                said = file.read()
-            self._is_ready = _READY in said
-            self._read += len(said[: said.rfind(b"\n") + 1])
-        return self._is_ready
+    def _end(self, how: signal.Signals) -> int:
+        if self.is_running():
+            self.process.send_signal(how)
+        try:
+            return self.process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise BrokerError(
+                f"{self.name} did not stop in {STOP_DEADLINE_S} s:\n{self.said()[-_LAST_CHARACTERS:]}"
+            ) from None
 
 
-async def start_process(node_id: int, command: list[str], output: Path) -> BrokerProcess:
-    """Start a broker in a session of its own: Ctrl-C in the supervisor's terminal is for the supervisor."""
-    with output.open("ab") as sink:
-        begin = sink.tell()
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
+def clean_environment() -> dict[str, str]:
+    """This process's environment without settings that were made for other brokers."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
+
+
+def spawn(
+    name: str, command: Sequence[str], data: Path, output: Path, port: int, *, own_session: bool = False
+) -> BrokerProcess:
+    """Start a broker's process without waiting for it to be ready."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
             stdout=sink,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
+            stderr=subprocess.STDOUT,
+            env=clean_environment(),
+            start_new_session=own_session,
         )
-    return BrokerProcess(node_id, process, output, begin)
+    return BrokerProcess(name, process, port, data, output)
+
+
+def await_ready(broker: BrokerProcess, is_ready: Callable[[], bool]) -> BrokerProcess:
+    """Wait until the broker serves; raises BrokerError with its last output if it ends first or takes too long."""
+
+    def ready_or_dead() -> bool:
+        if not broker.is_running():
+            raise BrokerError(
+                f"{broker.name} ended with {broker.process.returncode}:\n{broker.said()[-_LAST_CHARACTERS:]}"
+            )
+        return is_ready()
+
+    try:
+        wait_until(ready_or_dead, f"{broker.name} is ready", START_DEADLINE_S)
+    except TimeoutError as error:
+        broker.kill()
+        raise BrokerError(f"{error}\n{broker.said()[-_LAST_CHARACTERS:]}") from None
+    return broker
+
+
+def serve_command(data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0) -> list[str]:
+    """`ottla serve` as the installed command."""
+    ottla = str(Path(sys.executable).with_name("ottla"))
+    command = [ottla, "serve", "--data", str(data), "--port", str(port)]
+    for name, value in (settings or {}).items():
+        command += ["--set", f"{name}={value}"]
+    return command
+
+
+def start_broker(data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0) -> BrokerProcess:
+    """Start `ottla serve` and wait until it serves, at the address in the line that it prints when it is ready."""
+    command = serve_command(data, settings, port=port)
+    broker = spawn("ottla", command, data, data.with_name(f"{data.name}.output"), port)
+
+    def address_is_printed() -> bool:
+        found = _ADDRESS.search(broker.said())
+        if found is not None:
+            broker.port = int(found.group(1))
+        return found is not None and accepts_connections(broker.port)
+
+    return await_ready(broker, address_is_printed)
+
+
+@contextlib.contextmanager
+def running(broker: BrokerProcess) -> Iterator[BrokerProcess]:
+    """Stop the broker at the end of the block."""
+    try:
+        yield broker
+    finally:
+        if broker.is_running():
+            broker.stop()

@@ -1,8 +1,8 @@
-"""How a command in one terminal reaches the supervisor of a local cluster in another: a line of JSON, and a line back.
+"""How other processes command the supervisor of a local cluster: a line of JSON, and a line back.
 
     {"token": "...", "command": "kill", "broker": 2}      ->      {"answer": {...}}   or   {"error": "a sentence"}
 
-The door is open on the loopback only, and only to whoever can read the token in DIR/cluster.json, which is its owner.
+The supervisor listens on the loopback only and asks for the token in DIR/cluster.json, which only its owner can read.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.localcluster.state import ClusterError, ClusterState, SupervisorState, lock, read_state
+from ottla.localcluster.ports import HOST
+from ottla.localcluster.state import ClusterError, ClusterState, SupervisorState
+from ottla.localcluster.state_file import lock, read_state
 
-_HOST: Final = "127.0.0.1"
-_LINE_BYTES: Final = 1 << 20  # the state of the largest cluster takes a hundredth of that
+_LINE_BYTES: Final = 1 << 20  # the state of the largest cluster takes a hundredth of this
 DEADLINE_S: Final = 90.0  # a broker that must recover its logs, on a machine that has other things to do
 
 Handle = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class NotRunningError(ClusterError):
-    """There is no supervisor to ask."""
+    """No supervisor runs for this directory."""
 
 
 class ControlServer:
-    """The supervisor's door."""
+    """The port at which the supervisor takes commands."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -38,11 +39,11 @@ class ControlServer:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self, pid: int) -> SupervisorState:
-        self._server = await asyncio.start_server(self._accept, _HOST, 0, limit=_LINE_BYTES)
+        self._server = await asyncio.start_server(self._accept, HOST, 0, limit=_LINE_BYTES)
         return SupervisorState(pid, self._server.sockets[0].getsockname()[1], self._token)
 
     async def stop(self) -> None:
-        """Close the door; whoever still waits for an answer gets it first, if it comes soon."""
+        """Stop listening; commands under way get a second to be answered."""
         if self._server is not None:
             self._server.close()
         if self._serving:
@@ -60,7 +61,7 @@ class ControlServer:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError):
-            pass  # the asker is gone, or never was one of ours
+            pass  # the other process is gone, or is not one of ours
         finally:
             writer.close()
 
@@ -75,12 +76,12 @@ class ControlServer:
 
 
 def ask_supervisor(data: Path, command: str, **arguments: Any) -> Any:
-    """Ask and wait for the answer. Raises ClusterError with the supervisor's sentence, or NotRunningError."""
+    """Send a command and wait for the answer. Raises ClusterError with the supervisor's sentence, or NotRunningError."""
     supervisor = running_state(data).supervisor
     assert supervisor is not None
     request = {"token": supervisor.token, "command": command, **arguments}
     try:
-        with socket.create_connection((_HOST, supervisor.control_port), timeout=DEADLINE_S) as connection:
+        with socket.create_connection((HOST, supervisor.control_port), timeout=DEADLINE_S) as connection:
             connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 reply = json.loads(lines.readline())
@@ -94,12 +95,10 @@ def ask_supervisor(data: Path, command: str, **arguments: Any) -> Any:
 
 
 def running_state(data: Path) -> ClusterState:
-    """The state of a cluster that runs; NotRunningError says what there is instead."""
+    """The state of a cluster that runs; NotRunningError if there is no cluster, or no supervisor."""
     state = read_state(data)
     if state is None:
-        raise NotRunningError(
-            f"There is no cluster in {data}. Start one with: ottla cluster up --data {data}"
-        )
+        raise no_cluster(data)
     if state.supervisor is None or not is_supervised(data):
         raise NotRunningError(
             f"The cluster in {data} is not running. Start it with: ottla cluster up --data {data}"
@@ -107,8 +106,13 @@ def running_state(data: Path) -> ClusterState:
     return state
 
 
+def no_cluster(data: Path) -> NotRunningError:
+    """The error for a directory that never had a cluster."""
+    return NotRunningError(f"There is no cluster in {data}. Start one with: ottla cluster up --data {data}")
+
+
 def is_supervised(data: Path) -> bool:
-    """Whether a supervisor runs: it holds the lock for as long as it lives."""
+    """Whether a supervisor runs: it holds the lock as long as it lives."""
     held = lock(data)
     if held is None:
         return True

@@ -1,19 +1,19 @@
-"""The processes of a local cluster: started, watched, ended, and all that written down in DIR/cluster.json.
+"""The broker processes of a local cluster: started, watched and ended, with their conditions in DIR/cluster.json.
 
-It restarts nobody. A broker that died by itself is worth a look: its last words are said, and a person decides.
+A broker that ends by itself is not restarted: its last output is reported, and a person decides.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ottla.localcluster.broker_process import BrokerProcess, start_process
-from ottla.localcluster.cluster_plan import broker_command, broker_output
+from ottla.localcluster.plan.cluster import broker_output, broker_settings
 from ottla.localcluster.ports import port_trouble
 from ottla.localcluster.proxy import ClusterProxy
 from ottla.localcluster.state import (
@@ -22,8 +22,9 @@ from ottla.localcluster.state import (
     ClusterState,
     Condition,
     quorum_sentence,
-    write_state,
 )
+from ottla.localcluster.state_file import write_state
+from ottla.localcluster.supervised_process import SupervisedProcess, start_process
 
 READY_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 20.0
@@ -31,7 +32,7 @@ _LOOK_AGAIN_S: Final = 0.01
 
 
 class Fleet:
-    """The brokers of one cluster. `proxy`, if there is one, has a door for each that has a process."""
+    """The brokers of one cluster. The proxy, if there is one, listens for each broker that has a process."""
 
     def __init__(
         self, data: Path, state: ClusterState, proxy: ClusterProxy | None, say: Callable[[str], None]
@@ -40,17 +41,17 @@ class Fleet:
         self._data = data
         self._proxy = proxy
         self._say = say
-        self._processes: dict[int, BrokerProcess] = {}
+        self._processes: dict[int, SupervisedProcess] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._is_up = False
         self._is_ending = False
 
     def keep(self, state: ClusterState) -> None:
-        """This is how things are now; write it down."""
+        """Take a new state and write it to DIR/cluster.json."""
         self.state = state
         write_state(self._data, state)
 
-    def living(self, node_id: int) -> BrokerProcess:
+    def living(self, node_id: int) -> SupervisedProcess:
         """A broker's process; ClusterError if it has none."""
         broker, process = self.state.broker(node_id), self._processes.get(node_id)
         if process is None or process.exit_status is not None:
@@ -58,7 +59,7 @@ class Fleet:
         return process
 
     async def start_all(self) -> None:
-        """Start all and wait for all; ClusterError if one does not come up."""
+        """Start all brokers and wait until all serve; ClusterError if one does not."""
         for broker in self.state.brokers:
             self._refuse_trouble(broker)
         processes = [await self.spawn(broker) for broker in self.state.brokers if not self._is_ending]
@@ -67,16 +68,16 @@ class Fleet:
             raise ClusterError("\n".join(late))
         self._is_up = True
 
-    async def start(self, node_id: int) -> BrokerProcess:
-        """Start a broker that has no process; it is not ready yet."""
+    async def start(self, node_id: int) -> SupervisedProcess:
+        """Start a broker that has no process, without waiting until it serves."""
         broker = self.state.broker(node_id)
         if broker.condition.has_process:
             raise ClusterError(f"Broker {node_id} runs already (process {broker.pid}).")
         self._refuse_trouble(broker)
         return await self.spawn(broker)
 
-    async def spawn(self, broker: BrokerState) -> BrokerProcess:
-        """Start a process for a broker, known or new."""
+    async def spawn(self, broker: BrokerState) -> SupervisedProcess:
+        """Start a process for a broker of the cluster, or for one that joins it."""
         if self._proxy is not None:
             await self._proxy.open_door(broker.node_id, broker.advertised_port, broker.port)
         state = self.state.with_broker(broker)
@@ -100,8 +101,8 @@ class Fleet:
         )
         return process
 
-    async def until_ready(self, process: BrokerProcess) -> str | None:
-        """Wait until it serves; answers what went wrong. Without a quorum there is nothing to wait for."""
+    async def until_ready(self, process: SupervisedProcess) -> str | None:
+        """Wait until a broker serves; returns the problem if it does not. Without a quorum no broker becomes ready."""
         process.is_awaited = True
         deadline = asyncio.get_running_loop().time() + READY_DEADLINE_S
         while self.state.broker(process.node_id).condition == Condition.STARTING:
@@ -117,38 +118,38 @@ class Fleet:
             return f"Broker {process.node_id} runs and waits for the others. {lost}"
         return self._end_words(process)
 
-    async def stop(self, node_id: int) -> tuple[BrokerProcess, bool]:
-        """Stop a broker as its operator would; answers whether it did so in time."""
+    async def stop(self, node_id: int) -> tuple[SupervisedProcess, bool]:
+        """Stop a broker as its operator would; returns its process and whether it stopped in time."""
         process = self.living(node_id)
         has_stopped = await process.stop(STOP_DEADLINE_S)
         self._note_end(process, Condition.STOPPED)
         return process, has_stopped
 
-    async def kill(self, node_id: int) -> BrokerProcess:
+    async def kill(self, node_id: int) -> SupervisedProcess:
         """End a broker as a crash would."""
         process = self.living(node_id)
         await process.kill()
         self._note_end(process, Condition.KILLED)
         return process
 
-    def signal(self, node_id: int, number: signal.Signals, condition: Condition) -> BrokerProcess:
-        """Send a signal that a broker lives through, and note what it does now."""
+    def signal(self, node_id: int, number: signal.Signals, condition: Condition) -> SupervisedProcess:
+        """Send a signal that does not end a broker, and record its new condition."""
         process = self.living(node_id)
         process.send(number)
         self.keep(self.state.with_broker(replace(self.state.broker(node_id), condition=condition)))
         return process
 
     def forget(self, node_id: int) -> None:
-        """A broker without a process is no longer part of the cluster."""
+        """Take a broker without a process out of the cluster."""
         self._processes.pop(node_id, None)
         self.keep(self.state.without_broker(node_id))
 
     def end_soon(self) -> None:
-        """Start no more, and wait for nobody to be ready."""
+        """Start no more brokers, and stop waiting for those that start."""
         self._is_ending = True
 
     async def stop_all(self) -> None:
-        """End every process, and do not return before that."""
+        """End every process and wait for that."""
         self.end_soon()
         living = [each for each in self._processes.values() if each.exit_status is None]
         stops = await asyncio.gather(*(process.stop(STOP_DEADLINE_S) for process in living))
@@ -158,32 +159,32 @@ class Fleet:
                 self._say(f"Broker {process.node_id} did not stop in {STOP_DEADLINE_S:.0f} s and was killed.")
 
     def kill_all_now(self) -> None:
-        """For an impatient person: whoever stops them is waiting already."""
+        """Send SIGKILL to every process; `stop_all` is waiting for their end already."""
         for process in self._processes.values():
             process.send(signal.SIGKILL)
 
-    async def _watch_start(self, process: BrokerProcess) -> None:
-        """Note when it is ready, however long that takes."""
+    async def _watch_start(self, process: SupervisedProcess) -> None:
+        """Record that a broker is ready, however long that takes."""
         if await process.ready():
             broker = self.state.broker(process.node_id)
             if broker.pid == process.pid and broker.condition == Condition.STARTING:
                 self.keep(self.state.with_broker(replace(broker, condition=Condition.RUNNING)))
 
-    async def _watch(self, process: BrokerProcess) -> None:
-        """Whoever ends a process notes that; this is for those that end by themselves."""
+    async def _watch(self, process: SupervisedProcess) -> None:
+        """Record the end of a process that nobody asked to end."""
         await process.ended()
         if process.end_is_wanted:
             return
-        if not process.is_awaited:  # who waits for it will say the same
+        if not process.is_awaited:  # `until_ready` returns the same sentence
             self._say(self._end_words(process))
         self._note_end(process, Condition.DIED)
 
-    def _end_words(self, process: BrokerProcess) -> str:
+    def _end_words(self, process: SupervisedProcess) -> str:
         how = _exit_words(process.exit_status)
         return f"Broker {process.node_id} {how}. Its last words:\n{process.last_words()}"
 
-    def _note_end(self, process: BrokerProcess, condition: Condition) -> None:
-        """Write down that a process is gone. Its door is shut at once, so that nobody knocks in vain."""
+    def _note_end(self, process: SupervisedProcess, condition: Condition) -> None:
+        """Record the end of a process. The proxy stops listening at once, so that connections are refused."""
         broker = self.state.broker(process.node_id)
         if broker.pid != process.pid:
             return
@@ -197,10 +198,18 @@ class Fleet:
             self._say(lost)
 
     def _refuse_trouble(self, broker: BrokerState) -> None:
-        """ClusterError if a broker, or the door before it, could not listen."""
+        """ClusterError if a broker, or the proxy in front of it, could not listen."""
         for port in sorted({broker.port, broker.advertised_port}):
             if trouble := port_trouble(self.state.host, port):
                 raise ClusterError(f"Broker {broker.node_id} cannot start: {trouble}.")
+
+
+def broker_command(data: Path, state: ClusterState, broker: BrokerState) -> list[str]:
+    """The command line of one broker's process."""
+    command = [sys.executable, "-m", "ottla.cli.main", "serve"]
+    for name, value in broker_settings(data, state, broker).items():
+        command += ["--set", f"{name}={value}"]
+    return command
 
 
 def _exit_words(status: int | None) -> str:

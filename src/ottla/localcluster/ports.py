@@ -1,12 +1,13 @@
 """Ports for the brokers of a local cluster.
 
-A broker that is killed must be able to come back at its port. The kernel's own choice (port 0) lies in the range from which it
-also serves outgoing connections: while the broker is down, one of those may take its port, even a client that tries
-to reach that very port and so reaches itself. So free ports are looked for below that range.
+A broker that is killed must be able to come back at its port. The kernel's own choice (port 0) lies in the range that the
+kernel also uses for outgoing connections: while the broker is down, an outgoing connection may take its port, even a client
+that tries to reach that very port and so connects to itself. So free ports are looked for below that range.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import socket
@@ -14,16 +15,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from ottla.localcluster.plan.cluster import DEFAULT_HOST
 from ottla.localcluster.state import ClusterError
 
+HOST: Final = DEFAULT_HOST
 _RANGE_FILE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _USUAL_FIRST_EPHEMERAL: Final = 32768
-_WELL_KNOWN: Final = 10_000  # below that live the services whose names people know
+_WELL_KNOWN: Final = 10_000  # lower ports are those of well-known services
 _FEWEST_CANDIDATES: Final = 1_000
 
 
 def free_ports(host: str, count: int, taken: Iterable[int] = ()) -> list[int]:
-    """Different ports that nobody listens on now."""
+    """Different ports on which no process listens now."""
     end = _first_ephemeral_port()
     if end - _WELL_KNOWN < _FEWEST_CANDIDATES:
         end = 65536
@@ -39,7 +42,7 @@ def free_ports(host: str, count: int, taken: Iterable[int] = ()) -> list[int]:
 
 
 def port_trouble(host: str, port: int) -> str | None:
-    """Why nobody could listen there, or None."""
+    """Why no process could listen on a port; None if one could."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family) as probe:
@@ -52,6 +55,13 @@ def port_trouble(host: str, port: int) -> str | None:
             return f"port {port} of {host} is in use: choose another with --port, or 0 for any that are free"
         return f"port {port} of {host} cannot be used: {(error.strerror or str(error)).lower()}"
     return None
+
+
+def accepts_connections(port: int) -> bool:
+    """Whether a process listens on a port of this machine."""
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+        return True
+    return False
 
 
 def _first_ephemeral_port() -> int:

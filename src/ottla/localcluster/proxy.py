@@ -1,14 +1,14 @@
-"""A network that can be broken: every connection to a broker passes through a door of this proxy.
+"""A network whose links can be cut or slowed: every connection to a broker passes through a port ("door") of this proxy.
 
-Who speaks is told by the client id of a connection's first request: brokers call themselves `broker-<id>`, everybody else is
-a client. Each direction between two nodes is a link of its own, so that a cut can be one-way.
+The sender is known by the client id of a connection's first request: brokers call themselves `broker-<id>`, every other
+name is a client's. Each direction between two nodes is a link of its own, so that a cut can be one-way.
 
 Rules
-- A cut link delivers nothing, not even that the other side hung up. What was sent waits, and arrives when the link heals,
-  as it would be sent again by TCP; late requests are part of the trouble that a cut makes.
-- A slow link delivers each piece after the delay. (Loss on a network is, above TCP, delay.)
+- A cut link delivers nothing, not even the close of a connection. Bytes that were sent are held, and arrive when the link
+  heals, as TCP would retransmit them; late requests are part of the faults that a cut causes.
+- A slow link delivers each chunk after the delay. (Packet loss is, above TCP, delay.)
 - `reset` ends the connections of two nodes at once, as a restarted router would.
-- A door is shut while its broker has no process, so that connecting to a dead broker is refused as it would be without us.
+- A door is shut while its broker has no process, so that a connection to a dead broker is refused as without a proxy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-CLIENTS: Final = -1  # everybody who is not a broker
+CLIENTS: Final = -1  # every sender that is not a broker
 _CHUNK_BYTES: Final = 256 << 10
 _PREFIX: Final = b"broker-"
-# Size, API key, version, correlation id: what comes before the client id and its length.
+# Size, API key, version and correlation id come before the length of the client id.
 _BEFORE_CLIENT_ID: Final = 12
 _LONGEST_CLIENT_ID: Final = 1 << 10
 
@@ -58,7 +58,7 @@ class Links:
         self._delays_s.update(dict.fromkeys(links, seconds))
 
     def heal(self, node_id: int | None = None) -> None:
-        """Make all links whole, or those of one node."""
+        """Heal all links, or those of one node."""
         if node_id is None:
             self._cut.clear()
             self._delays_s.clear()
@@ -69,7 +69,7 @@ class Links:
         self._healed = asyncio.Event()
 
     async def pass_through(self, link: Link) -> None:
-        """Return when something that is on its way over this link has arrived."""
+        """Return when a chunk on this link may be delivered."""
         while link in self._cut:
             await self._healed.wait()
         if delay_s := self._delays_s.get(link):
@@ -89,7 +89,7 @@ class ClusterProxy:
         self._passages: dict[asyncio.Task[None], Link] = {}
 
     async def open_door(self, node_id: int, port: int, broker_port: int) -> None:
-        """Let connections in for a broker that listens, or soon will, on a port of its own."""
+        """Accept connections for a broker that listens, or soon will, on `broker_port`."""
         if node_id not in self._doors:
 
             async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,13 +98,13 @@ class ClusterProxy:
             self._doors[node_id] = await asyncio.start_server(accept, self._host, port, limit=_CHUNK_BYTES)
 
     def shut_door(self, node_id: int) -> None:
-        """Refuse new connections; those that are there go on to their end."""
+        """Refuse new connections; existing ones continue."""
         door = self._doors.pop(node_id, None)
         if door is not None:
             door.close()
 
     def reset(self, one: int, other: int) -> int:
-        """End all connections between two nodes; answers how many there were."""
+        """End all connections between two nodes; returns how many there were."""
         ended = [task for task, link in self._passages.items() if set(link) == {one, other}]
         for task in ended:
             task.cancel()
@@ -121,7 +121,7 @@ class ClusterProxy:
     async def _carry(
         self, target: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """One connection, from its first byte to its last."""
+        """Relay one connection from its first byte to its last."""
         task = asyncio.current_task()
         assert task is not None
         self._passages[task] = Link(CLIENTS, target)
@@ -131,7 +131,7 @@ class ClusterProxy:
             await self.links.pass_through(link)
             await self._join(link, port, first, reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # either side hung up, or `reset`, or the end of everything: the other side learns it below
+            pass  # one side closed, or `reset`, or `stop`: the other side is closed below
         finally:
             del self._passages[task]
             writer.transport.abort()
@@ -156,7 +156,7 @@ class ClusterProxy:
             before.transport.abort()
 
     async def _pump(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one direction. An end that came by a reset ends the other direction too, once the link lets it through."""
+        """Relay one direction. A reset ends the other direction too, once the link delivers it."""
         try:
             while data := await reader.read(_CHUNK_BYTES):
                 await self.links.pass_through(link)
@@ -171,7 +171,7 @@ class ClusterProxy:
 
 
 def speaker(first: bytes) -> int:
-    """The broker whose request begins with these bytes, or CLIENTS."""
+    """The broker that sent a request beginning with these bytes, or CLIENTS."""
     length = int.from_bytes(first[_BEFORE_CLIENT_ID : _BEFORE_CLIENT_ID + 2], "big", signed=True)
     name = first[_BEFORE_CLIENT_ID + 2 : _BEFORE_CLIENT_ID + 2 + max(length, 0)]
     digits = name.removeprefix(_PREFIX)
@@ -179,7 +179,7 @@ def speaker(first: bytes) -> int:
 
 
 async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
-    """Up to the end of the first request's client id, or whatever came before the other side fell silent for good."""
+    """The bytes up to the end of the first request's client id, or fewer if the connection closes before."""
     try:
         first = await reader.readexactly(_BEFORE_CLIENT_ID + 2)
         length = int.from_bytes(first[_BEFORE_CLIENT_ID:], "big", signed=True)
@@ -191,13 +191,13 @@ async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
 
 
 def isolating(node_id: int, others: Iterable[int], *, one_way: bool = False) -> list[Link]:
-    """The links whose cut keeps a node apart from others; one-way, it still hears them and is not heard."""
+    """The links to cut so that a node is isolated from others; one-way, it still receives and is not heard."""
     out = [Link(node_id, other) for other in others]
     return out if one_way else out + [Link(other, node_id) for other in others]
 
 
 def cut_summary(links: Links) -> list[str]:
-    """What is broken, as a person reads it."""
+    """The cut and slow links as lines for people."""
     between: dict[frozenset[int], set[Link]] = defaultdict(set)
     for link in links.cut_links:
         between[frozenset(link)].add(link)

@@ -1,8 +1,7 @@
-"""Moving replicas between brokers: begin some, look until they are done, begin the next.
+"""Moving replicas between brokers through a client: start some moves, wait until they are done, start the next.
 
-The plan comes from `rebalance_plan`; this module carries it out, as any administrator could from any machine. Moves
-that have begun go on in the cluster when the command is interrupted; only the limit on their speed is then left
-in force, and a later move, or `--cancel`, lifts it.
+The plan comes from `plan.rebalance`. Moves that have started continue in the cluster when the client is interrupted; only
+the limit on their speed stays in force then, until a later move, or `cancel_moves`, lifts it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from ottla.client.admin.admin import Admin
@@ -28,21 +27,25 @@ from ottla.controller.image import (
     SupportedFeature,
     TopicImage,
 )
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
+from ottla.localcluster.plan.rebalance import Move, plan_drain, plan_rebalance
 from ottla.model import NO_LEADER, TopicPartition
 
-Replicas = Mapping[TopicPartition, Sequence[int]]
+Replicas: TypeAlias = Mapping[TopicPartition, Sequence[int]]
 
 # Each move costs its leader a second reader of old data; more at once make none of them faster.
 AT_ONCE: Final = 32
 _LOOK_AGAIN_S: Final = 0.3
+# A broker that stopped is fenced a moment after its connection has gone; the machine may be busy.
+_FENCED_WITHIN_S: Final = 5.0
+_RETRY_S: Final = 0.1
 _CAPACITY: Final = "ottla.broker.capacity"
 _RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a plan has come. Bytes are of the moves under way: there already, and in all."""
+    """The progress of a plan. Bytes are of the moves under way: copied so far, and in all."""
 
     done: int
     total: int
@@ -51,8 +54,28 @@ class Progress:
     moving_bytes: int
 
 
+async def drain_moves(admin: Admin, broker: int) -> Replicas:
+    """The moves that empty a broker; KafkaError where the other brokers are too few."""
+    return _by_partition(plan_drain(await cluster_image(admin), [broker]))
+
+
+async def rebalance_moves(admin: Admin) -> tuple[Replicas, list[TopicPartition]]:
+    """The moves that even replicas out over all brokers, and all partitions of the cluster."""
+    image = await cluster_image(admin)
+    partitions = [
+        TopicPartition(topic.name, each.index)
+        for topic in image.topics_by_name.values()
+        for each in topic.partitions
+    ]
+    return _by_partition(plan_rebalance(image)), partitions
+
+
+def _by_partition(moves: Iterable[Move]) -> Replicas:
+    return {TopicPartition(each.topic, each.partition): each.replicas for each in moves}
+
+
 async def cluster_image(admin: Admin) -> ClusterImage:
-    """The cluster as the planner wants it, from what any client may ask."""
+    """The cluster as the planner needs it, from answers that every client can get."""
     described = await admin.describe_cluster(include_fenced=True)
     capacities = await _capacities(admin, [each.node_id for each in described.brokers if not each.is_fenced])
     moving = await admin.list_reassignments()
@@ -78,7 +101,7 @@ async def cluster_image(admin: Admin) -> ClusterImage:
 
 
 async def _capacities(admin: Admin, brokers: Iterable[int]) -> dict[int, int]:
-    """How much each broker should hold beside the others, where it says so; Kafka's brokers have no word for it."""
+    """The relative capacity of each broker that declares one; Apache Kafka's brokers have no such setting."""
     resources = [ConfigResource(ResourceType.BROKER, str(node_id)) for node_id in brokers]
     described = succeeded(await admin.describe_configs(resources))
     return {
@@ -118,7 +141,7 @@ def _partition_image(partition: PartitionInfo, move: Reassignment | None) -> Par
 async def carry_out(
     admin: Admin, moves: Replicas, *, throttle: int | None, on_progress: Callable[[Progress], None]
 ) -> None:
-    """Move all of them, `AT_ONCE` at a time, then let the preferred leaders lead."""
+    """Make all moves, `AT_ONCE` at a time, then elect the preferred leaders."""
     brokers = sorted({node_id for replicas in moves.values() for node_id in replicas})
     if throttle is not None:
         brokers = sorted({*brokers, *(each.node_id for each in (await admin.describe_cluster()).brokers)})
@@ -141,13 +164,13 @@ async def carry_out(
 
 
 async def prefer_leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
-    """Let the first replica of each lead, where it is in sync; where not, the leader stays."""
+    """Elect the first replica of each partition where it is in sync; elsewhere the leader stays."""
     if wanted := list(partitions):
         await admin.elect_leaders(wanted)
 
 
 async def cancel_moves(admin: Admin) -> list[TopicPartition]:
-    """End all moves where they began, and lift the limit on their speed; answers what was under way."""
+    """Revert all moves under way and lift the limit on their speed; returns the partitions that were moving."""
     under_way = list(await admin.list_reassignments())
     if under_way:
         succeeded(await admin.alter_reassignments(dict.fromkeys(under_way)))
@@ -157,13 +180,26 @@ async def cancel_moves(admin: Admin) -> list[TopicPartition]:
 
 
 async def limit_rate(admin: Admin, brokers: Iterable[int], bytes_per_second: int | None) -> None:
-    """Set how fast moving replicas are copied, or lift the limit."""
+    """Limit the rate at which moving replicas are copied, or lift the limit."""
     if bytes_per_second is None:
         changes = [ConfigChange(name, None, ConfigOperation.DELETE) for name in _RATES]
     else:
         changes = [ConfigChange(name, str(bytes_per_second)) for name in _RATES]
     resources = [ConfigResource(ResourceType.BROKER, str(node_id)) for node_id in brokers]
     succeeded(await admin.alter_configs(dict.fromkeys(resources, changes)))
+
+
+async def unregister(admin: Admin, broker: int) -> None:
+    """Remove a stopped broker from the cluster's metadata, once the controller has fenced it."""
+    deadline = asyncio.get_running_loop().time() + _FENCED_WITHIN_S
+    while True:
+        try:
+            return await admin.unregister_broker(broker)
+        except KafkaError as error:
+            is_running = error.code is ErrorCode.INVALID_REQUEST
+            if not is_running or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)
 
 
 async def _progress(

@@ -1,7 +1,7 @@
-"""How a cluster is: its brokers, its quorum, its partitions; gathered from whoever answers, within seconds.
+"""The status of a cluster: its brokers, its quorum, its partitions, gathered from the brokers that answer.
 
-A cluster in trouble is when people look. So nobody is waited for longer than `TIMEOUT_MS`, what one broker does not say
-is left out (None), and brokers that are known not to be at work are not asked.
+People look at the status of a cluster in trouble. So no broker is waited for longer than `TIMEOUT_MS`, the part of a broker
+that does not answer is left out (None), and brokers that are known not to serve are not asked.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ LOAD_PREFIX: Final = "ottla.load."
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One broker: its process, if we know it, and what the cluster says of it."""
+    """One broker: its process, if it is a local one, and what the cluster knows about it."""
 
     node_id: int
     address: str | None
     rack: str | None
     process: BrokerState | None
-    is_fenced: bool | None  # None: the cluster does not know it, or was not asked
+    is_fenced: bool | None  # None: the cluster does not know the broker, or was not asked
     is_voter: bool | None
     leads: int
     replicas: int
@@ -48,7 +48,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition; `lags` has the records that each follower is behind the high watermark."""
+    """One partition; `lags` has the number of records by which each follower lags."""
 
     topic: str
     index: int
@@ -65,7 +65,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """All of it. `problem` says why the cluster could not be asked; then only the processes are known."""
+    """The whole cluster. `problem` says why the cluster could not be asked; then only the processes are known."""
 
     cluster_id: str | None
     controller_id: int | None
@@ -77,7 +77,7 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was asked for; None or absent where nobody answered."""
+    """The answers to one round of questions; None or absent where no broker answered."""
 
     cluster: ClusterDescription
     quorum: QuorumDescription | None
@@ -87,13 +87,20 @@ class Answers:
 
 
 async def gather_status(bootstrap: str, state: ClusterState | None) -> ClusterStatus:
-    """Ask a cluster; `state` is what the supervisor of a local one knows."""
+    """Ask a cluster; `state` is the state of a local one."""
     try:
         async with Admin(bootstrap, client_id="ottla-status", timeout_ms=TIMEOUT_MS) as admin:
             answers = await _ask(admin, _at_work(state))
     except (ConnectionError, TimeoutError, KafkaError) as error:
         return unknown_status(state, f"No broker answers: {error}")
     return status_of(answers, state)
+
+
+async def local_status(state: ClusterState) -> ClusterStatus:
+    """Ask a local cluster through the brokers that serve."""
+    if state.bootstrap_at_work is None:
+        return unknown_status(state, "No broker is at work.")
+    return await gather_status(state.bootstrap_at_work, state)
 
 
 async def _ask(admin: Admin, at_work: set[int] | None) -> Answers:
@@ -146,7 +153,7 @@ def _at_work(state: ClusterState | None) -> set[int] | None:
 
 
 def unknown_status(state: ClusterState | None, problem: str) -> ClusterStatus:
-    """Nobody answers; the processes are all there is to tell."""
+    """The status of a cluster of which no broker answers: its processes."""
     nothing = ClusterDescription("", None, ())
     status = status_of(Answers(nothing, None, (), {}, {}), state)
     cluster_id = state.cluster_id if state else None
@@ -154,7 +161,7 @@ def unknown_status(state: ClusterState | None, problem: str) -> ClusterStatus:
 
 
 def status_of(answers: Answers, state: ClusterState | None) -> ClusterStatus:
-    """Put together what was answered and what the supervisor knows. Pure."""
+    """Combine the answers with the state of a local cluster. Pure."""
     partitions = tuple(_partitions(answers.topics, _lags(answers.log_dirs)))
     known = {each.node_id: each for each in answers.cluster.brokers}
     processes = {each.node_id: each for each in state.brokers} if state else {}
@@ -204,7 +211,7 @@ def _is_voter(node_id: int, quorum: QuorumDescription | None, state: ClusterStat
 
 
 def _metadata_lag(node_id: int, quorum: QuorumDescription | None) -> int | None:
-    """How many records of the metadata log a node has yet to fetch, behind what is committed."""
+    """The number of committed records of the metadata log that a node has not fetched."""
     for each in (*quorum.voters, *quorum.observers) if quorum else ():
         if each.node_id == node_id and quorum is not None:
             return None if each.log_end_offset < 0 else max(quorum.high_watermark - each.log_end_offset, 0)

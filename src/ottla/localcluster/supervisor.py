@@ -1,8 +1,7 @@
-"""The process that a local cluster lives under: it carries out commands, and ends all brokers at its own end.
+"""The supervisor of a local cluster: it carries out commands, and ends all brokers at its own end.
 
-It runs in the terminal of `ottla cluster up`, or, with `--detach`, by itself; either way the other commands reach it through
-`control`. If it is killed before it can end them, the brokers run on; `ottla cluster down` finds them in
-DIR/cluster.json.
+It runs inside `ottla cluster up`, or as a process of its own (`launch`); in both cases other processes command it through
+`control`. If it is killed before it can end its brokers, they run on; `orphans` finds them by DIR/cluster.json.
 """
 
 from __future__ import annotations
@@ -15,18 +14,22 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
-from ottla.localcluster.cluster_plan import plan_broker
 from ottla.localcluster.control import ControlServer
 from ottla.localcluster.fleet import Fleet
+from ottla.localcluster.plan.cluster import plan_broker
 from ottla.localcluster.ports import free_ports
 from ottla.localcluster.proxy import CLIENTS, ClusterProxy, cut_summary, isolating
-from ottla.localcluster.state import ClusterError, ClusterState, Condition, quorum_sentence, read_state
+from ottla.localcluster.state import ClusterError, ClusterState, Condition, quorum_sentence
+from ottla.localcluster.state_file import read_state
+
+READY: Final = "The cluster is ready: "
+UNTIL_EOF: Final = "--until-eof"
 
 
 class Supervisor:
-    """Runs one cluster. Whoever makes one holds the directory's lock."""
+    """Runs one cluster. Its process holds the directory's lock; `say` takes a line for people."""
 
     def __init__(self, data: Path, state: ClusterState, say: Callable[[str], None]) -> None:
         self._data = data
@@ -54,7 +57,10 @@ class Supervisor:
         }
 
     async def run(self, *, ends_with: IO[Any] | None = None) -> None:
-        """Start everything, serve until told to stop, stop everything. `ends_with`: also stop when this file ends."""
+        """Start all brokers, carry out commands until the end is asked for, stop all brokers.
+
+        The end is asked for by the command `down`, by a signal, or by the end of the file `ends_with`.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal)
@@ -75,7 +81,7 @@ class Supervisor:
             await self._control.stop()
 
     def _on_signal(self) -> None:
-        """The first signal is a wish, the second means it."""
+        """The first signal stops the brokers, the second kills them."""
         if self._stopping.is_set():
             self._fleet.kill_all_now()
         self._stopping.set()
@@ -91,16 +97,14 @@ class Supervisor:
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not starting.done():
-            self._fleet.end_soon()  # not cancelled: a process that is just being started must not be forgotten
+            self._fleet.end_soon()  # not cancelled: a process that is being started must be known to be stopped
             await asyncio.wait([starting])
             return
         starting.result()
         count, where = len(self._fleet.state.brokers), self._fleet.state.bootstrap
-        self._say(
-            f"The cluster is ready: {count} broker{'s' if count > 1 else ''} at {where}, data in {self._data}"
-        )
+        self._say(f"{READY}{count} broker{'s' if count > 1 else ''} at {where}, data in {self._data}")
 
-    # What can be asked for.
+    # ---- commands
 
     async def _handle(self, command: str, arguments: dict[str, Any]) -> Any:
         do: Any = self._commands.get(command)
@@ -112,7 +116,7 @@ class Supervisor:
             raise ClusterError(f"The supervisor does not understand {command!r}: {error}.") from error
 
     async def _tell(self) -> dict[str, Any]:
-        """The state, and what is broken in the network."""
+        """The state, and the faults of the network."""
         cuts = cut_summary(self._proxy.links) if self._proxy is not None else []
         return {"state": asdict(self._fleet.state), "cuts": cuts}
 
@@ -185,7 +189,7 @@ class Supervisor:
         return {"cuts": cut_summary(proxy.links)}
 
     def _others(self, broker: int, other: int | None, clients: bool) -> list[int]:
-        """Whom a fault of the network keeps a broker apart from: one other, or all of them."""
+        """The nodes that a fault of the network isolates a broker from: one other, or all."""
         state = self._fleet.state
         if other is not None and state.broker(other) == state.broker(broker):
             raise ClusterError("A broker cannot be cut off from itself.")
@@ -206,18 +210,26 @@ class Supervisor:
 
 
 def main(arguments: list[str]) -> None:
-    """The supervisor of `up --detach`: it finds the cluster written down, and has inherited the lock."""
+    """The supervisor as a process of its own: the state is written already, and the lock inherited.
+
+    Its standard output is DIR/supervisor.log.
+    """
     data = Path(arguments[0])
     state = read_state(data)
-    assert state is not None, "whoever starts a supervisor has written the state"
+    assert state is not None, "`launch` has written the state"
+    ends_with = sys.stdin if UNTIL_EOF in arguments else None
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
 
     async def run() -> None:
-        await Supervisor(data, state, lambda text: print(text, flush=True)).run()
+        await Supervisor(data, state, say).run(ends_with=ends_with)
 
     try:
         asyncio.run(run())
     except ClusterError as error:
-        print(f"Error: {error}", flush=True)
+        say(f"Error: {error}")
         sys.exit(1)
 
 

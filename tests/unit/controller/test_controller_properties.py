@@ -31,7 +31,7 @@ from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.controller.records import decode_record, encode_record
 from ottla.controller.snapshot import snapshot_records
 from ottla.errors import ErrorCode
-from ottla.localcluster.rebalance_plan import plan_rebalance
+from ottla.localcluster.plan.rebalance import plan_rebalance
 from ottla.model import NO_LEADER
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, UnregisterBrokerRequest
 from ottla.protocol.messages.partitions import (

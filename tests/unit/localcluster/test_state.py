@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import os
-import stat
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +9,8 @@ from ottla.localcluster.state import (
     ClusterError,
     ClusterState,
     Condition,
-    SupervisorState,
-    is_alive,
-    lock,
     numbers,
-    process_started,
     quorum_sentence,
-    read_state,
-    write_state,
 )
 
 
@@ -36,40 +25,6 @@ def cluster_of(*conditions: Condition, voters: tuple[int, ...] = (1, 2, 3)) -> C
 THREE = cluster_of(Condition.RUNNING, Condition.RUNNING, Condition.RUNNING)
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    broker = BrokerState(4, 9095, 29095, None, Condition.DIED, exit_status=-9)
-    state = replace(THREE.with_broker(broker), has_proxy=True, supervisor=SupervisorState(7, 8, "t"))
-    write_state(tmp_path, state)
-    assert read_state(tmp_path) == state
-
-
-def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
-    write_state(tmp_path, THREE)
-    assert stat.S_IMODE((tmp_path / "cluster.json").stat().st_mode) == 0o600
-
-
-def test_where_nothing_was_written_there_is_no_cluster(tmp_path: Path) -> None:
-    assert read_state(tmp_path) is None
-    assert read_state(tmp_path / "nowhere") is None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1}', "null"])
-def test_a_file_that_is_no_cluster_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
-    (tmp_path / "cluster.json").write_text(text)
-    with pytest.raises(ClusterError, match=r"cluster\.json cannot be read"):
-        read_state(tmp_path)
-
-
-def test_only_one_can_have_the_lock(tmp_path: Path) -> None:
-    first = lock(tmp_path / "new")
-    assert first is not None
-    assert lock(tmp_path / "new") is None
-    first.close()
-    again = lock(tmp_path / "new")
-    assert again is not None
-    again.close()
-
-
 def test_a_broker_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(ClusterError, match="no broker 9: it has 1, 2, 3"):
         THREE.broker(9)
@@ -79,6 +34,12 @@ def test_brokers_stand_in_the_order_of_their_ids() -> None:
     grown = THREE.without_broker(2).with_broker(BrokerState(4, 1, 1)).with_broker(BrokerState(2, 2, 2))
     assert [each.node_id for each in grown.brokers] == [1, 2, 3, 4]
     assert THREE.bootstrap == "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
+
+
+def test_clients_are_sent_to_the_brokers_that_serve() -> None:
+    state = cluster_of(Condition.KILLED, Condition.RUNNING, Condition.STARTING)
+    assert state.bootstrap_at_work == "127.0.0.1:9093"
+    assert cluster_of(Condition.KILLED).bootstrap_at_work is None
 
 
 @pytest.mark.parametrize(
@@ -114,22 +75,3 @@ def test_numbers_are_joined_as_people_do() -> None:
         "1 and 2",
         "1, 2 and 3",
     ]
-
-
-def test_a_process_is_known_by_its_number_and_its_beginning() -> None:
-    own = BrokerState(1, 1, 1, pid=os.getpid(), process_started=process_started(os.getpid()))
-    assert is_alive(own)
-    assert not is_alive(replace(own, process_started="long ago"))
-    assert not is_alive(replace(own, pid=None))
-
-
-def test_a_process_that_ended_is_not_alive_even_before_its_parent_looked() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE)
-    broker = BrokerState(1, 1, 1, pid=process.pid, process_started=process_started(process.pid))
-    assert process.stdout is not None
-    assert process.stdout.read() == b""  # its end
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert not is_alive(broker)
-    process.wait()
-    process.stdout.close()
-    assert not is_alive(broker)

@@ -1,39 +1,26 @@
-"""`ottla cluster add`, `drain` and `rebalance`: brokers that come and go, and what they hold meanwhile."""
+"""`ottla cluster add`, `rebalance` and `drain`: brokers that join and leave, and the moves of their replicas."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
 
 import click
 
 from ottla.cli.broker_command import ask
-from ottla.cli.cluster.options import data_option, refusing
-from ottla.client.admin.admin import Admin
-from ottla.controller.image import ClusterImage
-from ottla.errors import ErrorCode, KafkaError
-from ottla.localcluster.control import ask_supervisor, running_state
-from ottla.localcluster.rebalance_plan import plan_drain, plan_rebalance
+from ottla.cli.cluster.options import data_option, node_id, refusing
+from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.replica_moves import (
     Progress,
     Replicas,
     cancel_moves,
     carry_out,
-    cluster_image,
+    drain_moves,
     prefer_leaders,
+    rebalance_moves,
+    unregister,
 )
-from ottla.localcluster.state import ClusterError, Condition
-from ottla.model import TopicPartition
-
-# A broker that stopped is fenced when its connection has been gone for a moment; a machine may be busy.
-_NOTICED_WITHIN_S = 5.0
-_RETRY_S = 0.1
-
-_NODE = click.IntRange(0, 2**31 - 1)
-Plan: TypeAlias = dict[TopicPartition, tuple[int, ...]]
+from ottla.localcluster.state import ClusterError
 
 _throttle = click.option(
     "--throttle",
@@ -55,10 +42,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be 
 @refusing
 def add(data: Path, rack: str | None, with_rebalance: bool, throttle: int | None) -> None:
     """Add a broker to a cluster that runs."""
-    answer = ask_supervisor(data, "add", rack=rack)
-    if answer["problem"]:
-        raise ClusterError(answer["problem"])
-    click.echo(f"Added broker {answer['broker']} (process {answer['pid']}).")
+    added = LocalCluster(data).add_broker(rack)
+    click.echo(f"Added broker {added.node_id} (process {added.pid}).")
     if with_rebalance:
         _rebalance(_address(data, None), throttle, dry_run=False)
     else:
@@ -86,7 +71,7 @@ def rebalance(data: Path, bootstrap: str | None, throttle: int | None, dry_run: 
 
 
 @click.command()
-@click.argument("broker", type=_NODE, metavar="ID")
+@click.argument("broker", type=node_id, metavar="ID")
 @data_option
 @_bootstrap
 @_throttle
@@ -98,11 +83,7 @@ def drain(
 ) -> None:
     """Move everything that a broker holds to the others."""
     address = _address(data, bootstrap)
-
-    async def plan(admin: Admin) -> Plan:
-        return _plan(plan_drain(await cluster_image(admin), [broker]))
-
-    moves = ask(address, plan)
+    moves = ask(address, lambda admin: drain_moves(admin, broker))
     if not moves:
         click.echo(f"Broker {broker} holds nothing.")
     _carry_out(address, moves, throttle, dry_run)
@@ -111,28 +92,12 @@ def drain(
 
 
 def _rebalance(address: str, throttle: int | None, dry_run: bool) -> None:
-    async def plan(admin: Admin) -> tuple[Plan, list[TopicPartition]]:
-        image = await cluster_image(admin)
-        return _plan(plan_rebalance(image)), _all_partitions(image)
-
-    moves, partitions = ask(address, plan)
+    moves, partitions = ask(address, rebalance_moves)
     if not moves:
         click.echo("Replicas are spread evenly: there is nothing to move.")
     _carry_out(address, moves, throttle, dry_run)
     if not dry_run:
         ask(address, lambda admin: prefer_leaders(admin, partitions))
-
-
-def _plan(moves: Iterable[tuple[str, int, Iterable[int]]]) -> Plan:
-    return {TopicPartition(topic, index): tuple(replicas) for topic, index, replicas in moves}
-
-
-def _all_partitions(image: ClusterImage) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic.name, each.index)
-        for topic in image.topics_by_name.values()
-        for each in topic.partitions
-    ]
 
 
 def _carry_out(address: str, moves: Replicas, throttle: int | None, dry_run: bool) -> None:
@@ -148,7 +113,7 @@ def _carry_out(address: str, moves: Replicas, throttle: int | None, dry_run: boo
 
 
 class ProgressLine:
-    """Says how far the moves have come: on a terminal in one line, else whenever the count changed."""
+    """Shows the progress of moves: on a terminal in one line, elsewhere a line whenever the count changes."""
 
     def __init__(self) -> None:
         self._said = ""
@@ -167,7 +132,7 @@ class ProgressLine:
 
 
 def progress_words(progress: Progress) -> str:
-    """One line about how far it has come."""
+    """One line about the progress of moves."""
     words = f"moved {progress.done} of {progress.total} partitions"
     if not progress.moving:
         return words
@@ -179,38 +144,24 @@ def progress_words(progress: Progress) -> str:
 
 
 def _remove(broker: int, data: Path, bootstrap: str | None) -> None:
-    """Stop it, forget it; where there is no supervisor, stopping is somebody else's."""
+    """Stop a drained broker of a local cluster and take it out; of another cluster its operator has stopped it."""
     if bootstrap is None:
-        state = running_state(data)
+        cluster = LocalCluster(data)
+        state = cluster.running_state
         if broker in state.voters:
             raise ClusterError(
                 f"Broker {broker} holds nothing any more, but it votes in the quorum, and the voters are fixed: it stays."
             )
         if state.broker(broker).condition.has_process:
-            ask_supervisor(data, "stop", broker=broker)
-        ask_supervisor(data, "remove", broker=broker)
-    address = _address(data, bootstrap)
-    ask(address, lambda admin: _unregister(admin, broker))
+            cluster.stop_broker(broker)
+        cluster.remove_broker(broker)
+    ask(_address(data, bootstrap), lambda admin: unregister(admin, broker))
     click.echo(f"Removed broker {broker}.")
 
 
-async def _unregister(admin: Admin, broker: int) -> None:
-    """Have it forgotten, once the controller has noticed that it is gone: that takes a moment."""
-    deadline = asyncio.get_running_loop().time() + _NOTICED_WITHIN_S
-    while True:
-        try:
-            return await admin.unregister_broker(broker)
-        except KafkaError as error:
-            is_running = error.code is ErrorCode.INVALID_REQUEST
-            if not is_running or asyncio.get_running_loop().time() > deadline:
-                raise
-        await asyncio.sleep(_RETRY_S)
-
-
 def _address(data: Path, bootstrap: str | None) -> str:
-    """The brokers to begin with: those at work."""
+    """The addresses to ask: the given one, or those of the brokers that serve."""
     if bootstrap is not None:
         return bootstrap
-    state = running_state(data)
-    at_work = [each for each in state.brokers if each.condition == Condition.RUNNING]
-    return ",".join(f"{state.host}:{each.advertised_port}" for each in at_work or state.brokers)
+    state = LocalCluster(data).running_state
+    return state.bootstrap_at_work or state.bootstrap

@@ -1,4 +1,4 @@
-"""What all commands about local clusters have in common: where the cluster is, and one sentence on failure."""
+"""What all `ottla cluster` commands have in common: where the cluster is, and one sentence on failure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ottla.localcluster.state import ClusterError
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_DATA: Final = "./ottla-cluster"
+node_id: Final = click.IntRange(0, 2**31 - 1)
 
 
 def data_option(command: F) -> F:
@@ -30,7 +31,7 @@ def data_option(command: F) -> F:
 
 
 def refusing(command: F) -> F:
-    """What cannot be done becomes one sentence and exit code 1."""
+    """Turn an error of the cluster into one sentence and exit code 1."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`ottla cluster status`: the table for people, the document for programs, and what is wrong in plain words."""
+"""`ottla cluster status`: tables for people, a document for programs, and a sentence for each problem."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import click
 
 from ottla.cli.broker_command import print_json, print_table, run
 from ottla.cli.cluster.options import data_option, refusing
-from ottla.localcluster.control import ask_supervisor, running_state
+from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.state import ClusterState, Condition, numbers, quorum_sentence
 from ottla.localcluster.status import (
     BrokerStatus,
     ClusterStatus,
     PartitionStatus,
     gather_status,
-    unknown_status,
+    local_status,
 )
 
 _MOST_PARTITIONS: Final = 20
@@ -63,22 +63,20 @@ def status(data: Path, bootstrap: str | None, all_partitions: bool, as_json: boo
 
 
 def _supervised(data: Path) -> tuple[ClusterState, list[str]]:
-    cuts = ask_supervisor(data, "state")["cuts"]
-    return running_state(data), cuts
+    cluster = LocalCluster(data)
+    cuts = cluster.cuts()
+    return cluster.running_state, cuts
 
 
 def _status(bootstrap: str | None, state: ClusterState | None) -> ClusterStatus:
-    if bootstrap is None and state is not None:
-        at_work = [each for each in state.brokers if each.condition == Condition.RUNNING]
-        if not at_work:
-            return unknown_status(state, "No broker is at work.")
-        bootstrap = ",".join(f"{state.host}:{each.advertised_port}" for each in at_work)
+    if state is not None:
+        return run(local_status(state))
     assert bootstrap is not None
-    return run(gather_status(bootstrap, state))
+    return run(gather_status(bootstrap, None))
 
 
 def headlines(found: ClusterStatus, state: ClusterState | None, data: Path, cuts: list[str]) -> list[str]:
-    """The cluster in a few lines, troubles included."""
+    """The cluster in a few lines, problems included."""
     quorum = found.quorum
     lines = [
         f"Cluster {found.cluster_id or '-'}: controller {_or_dash(found.controller_id)}"
@@ -99,7 +97,7 @@ def headlines(found: ClusterStatus, state: ClusterState | None, data: Path, cuts
 
 
 def troubles(found: ClusterStatus) -> list[str]:
-    """What is wrong with partitions, counted."""
+    """Fenced brokers and partitions that are not well, counted."""
     leaderless = [each for each in found.partitions if each.leader is None]
     behind = [each for each in found.partitions if each.leader is not None and not each.is_well]
     fenced = [each.node_id for each in found.brokers if each.is_fenced]
@@ -173,7 +171,7 @@ def _print_partitions(found: ClusterStatus, all_of_them: bool) -> None:
 
 
 def condition_words(broker: BrokerStatus) -> str:
-    """Its process, and whether the controller counts on it."""
+    """The condition of a broker's process, and whether the controller has fenced the broker."""
     if broker.process is None:
         return "fenced" if broker.is_fenced else "in use" if broker.is_fenced is False else "-"
     process = broker.process
@@ -188,7 +186,7 @@ def _role(broker: BrokerStatus, found: ClusterStatus) -> str:
 
 
 def as_document(found: ClusterStatus, state: ClusterState | None, cuts: list[str]) -> dict[str, Any]:
-    """Everything, for programs."""
+    """The status as a document for programs."""
     document = asdict(found)
     for broker in document["brokers"]:
         if process := broker.pop("process"):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.config import BrokerConfig
-from ottla.localcluster.cluster_plan import (
-    broker_command,
+from ottla.localcluster.plan.cluster import (
+    ClusterOptions,
     broker_settings,
     plan_broker,
     plan_cluster,
@@ -24,7 +24,7 @@ def free(count: int, taken: Sequence[int]) -> list[int]:
 
 
 def planned(former: ClusterState | None = None, **wanted: Any) -> ClusterState:
-    return plan_cluster(former, free_ports=free, **wanted)
+    return plan_cluster(former, ClusterOptions(**wanted), free, "new-id")
 
 
 def test_a_new_cluster_has_three_brokers_from_kafkas_port_on() -> None:
@@ -37,7 +37,7 @@ def test_a_new_cluster_has_three_brokers_from_kafkas_port_on() -> None:
     assert state.voters == (1, 2, 3)
     assert state.host == "127.0.0.1"
     assert state.settings == {"default.replication.factor": "3", "min.insync.replicas": "2"}
-    assert planned().cluster_id != state.cluster_id
+    assert state.cluster_id == "new-id"
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 2), (3, 3), (4, 3), (5, 5), (6, 5), (32, 5)])
@@ -134,10 +134,3 @@ def test_every_broker_is_told_what_a_broker_must_know() -> None:
     settings = broker_settings(Path("/c"), state, state.brokers[0])
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:9092,2@127.0.0.1:9093,3@127.0.0.1:9094"
     assert settings["ottla.cluster.id"] == state.cluster_id
-
-
-def test_a_broker_runs_by_the_command_of_everybody() -> None:
-    state = planned()
-    command = broker_command(Path("/c"), state, state.brokers[1])
-    assert command[1:4] == ["-m", "ottla.cli.main", "serve"]
-    assert "node.id=2" in command

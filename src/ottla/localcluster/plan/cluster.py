@@ -1,15 +1,13 @@
-"""What a local cluster shall be: from what `up` was told, and from what the directory holds of an earlier time.
+"""The cluster to run, from what was asked for and from the directory's earlier cluster.
 
-A cluster that was stopped comes back as it was: same brokers, ports, racks and settings, each unless it is given anew. It may
-come back with more brokers, never with fewer: what the missing ones held would be missing.
+A cluster that was stopped comes back with the same brokers, ports, racks and settings, except for those that are given
+again. It may come back with more brokers, never with fewer: the replicas on the missing brokers would be missing.
 """
 
 from __future__ import annotations
 
-import secrets
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +16,9 @@ from ottla.localcluster.state import BrokerState, ClusterError, ClusterState, Co
 DEFAULT_BROKERS: Final = 3
 DEFAULT_PORT: Final = 9092
 DEFAULT_HOST: Final = "127.0.0.1"
-MOST_BROKERS: Final = 32  # of one machine
+MOST_BROKERS: Final = 32  # on one machine
 _LISTENER: Final = "PLAINTEXT"
-# What the cluster itself must say; the rest is the user's.
+# The settings that the cluster gives each broker; all others are the user's.
 _OWN_SETTINGS: Final = (
     "node.id",
     "listeners",
@@ -35,24 +33,31 @@ _OWN_SETTINGS: Final = (
 FreePorts = Callable[[int, Sequence[int]], list[int]]  # how many, and which not
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """What is asked of a cluster. None stands for the value of the earlier run, or the default.
+
+    `port` is the first broker's, the others follow; 0 stands for any free ports. `racks` are given to brokers in turn.
+    """
+
+    brokers: int | None = None
+    host: str | None = None
+    port: int | None = None
+    racks: Sequence[str] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    has_proxy: bool = False
+
+
 def plan_cluster(
-    former: ClusterState | None,
-    *,
-    brokers: int | None = None,
-    host: str | None = None,
-    port: int | None = None,
-    racks: Sequence[str] = (),
-    settings: dict[str, str] | None = None,
-    has_proxy: bool = False,
-    free_ports: FreePorts,
+    former: ClusterState | None, options: ClusterOptions, free_ports: FreePorts, new_cluster_id: str
 ) -> ClusterState:
-    """The cluster to run; raises ClusterError for what cannot be."""
-    given = settings or {}
+    """The cluster to run; raises ClusterError for a cluster that cannot be. A cluster keeps the id of its first run."""
+    given, host = options.settings, options.host
     _refuse_own(given)
-    count = brokers or (len(former.brokers) if former else DEFAULT_BROKERS)
+    count = options.brokers or (len(former.brokers) if former else DEFAULT_BROKERS)
     if former is None:
         base = ClusterState(
-            cluster_id=secrets.token_hex(11),
+            cluster_id=new_cluster_id,
             host=host or DEFAULT_HOST,
             voters=tuple(range(1, voter_count(count) + 1)),
             brokers=(),
@@ -62,8 +67,8 @@ def plan_cluster(
     else:
         base = replace(former, host=host or former.host, settings={**former.settings, **given})
         ids = _grown(former, count)
-    base = replace(base, brokers=(), has_proxy=has_proxy, supervisor=None)
-    return _with_brokers(base, former, ids, port, racks, free_ports)
+    base = replace(base, brokers=(), has_proxy=options.has_proxy, supervisor=None)
+    return _with_brokers(base, former, ids, options, free_ports)
 
 
 def plan_broker(state: ClusterState, rack: str | None, free_ports: FreePorts) -> BrokerState:
@@ -82,13 +87,13 @@ def voter_count(brokers: int) -> int:
 
 
 def replication_settings(brokers: int) -> dict[str, str]:
-    """Topics whose creator says nothing are to survive a broker where that is possible."""
+    """The defaults of new topics: they survive the loss of a broker where there are enough brokers."""
     factor = min(brokers, 3)
     return {"default.replication.factor": str(factor), "min.insync.replicas": str(max(1, factor - 1))}
 
 
 def broker_settings(data: Path, state: ClusterState, broker: BrokerState) -> dict[str, str]:
-    """All that `ottla serve` must be told about one broker."""
+    """The settings of `ottla serve` for one broker."""
     voters = [f"{each}@{state.host}:{state.broker(each).advertised_port}" for each in state.voters]
     own = {
         "node.id": str(broker.node_id),
@@ -102,14 +107,6 @@ def broker_settings(data: Path, state: ClusterState, broker: BrokerState) -> dic
     return {**state.settings, **own, **({"broker.rack": broker.rack} if broker.rack else {})}
 
 
-def broker_command(data: Path, state: ClusterState, broker: BrokerState) -> list[str]:
-    """The command line of one broker's process."""
-    command = [sys.executable, "-m", "ottla.cli.main", "serve"]
-    for name, value in broker_settings(data, state, broker).items():
-        command += ["--set", f"{name}={value}"]
-    return command
-
-
 def broker_directory(data: Path, node_id: int) -> Path:
     return data / f"broker-{node_id}"
 
@@ -118,16 +115,20 @@ def broker_output(data: Path, node_id: int) -> Path:
     return data / f"broker-{node_id}.log"
 
 
+def supervisor_output(data: Path) -> Path:
+    return data / "supervisor.log"
+
+
 def _with_brokers(
     base: ClusterState,
     former: ClusterState | None,
     ids: Sequence[int],
-    port: int | None,
-    racks: Sequence[str],
+    options: ClusterOptions,
     free_ports: FreePorts,
 ) -> ClusterState:
+    racks = options.racks
     known = {each.node_id: each for each in former.brokers} if former else {}
-    advertised = _advertised_ports(known, ids, port, free_ports)
+    advertised = _advertised_ports(known, ids, options.port, free_ports)
     own = free_ports(len(ids), advertised) if base.has_proxy else advertised
     for place, node_id in enumerate(ids):
         rack = racks[place % len(racks)] if racks else known[node_id].rack if node_id in known else None
@@ -160,7 +161,7 @@ def _grown(former: ClusterState, count: int) -> list[int]:
     return ids + list(range(max(ids) + 1, max(ids) + 1 + count - len(ids)))
 
 
-def _refuse_own(settings: dict[str, str]) -> None:
+def _refuse_own(settings: Mapping[str, str]) -> None:
     for name in settings:
         if name in _OWN_SETTINGS:
             raise ClusterError(

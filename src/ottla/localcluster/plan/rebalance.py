@@ -1,11 +1,11 @@
-"""Plans to even a cluster out, or to empty brokers, with as few moves as it takes. Nothing is moved here.
+"""Plans to even a cluster out, or to empty brokers, with as few moves as possible. Pure; nothing is moved here.
 
-`plan_rebalance`: racks first (a partition whose replicas crowd in one rack spreads), then brokers, then preferred leaders,
-which costs no copying. Between equal brokers nobody holds more than one replica more than another afterwards, unless racks stand
-in the way. What is on brokers that are fenced or stopping stays: they may come back.
-`plan_drain`: every replica goes from the named brokers to where there is least. Nothing else moves, except what keeps a
+`plan_rebalance`: racks first (a partition with several replicas in one rack spreads), then brokers, then preferred leaders,
+which costs no copying. Afterwards no broker holds more than one replica more than another of equal capacity, unless racks
+prevent that. Replicas on brokers that are fenced or shutting down stay: these brokers may come back.
+`plan_drain`: every replica goes from the named brokers to those that hold least. Nothing else moves, except to keep a
 cluster even that was even before.
-Both start from where the moves under way will end. A plan is carried out with AlterPartitionReassignments.
+Both start from the replicas that the moves under way will leave. A plan is carried out with AlterPartitionReassignments.
 """
 
 from collections import Counter, deque
@@ -36,7 +36,7 @@ class _Step(NamedTuple):
 
 
 def plan_rebalance(image: ClusterImage) -> list[Move]:
-    """The moves that even out all brokers that are there."""
+    """The moves that even out all active brokers."""
     plan = _Plan(image, ())
     plan.spread_over_racks()
     plan.even_replicas(lambda key, node_id: True)
@@ -45,7 +45,7 @@ def plan_rebalance(image: ClusterImage) -> list[Move]:
 
 
 def plan_drain(image: ClusterImage, broker_ids: Collection[int]) -> list[Move]:
-    """The moves that empty brokers; KafkaError where the others are too few."""
+    """The moves that empty brokers; KafkaError where the other brokers are too few."""
     unknown = sorted(set(broker_ids) - set(image.brokers))
     if unknown:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker {unknown[0]} is registered.")
@@ -59,7 +59,7 @@ def plan_drain(image: ClusterImage, broker_ids: Collection[int]) -> list[Move]:
 
 
 class _Plan:
-    """The replicas of all partitions as they should become; `excluded` brokers are given nothing."""
+    """The replicas of all partitions as they should become; `excluded` brokers get none."""
 
     def __init__(self, image: ClusterImage, excluded: Collection[int]) -> None:
         self._before: dict[_Key, tuple[int, ...]] = {
@@ -83,11 +83,11 @@ class _Plan:
                 self._on.setdefault(node_id, {}).setdefault(topic, set()).add(index)
 
     def moves(self) -> list[Move]:
-        """What has changed."""
+        """The partitions whose replicas change."""
         return [Move(*key, tuple(self.replicas[key])) for key in self.replicas if self.is_changed(key)]
 
     def is_even(self) -> bool:
-        """Whether no replica would be better off elsewhere, as far as numbers go."""
+        """Whether no move would even out the number of replicas further."""
         nodes = self._capacity
         return not any(is_uneven(self._held, nodes, more, less) for more in nodes for less in nodes)
 
@@ -96,7 +96,7 @@ class _Plan:
         return tuple(self.replicas[key]) != self._before[key]
 
     def is_new(self, key: _Key, node_id: int) -> bool:
-        """Whether the plan brought this replica to its broker: it costs nothing to bring it to another instead."""
+        """Whether the plan moved this replica to its broker: moving it to another broker instead costs nothing."""
         return node_id not in self._before[key]
 
     # ---- draining
@@ -126,7 +126,7 @@ class _Plan:
         return (crowding, (self._held[joins.node_id] + 1) / joins.capacity, in_topic, joins.node_id)
 
     def _lead_by_one_in_place(self, key: _Key) -> None:
-        """Let a replica that has the records already lead: the new one first has to copy them."""
+        """Make a replica that has the records already the preferred leader: a new one has to copy them first."""
         replicas = self.replicas[key]
         in_place = [n for n in replicas if n in self._candidates and not self.is_new(key, n)]
         if in_place:
@@ -157,7 +157,7 @@ class _Plan:
                     yield _Step(key, leaves, joins)
 
     def _crowding(self, key: _Key, leaves: int | None = None, joins: int | None = None) -> int:
-        """How crowded a partition's racks are, or would be: the least where its replicas stand apart."""
+        """How many replicas of a partition share racks, now or after a step: smallest where all racks differ."""
         racks = Counter(self._racks.get(node_id) for node_id in self.replicas[key] if node_id != leaves)
         if joins is not None:
             racks[self._racks.get(joins)] += 1
@@ -166,7 +166,7 @@ class _Plan:
     # ---- evening out
 
     def even_replicas(self, may_move: Callable[[_Key, int], bool]) -> None:
-        """Move replicas, one at a time, from brokers with too many to such with too few, until it is even."""
+        """Move replicas, one at a time, from brokers with too many to brokers with too few, until all are even."""
         while True:
             path = self._path(may_move)
             if path is None:
@@ -179,7 +179,7 @@ class _Plan:
         even_leaders([self.replicas[key] for key in keys], self._led, self._capacity)
 
     def _path(self, may_move: Callable[[_Key, int], bool]) -> list[_Step] | None:
-        """The shortest way from a broker with too many replicas, by way of others, to one with too few."""
+        """The shortest path of moves from a broker with too many replicas, through others, to one with too few."""
         for first in sorted(self._capacity, key=lambda n: (-self._held[n] / self._capacity[n], n)):
             if not any(is_uneven(self._held, self._capacity, first, last) for last in self._capacity):
                 return None
@@ -202,7 +202,7 @@ class _Plan:
     def _movable(self, leaves: int, joins: int, may_move: Callable[[_Key, int], bool]) -> _Key | None:
         """A partition that could go from one broker to another without crowding a rack.
 
-        If possible, one of the topic of which the one has most and the other least: topics are to be even, too.
+        Topics of which the first broker holds most and the second least come first, so that topics are spread evenly, too.
         """
         here, there = self._on[leaves], self._on[joins]
 

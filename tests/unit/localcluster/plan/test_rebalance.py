@@ -19,7 +19,7 @@ from ottla.controller.image import (
 )
 from ottla.controller.placement import Candidate, Load, place
 from ottla.errors import ErrorCode, KafkaError
-from ottla.localcluster.rebalance_plan import Move, plan_drain, plan_rebalance
+from ottla.localcluster.plan.rebalance import Move, plan_drain, plan_rebalance
 
 Topics = Mapping[str, list[list[int]]]
 
