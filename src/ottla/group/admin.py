@@ -11,6 +11,7 @@ from ottla.group.decision import Turn
 from ottla.group.member import Member
 from ottla.group.offsets import tombstones
 from ottla.group.records import group_record
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -26,7 +27,7 @@ from ottla.protocol.messages.group_admin import (
 
 CLASSIC_TYPE: Final = "classic"
 
-_FIRST_NOT_FOUND_VERSION: Final = 6
+_NOT_FOUND_SINCE: Final = first_version(DescribedGroup, "error_message")
 
 
 def describe_groups(
@@ -57,7 +58,7 @@ def _described(group: ClassicGroup | None, group_id: str, version: int) -> Descr
 def _not_found(group_id: str, version: int) -> DescribedGroup:
     """A group that is not there is dead, and from version 6 on that is an error (KIP-1043)."""
     described = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
-    if version >= _FIRST_NOT_FOUND_VERSION:
+    if version >= _NOT_FOUND_SINCE:
         described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         described.error_message = f"There is no group '{group_id}'."
     return described

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ottla.errors import ErrorCode
 from ottla.model import NO_OFFSET
+from ottla.protocol.codec import first_nullable_version, first_version
 from ottla.protocol.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -45,9 +46,9 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
 )
 
-_FIRST_NULLABLE_PROTOCOL_VERSION: Final = 7
-_FIRST_FETCH_ERROR_VERSION: Final = 2
-_FIRST_FETCH_BATCH_VERSION: Final = 8
+_NULL_PROTOCOL_SINCE: Final = first_nullable_version(JoinGroupResponse, "protocol_name")
+_OFFSET_FETCH_ERROR_SINCE: Final = first_version(OffsetFetchResponse, "error_code")
+_SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchResponse, "groups")
 
 
 def refusal(request: Any, error: ErrorCode, version: int) -> Any:
@@ -57,7 +58,7 @@ def refusal(request: Any, error: ErrorCode, version: int) -> Any:
 
 def join_refusal(error: ErrorCode, member_id: str, version: int) -> JoinGroupResponse:
     """The answer to a JoinGroup; `member_id` is the one that the member should go on with."""
-    name = None if version >= _FIRST_NULLABLE_PROTOCOL_VERSION else ""
+    name = None if version >= _NULL_PROTOCOL_SINCE else ""
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=name)
 
 
@@ -82,10 +83,10 @@ def _commit(request: OffsetCommitRequest, error: ErrorCode, version: int) -> Off
 
 
 def _fetch(request: OffsetFetchRequest, error: ErrorCode, version: int) -> OffsetFetchResponse:
-    if version >= _FIRST_FETCH_BATCH_VERSION:
+    if version >= _SEVERAL_GROUPS_SINCE:
         groups = [OffsetFetchResponseGroup(group.group_id, error_code=error) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
-    if version >= _FIRST_FETCH_ERROR_VERSION:
+    if version >= _OFFSET_FETCH_ERROR_SINCE:
         return OffsetFetchResponse(error_code=error)
     return OffsetFetchResponse(
         topics=[

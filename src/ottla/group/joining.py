@@ -14,7 +14,6 @@ nothing new, is answered at once with that: it only missed the answer.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.classic import ClassicGroup, GroupState
@@ -34,9 +33,7 @@ from ottla.group.rebalance import (
 from ottla.group.settings import GroupSettings
 from ottla.group.static_members import keeps_its_place, replace_at_rest, replace_in_motion
 from ottla.group.timers import Timer
-from ottla.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
-
-_FIRST_MEMBER_ID_REQUIRED_VERSION: Final = 4
+from ottla.protocol.messages.groups import MEMBER_ID_REQUIRED_SINCE, JoinGroupRequest, JoinGroupResponse
 
 
 def check_join(request: JoinGroupRequest, settings: GroupSettings) -> None:
@@ -88,7 +85,7 @@ def _join_as_new(
     group: ClassicGroup, request: JoinGroupRequest, context: GroupRequestContext, turn: Turn
 ) -> JoinGroupResponse | None:
     member_id = turn.new_member_id(context.client_id)
-    if context.version < _FIRST_MEMBER_ID_REQUIRED_VERSION:
+    if context.version < MEMBER_ID_REQUIRED_SINCE:
         _add(group, request, context, member_id, turn)
         return None
     timer = group.pending[member_id] = Timer()

@@ -12,6 +12,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.decision import Turn
 from ottla.group.rebalance import after_removal, maybe_complete_join, remove_member
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
     LeaveGroupRequest,
@@ -20,7 +21,7 @@ from ottla.protocol.messages.groups import (
     MemberResponse,
 )
 
-_FIRST_BATCH_VERSION: Final = 3
+_SEVERAL_MEMBERS_SINCE: Final = first_version(LeaveGroupRequest, "members")
 
 
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
@@ -42,7 +43,7 @@ def leave_group(
     """Take members out of the group, and share what they had."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    is_batch = version >= _FIRST_BATCH_VERSION
+    is_batch = version >= _SEVERAL_MEMBERS_SINCE
     identities = request.members if is_batch else [MemberIdentity(request.member_id)]
     left: list[MemberIdentity] = []
     results = [

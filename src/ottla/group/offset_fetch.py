@@ -15,7 +15,7 @@ from uuid import UUID
 from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup
 from ottla.model import NO_EPOCH, NO_OFFSET
-from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.codec import ZERO_UUID, first_version
 from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -28,17 +28,17 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 
-_FIRST_BATCH_VERSION: Final = 8
+_SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchRequest, "groups")
 
 
 def fetch_offsets(
     groups: Mapping[str, ClassicGroup], request: OffsetFetchRequest, version: int
 ) -> OffsetFetchResponse:
     """How far groups have read, in the named partitions or in all that they have offsets for."""
-    asked = request.groups if version >= _FIRST_BATCH_VERSION else [_single_group(request)]
+    asked = request.groups if version >= _SEVERAL_GROUPS_SINCE else [_single_group(request)]
     stable = request.require_stable
     found = [_fetched_group(groups.get(one.group_id), one, require_stable=stable) for one in asked]
-    if version >= _FIRST_BATCH_VERSION:
+    if version >= _SEVERAL_GROUPS_SINCE:
         return OffsetFetchResponse(groups=found)
     return OffsetFetchResponse(topics=[_single_group_topic(topic) for topic in found[0].topics])
 

@@ -23,6 +23,7 @@ from ottla.group.decision import Turn
 from ottla.group.rebalance import extend_session
 from ottla.group.records import NO_EXPIRY, GroupRecord, OffsetCommitValue, offset_record
 from ottla.protocol.messages.offsets import (
+    GROUP_ID_NOT_FOUND_SINCE,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -36,7 +37,6 @@ from ottla.protocol.messages.offsets import (
     OffsetDeleteResponseTopic,
 )
 
-_FIRST_GROUP_NOT_FOUND_VERSION: Final = 9
 _NO_RETENTION: Final = -1
 _LATEST_MS: Final = 2**63 - 1
 
@@ -53,7 +53,7 @@ def check_commit(group: ClassicGroup | None, request: OffsetCommitRequest, versi
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
-            is_new = version >= _FIRST_GROUP_NOT_FOUND_VERSION
+            is_new = version >= GROUP_ID_NOT_FOUND_SINCE
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
         return
     if generation < 0 and group.state is GroupState.EMPTY:

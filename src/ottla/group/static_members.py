@@ -22,9 +22,10 @@ from ottla.group.error_responses import join_refusal
 from ottla.group.member import Member
 from ottla.group.rebalance import extend_session, members_for_leader
 from ottla.group.records import group_record
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
-_FIRST_SKIP_ASSIGNMENT_VERSION: Final = 9
+_SKIP_ASSIGNMENT_SINCE: Final = first_version(JoinGroupResponse, "skip_assignment")
 
 
 def keeps_its_place(group: ClassicGroup, former: Member, member: Member) -> bool:
@@ -61,7 +62,7 @@ def replace_at_rest(
     value.leader = leader
     turn.records.append(group_record(group.group_id, value))
     extend_session(group, member, turn)
-    knows_skipping = context.version >= _FIRST_SKIP_ASSIGNMENT_VERSION
+    knows_skipping = context.version >= _SKIP_ASSIGNMENT_SINCE
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,

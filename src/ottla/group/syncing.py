@@ -14,9 +14,10 @@ from ottla.group.decision import GroupRequestContext, Parked, Turn
 from ottla.group.member import Member
 from ottla.group.rebalance import extend_session
 from ottla.group.records import group_record
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 
-_FIRST_PROTOCOL_VERSION: Final = 5
+_PROTOCOL_SINCE: Final = first_version(SyncGroupRequest, "protocol_name")
 
 
 def sync_group(
@@ -42,7 +43,7 @@ def _check(group: ClassicGroup, request: SyncGroupRequest, version: int) -> None
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     # A member that knows these fields must fill them in (KIP-559): proxies tell by them what they pass on.
     said = (request.protocol_type, request.protocol_name)
-    if version >= _FIRST_PROTOCOL_VERSION and said != (group.protocol_type, group.protocol):
+    if version >= _PROTOCOL_SINCE and said != (group.protocol_type, group.protocol):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 

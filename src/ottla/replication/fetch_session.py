@@ -18,12 +18,13 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.model import NO_OFFSET
-from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.codec import first_version
+from ottla.protocol.messages.fetch import FetchRequest, FetchTopic
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-FIRST_TOPIC_ID_VERSION: Final = 13
+_TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")
 
 # As in Kafka: a client that polls at all is never that slow, so what is older was left behind by a crash.
 EVICTION_MS: Final = 120_000
@@ -191,7 +192,7 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if session.uses_topic_ids != (version >= FIRST_TOPIC_ID_VERSION):
+        if session.uses_topic_ids != (version >= _TOPIC_IDS_SINCE):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         del self._sessions[session.session_id]
         self._cached_partitions -= len(session.partitions)
@@ -212,7 +213,7 @@ class FetchSessions:
     def _created(self, request: FetchRequest, version: int, now_ms: int, size: int) -> FetchSession | None:
         if not size or not self._has_room(size, now_ms):
             return None
-        session = FetchSession(self._free_id(), version >= FIRST_TOPIC_ID_VERSION, now_ms)
+        session = FetchSession(self._free_id(), version >= _TOPIC_IDS_SINCE, now_ms)
         session.update(request)
         self._sessions[session.session_id] = session
         self._cached_partitions += len(session.partitions)

@@ -16,6 +16,7 @@ from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.protocol.messages.list_offsets import (
     MAX_TIMESTAMP,
+    TIMESTAMPS_SINCE,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -37,7 +38,6 @@ _CLOCK_TOLERANCE_MS: Final = 5_000  # clocks that are synchronised at all agree 
 _LITTLE_SPACE_SHARE: Final = 0.05
 # Without these no client can produce and consume.
 _NEEDED: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
-_FIRST_VERSION_WITH_MAX_TIMESTAMP: Final = 7
 
 _FAILURES: Final = (KafkaError, ConnectionError, TimeoutError)
 
@@ -232,7 +232,7 @@ async def _check_log_directories(connection: Connection, node_id: int, cluster: 
 async def _check_newest_records(connection: Connection, node_id: int, cluster: Cluster) -> None:
     """The protocol tells no time, but a record from the future shows that some clock is wrong."""
     offered = connection.offers(ApiKey.LIST_OFFSETS)
-    if offered is None or offered.last < _FIRST_VERSION_WITH_MAX_TIMESTAMP:
+    if offered is None or offered.last < TIMESTAMPS_SINCE[MAX_TIMESTAMP]:
         return
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for topic, partition in cluster.partitions():

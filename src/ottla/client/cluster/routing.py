@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from ottla.client.cluster.connections import Connections
 from ottla.client.requests.configs import ConfigResource, ResourceType
@@ -16,13 +16,15 @@ from ottla.client.requests.metadata import TopicInfo
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import first_version
+from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.wire.connection import Connection
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 
-_FIRST_VERSION_OF_SEVERAL_COORDINATORS = 4
+_SEVERAL_KEYS_SINCE: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 
 Ask: TypeAlias = Callable[[Connection, Mapping[K, V], int], Awaitable[Mapping[K, T | KafkaError]]]
 Attempt: TypeAlias = Callable[[Mapping[K, V], int], Awaitable[Mapping[K, T | KafkaError]]]
@@ -71,7 +73,7 @@ async def find_coordinators(
 ) -> dict[str, int | KafkaError]:
     """The number of the broker that coordinates each group, as any broker names it."""
     broker = await connections.any()
-    several = broker.common_version(ApiKey.FIND_COORDINATOR) >= _FIRST_VERSION_OF_SEVERAL_COORDINATORS
+    several = broker.common_version(ApiKey.FIND_COORDINATOR) >= _SEVERAL_KEYS_SINCE
     found: dict[str, int | KafkaError] = {}
     for part in [groups] if several else [[group] for group in groups]:
         response = await broker.ask(find_coordinators_request(part), timeout_ms=timeout_ms)

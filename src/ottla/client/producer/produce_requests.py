@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from ottla.client.producer.machine.batch import ProducerBatch
@@ -12,7 +13,7 @@ from ottla.client.requests.metadata import BrokerInfo, Leader
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
-from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.codec import ZERO_UUID, first_version
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -23,7 +24,7 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
 # From this version on topics go by their ids (KIP-516).
-FIRST_VERSION_WITH_IDS = 13
+TOPIC_IDS_SINCE: Final = first_version(TopicProduceData, "topic_id")
 
 _LOST = Answer(ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left the partition out")
 
@@ -48,7 +49,7 @@ def produce_answers(
 ) -> dict[TopicPartition, PartitionProduceResponse]:
     """What the response says about each partition."""
     names = {topic.topic_id: topic.name for topic in request.topic_data}
-    has_ids = version >= FIRST_VERSION_WITH_IDS
+    has_ids = version >= TOPIC_IDS_SINCE
     return {
         TopicPartition(names.get(topic.topic_id, "") if has_ids else topic.name, each.index): each
         for topic in response.responses

@@ -21,7 +21,7 @@ from ottla.client.producer.machine.batch_answers import Answer
 from ottla.client.producer.machine.partition_queue import NEVER
 from ottla.client.producer.machine.settings import ProducerSettings
 from ottla.client.producer.produce_requests import (
-    FIRST_VERSION_WITH_IDS,
+    TOPIC_IDS_SINCE,
     answer_of,
     granted_identity,
     identity_request,
@@ -148,9 +148,7 @@ class Sender:
         topics = {batch.partition.topic for batch in batches}
         topic_ids = {topic: self._topology.id_of(topic) for topic in topics}
         has_ids = ZERO_UUID not in topic_ids.values()
-        version = connection.common_version(
-            ApiKey.PRODUCE, at_most=None if has_ids else FIRST_VERSION_WITH_IDS - 1
-        )
+        version = connection.common_version(ApiKey.PRODUCE, at_most=None if has_ids else TOPIC_IDS_SINCE - 1)
         patience_ms = self._settings.request_timeout_ms
         request = produce_request(
             batches, topic_ids, acks=self._settings.acks, timeout_ms=int(patience_ms * _BROKER_SHARE)

@@ -15,6 +15,7 @@ from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_OFFSET, TopicPartition
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,7 +34,7 @@ from ottla.protocol.messages.offsets import (
 from ottla.wire.connection import Connection
 
 _LAST_VERSION_BY_NAME: Final = 9
-_FIRST_VERSION_OF_SEVERAL_GROUPS: Final = 8
+_SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchRequest, "groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def _commit_topics(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[Of
 def _fetch_request(
     version: int, group_id: str, wanted: Mapping[str, list[int]] | None, require_stable: bool
 ) -> OffsetFetchRequest:
-    if version < _FIRST_VERSION_OF_SEVERAL_GROUPS:
+    if version < _SEVERAL_GROUPS_SINCE:
         old = None if wanted is None else [OffsetFetchRequestTopic(*each) for each in wanted.items()]
         return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=require_stable)
     topics = (

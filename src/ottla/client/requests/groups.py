@@ -11,7 +11,7 @@ from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.codec import DecodeError
+from ottla.protocol.codec import DecodeError, first_version
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.group_admin import (
     DeleteGroupsResponse,
@@ -28,7 +28,7 @@ EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 
 _GROUP: Final = 0
-_FIRST_VERSION_OF_SEVERAL_MEMBERS: Final = 3
+_SEVERAL_MEMBERS_SINCE: Final = first_version(LeaveGroupRequest, "members")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ async def remove_members(
 ) -> dict[str, KafkaError | None]:
     """Let them leave the group, as an administrator."""
     version = coordinator.common_version(ApiKey.LEAVE_GROUP)
-    if version < _FIRST_VERSION_OF_SEVERAL_MEMBERS:
+    if version < _SEVERAL_MEMBERS_SINCE:
         needs = f"{coordinator.address} serves LEAVE_GROUP up to v{version}; removing members needs v3 (Kafka 2.4)"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, needs)
     leaving = [MemberIdentity(each.member_id, each.group_instance_id, reason) for each in members.values()]

@@ -20,7 +20,7 @@ from ottla.controller.image import (
 from ottla.controller.topic_names import is_topic_name
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER
-from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.codec import ZERO_UUID, first_nullable_version
 from ottla.protocol.messages.cluster import (
     Cursor,
     DescribeClusterBroker,
@@ -32,6 +32,7 @@ from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.protocol.messages.metadata import (
+    BY_TOPIC_ID_SINCE,
     NO_AUTHORIZED_OPERATIONS,
     MetadataRequest,
     MetadataRequestTopic,
@@ -41,8 +42,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-_FIRST_VERSION_WITH_NONE: Final = 1
-_FIRST_VERSION_BY_TOPIC_ID: Final = 12
+_NULL_TOPICS_SINCE: Final = first_nullable_version(MetadataRequest, "topics")
 
 # Without an authorizer everybody may do everything: one bit for each operation that the resource knows.
 # read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter configs 11,
@@ -89,7 +89,7 @@ def metadata_response(
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = _ALL_CLUSTER_OPERATIONS
-    if version < _FIRST_VERSION_BY_TOPIC_ID and any(map(_needs_id, request.topics or ())):
+    if version < BY_TOPIC_ID_SINCE and any(map(_needs_id, request.topics or ())):
         response.error_code = ErrorCode.INVALID_REQUEST
         response.topics = [_invalid_topic(topic) for topic in request.topics or ()]
         return MetadataAnswer(response, [])
@@ -102,7 +102,7 @@ def _metadata_topics(
     image: ClusterImage, request: MetadataRequest, version: int, listener_name: str
 ) -> list[MetadataResponseTopic]:
     wanted = request.topics
-    if wanted is None or (not wanted and version < _FIRST_VERSION_WITH_NONE):
+    if wanted is None or (not wanted and version < _NULL_TOPICS_SINCE):
         everything = sorted(image.topics_by_name.items())
         topics = [_metadata_topic(image, topic, listener_name) for _, topic in everything]
     else:

@@ -10,6 +10,7 @@ from ottla.controller.config_sources import BrokerSettings, ConfigEntry
 from ottla.controller.configs import check_config_resource
 from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
 from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.configs import ConfigResource as ListedResource
 from ottla.protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -22,7 +23,7 @@ from ottla.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 
-_FIRST_VERSION_WITH_TYPES: Final = 1
+_RESOURCE_TYPES_SINCE: Final = first_version(ListConfigResourcesRequest, "resource_types")
 _LISTED_TYPES: Final = frozenset(
     {
         ResourceType.TOPIC,
@@ -97,7 +98,7 @@ def list_config_resources(
 ) -> ListConfigResourcesResponse:
     """Answer ListConfigResources: what can be described. Version 0 asks for client metrics only, and there are none."""
     types = set(request.resource_types) or set(_LISTED_TYPES)
-    if version < _FIRST_VERSION_WITH_TYPES:
+    if version < _RESOURCE_TYPES_SINCE:
         types = {ResourceType.CLIENT_METRICS}
     if not types <= _LISTED_TYPES:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

@@ -10,7 +10,7 @@ leaders that need not assign anew (join v9).
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import (
     Boolean,
@@ -24,6 +24,9 @@ from ottla.protocol.codec import (
     struct,
     until,
 )
+
+# The version of JoinGroup whose clients come back with the member id that MEMBER_ID_REQUIRED gives them.
+MEMBER_ID_REQUIRED_SINCE: Final = 4
 
 
 @struct

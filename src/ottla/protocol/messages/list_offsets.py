@@ -21,6 +21,19 @@ EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
+# Each of these questions, and the version that introduced it.
+TIMESTAMPS_SINCE: Final = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+
+# The version whose clients know the error of a new leader that cannot tell the offset yet.
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+
 
 @struct
 class ListOffsetsPartition:

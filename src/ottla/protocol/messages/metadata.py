@@ -29,6 +29,9 @@ from ottla.protocol.codec import (
 # "Not asked for": an empty set of operations would be 0.
 NO_AUTHORIZED_OPERATIONS: Final = -0x8000_0000
 
+# The version in which a topic may be asked for by its id alone; the field is older (10), and was not served.
+BY_TOPIC_ID_SINCE: Final = 12
+
 
 @struct
 class MetadataRequestTopic:

@@ -9,7 +9,7 @@ OffsetDelete: KIP-496.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import (
     ZERO_UUID,
@@ -26,6 +26,9 @@ from ottla.protocol.codec import (
     struct,
     until,
 )
+
+# The version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND; older ones are told ILLEGAL_GENERATION.
+GROUP_ID_NOT_FOUND_SINCE: Final = 9
 
 
 @struct

@@ -4,10 +4,12 @@ With it comes which features this broker knows and at which level the cluster wo
 """
 
 import re
+from typing import Final
 
 from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -20,7 +22,7 @@ from ottla.server.gate.session import ClientSoftware
 
 api = ApiFamily()
 
-_FIRST_SOFTWARE_NAME_VERSION = 3
+_SOFTWARE_NAME_SINCE: Final = first_version(ApiVersionsRequest, "client_software_name")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -29,7 +31,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     """What this broker speaks."""
     if context.version > APIS[ApiKey.API_VERSIONS].max_version:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised())
-    if context.version >= _FIRST_SOFTWARE_NAME_VERSION:
+    if context.version >= _SOFTWARE_NAME_SINCE:
         if not _is_well_named(request):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         software = ClientSoftware(request.client_software_name, request.client_software_version)

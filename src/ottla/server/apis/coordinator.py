@@ -4,7 +4,10 @@ A group's coordinator leads the partition of `__consumer_offsets` that the group
 creates that topic. There are no transactions and share groups yet: their coordinators are refused in words.
 """
 
+from typing import Final
+
 from ottla.errors import ErrorCode, KafkaError
+from ottla.protocol.codec import first_version
 from ottla.protocol.messages.coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -15,7 +18,7 @@ from ottla.server.gate.handlers import ApiFamily, RequestContext
 api = ApiFamily()
 
 _GROUP = 0
-_FIRST_BATCH_VERSION = 4
+_SEVERAL_KEYS_SINCE: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 
 
 @api.handles(FindCoordinatorRequest)
@@ -23,9 +26,9 @@ async def find_coordinator(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Where to go with a group."""
-    keys = request.coordinator_keys if context.version >= _FIRST_BATCH_VERSION else [request.key]
+    keys = request.coordinator_keys if context.version >= _SEVERAL_KEYS_SINCE else [request.key]
     found = [await _find(context, request.key_type, key) for key in keys]
-    if context.version >= _FIRST_BATCH_VERSION:
+    if context.version >= _SEVERAL_KEYS_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     only = found[0]
     return FindCoordinatorResponse(

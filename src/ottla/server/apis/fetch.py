@@ -9,11 +9,13 @@ Followers fetch in another way (follower_fetch.py).
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import first_version
 from ottla.protocol.frame import response_frame
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic, NodeEndpoint
 from ottla.replication.fetch_session import FetchContext, FetchPartitionData
 from ottla.replication.partition import READ_COMMITTED
 from ottla.server.answers.send_queue import Part
@@ -26,9 +28,9 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 
 api = ApiFamily()
 
-_FIRST_TOPIC_ID_VERSION = 13
-_FIRST_REPLICA_STATE_VERSION = 15
-_FIRST_LEADER_HINT_VERSION = 16
+_TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")
+_REPLICA_STATE_SINCE: Final = first_version(FetchRequest, "replica_state")
+_LEADER_HINTS_SINCE: Final = first_version(FetchResponse, "node_endpoints")
 
 
 class _Reading:
@@ -50,7 +52,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaita
     if services.quorum.is_metadata_fetch(request):
         return services.quorum.answer(context, request)
     state = request.replica_state
-    replica_id = state.replica_id if context.version >= _FIRST_REPLICA_STATE_VERSION else request.replica_id
+    replica_id = state.replica_id if context.version >= _REPLICA_STATE_SINCE else request.replica_id
     if replica_id >= 0:
         return follower_fetch(context, request, replica_id, state.replica_epoch)
     session = services.fetch_sessions.resolve(request, context.version, services.now_ms())
@@ -107,7 +109,7 @@ def _hosted(context: RequestContext, wanted: Sequence[FetchPartitionData]) -> li
 
 
 def _find(context: RequestContext, want: FetchPartitionData) -> HostedPartition:
-    if context.version >= _FIRST_TOPIC_ID_VERSION:
+    if context.version >= _TOPIC_IDS_SINCE:
         return context.services.partitions.by_id(want.topic_id, want.partition)
     return context.services.partitions.by_name(want.topic, want.partition)
 
@@ -120,7 +122,7 @@ def _read(context: RequestContext, request: FetchRequest, wanted: Sequence[Fetch
             result = _read_partition(context, request, want, max_bytes - reading.size_bytes, reading)
         except KafkaError as error:
             result = PartitionResult(want.topic, want.topic_id, want.partition, error.code)
-            if error.code in MISDIRECTED and context.version >= _FIRST_LEADER_HINT_VERSION:
+            if error.code in MISDIRECTED and context.version >= _LEADER_HINTS_SINCE:
                 topic = context.services.quorum.image.topics_by_id.get(want.topic_id)
                 result.current_leader = current_leader(topic, want.partition)
             reading.is_complete = True

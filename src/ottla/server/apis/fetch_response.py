@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from struct import Struct
+from typing import Final
 from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.log.reading.reader import FileRange
 from ottla.model import NO_NODE
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import first_flexible_version, first_version
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -29,11 +31,11 @@ from ottla.server.apis.leader_hints import CurrentLeader
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
-_FIRST_LOG_START_OFFSET_VERSION = 5
-_FIRST_SESSION_VERSION = 7
-_FIRST_PREFERRED_REPLICA_VERSION = 11
-_FIRST_FLEXIBLE_VERSION = 12
-_FIRST_TOPIC_ID_VERSION = 13
+_LOG_START_OFFSET_SINCE: Final = first_version(PartitionData, "log_start_offset")
+_SESSIONS_SINCE: Final = first_version(FetchResponse, "session_id")
+_PREFERRED_REPLICA_SINCE: Final = first_version(PartitionData, "preferred_read_replica")
+_FLEXIBLE_SINCE: Final = first_flexible_version(FetchResponse)
+_TOPIC_IDS_SINCE: Final = first_version(FetchableTopicResponse, "topic_id")
 
 # index, error code, high watermark, last stable offset, [log start offset], aborted transactions (none),
 # [preferred read replica]
@@ -81,12 +83,12 @@ def fetch_response_parts(
     """The parts of a whole response frame, its size first."""
     if any(result.has_tags for result in results):
         return [_compiled(version, correlation_id, session_id, read_committed, results, node_endpoints)]
-    flexible = version >= _FIRST_FLEXIBLE_VERSION
+    flexible = version >= _FLEXIBLE_SINCE
     words = bytearray(_INT32.pack(0) + _INT32.pack(correlation_id))
     if flexible:
         words.append(0)
     words += _INT32.pack(0)  # throttle time
-    if version >= _FIRST_SESSION_VERSION:
+    if version >= _SESSIONS_SINCE:
         words += _INT16.pack(0) + _INT32.pack(session_id)
     parts: list[Part] = [words]
     topics = [list(group) for _, group in groupby(results, _topic_key)]
@@ -110,9 +112,9 @@ def _write_topic(
     words: bytearray,
     parts: list[Part],
 ) -> bytearray:
-    flexible = version >= _FIRST_FLEXIBLE_VERSION
+    flexible = version >= _FLEXIBLE_SINCE
     first = partitions[0]
-    if version >= _FIRST_TOPIC_ID_VERSION:
+    if version >= _TOPIC_IDS_SINCE:
         words += first.topic_id.bytes
     else:
         name = first.topic.encode()
@@ -138,11 +140,11 @@ def _head(version: int, read_committed: bool, result: PartitionResult) -> bytes:
     aborted = 0 if read_committed else -1
     index, error = result.partition, result.error_code
     high_watermark, stable, start = result.high_watermark, result.last_stable_offset, result.log_start_offset
-    if version >= _FIRST_FLEXIBLE_VERSION:
+    if version >= _FLEXIBLE_SINCE:
         return _HEAD_FLEXIBLE.pack(index, error, high_watermark, stable, start, aborted + 1, NO_NODE)
-    if version >= _FIRST_PREFERRED_REPLICA_VERSION:
+    if version >= _PREFERRED_REPLICA_SINCE:
         return _HEAD_V11.pack(index, error, high_watermark, stable, start, aborted, NO_NODE)
-    if version >= _FIRST_LOG_START_OFFSET_VERSION:
+    if version >= _LOG_START_OFFSET_SINCE:
         return _HEAD_V5.pack(index, error, high_watermark, stable, start, aborted)
     return _HEAD_V4.pack(index, error, high_watermark, stable, aborted)
 

@@ -9,13 +9,15 @@ gets its share of it, and at least replica.fetch.max.bytes.
 """
 
 import asyncio
+from typing import Final
 from uuid import UUID
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_BROKER_EPOCH
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import first_version
 from ottla.protocol.frame import response_frame
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic
 from ottla.replication.divergence import judge_fetch
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
@@ -24,7 +26,7 @@ from ottla.server.gate.handlers import RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.follower_sessions import Cursor, FollowerSession, PartitionKey
 
-_FIRST_TOPIC_ID_VERSION = 13
+_TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")
 # How long a fetch waits at most whose partitions are being moved and have used up their rate.
 _THROTTLED_WAIT_MS = 100
 
@@ -240,7 +242,7 @@ def follower_fetch(
     if known is not None and NO_BROKER_EPOCH < broker_epoch < known.epoch:
         # The broker was started again: this is its former self.
         return [_refusal(context, ErrorCode.STALE_BROKER_EPOCH)]
-    uses_topic_ids = context.version >= _FIRST_TOPIC_ID_VERSION
+    uses_topic_ids = context.version >= _TOPIC_IDS_SINCE
     session = services.follower_sessions.resolve(request, replica_id, broker_epoch, uses_topic_ids)
     if isinstance(session, ErrorCode):
         return [_refusal(context, session)]

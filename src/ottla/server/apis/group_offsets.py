@@ -6,12 +6,13 @@ names become ids on the way out.
 
 from collections.abc import Awaitable
 from inspect import isawaitable
+from typing import Final
 from uuid import UUID
 
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode
 from ottla.model import NO_OFFSET
-from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.codec import ZERO_UUID, first_version
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -36,8 +37,8 @@ from ottla.server.gate.handlers import ApiFamily, RequestContext
 
 api = ApiFamily()
 
-_FIRST_TOPIC_ID_VERSION = 10
-_FIRST_BATCH_VERSION = 8
+_TOPIC_IDS_SINCE: Final = first_version(OffsetCommitRequestTopic, "topic_id")
+_SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchRequest, "groups")
 
 
 @api.handles(OffsetCommitRequest)
@@ -78,7 +79,7 @@ def _take_out_unknown(
     """Give topics their names and ids; take those topics and partitions out of the request that do not exist."""
     refused: list[OffsetCommitResponseTopic] = []
     known: list[OffsetCommitRequestTopic] = []
-    by_id = version >= _FIRST_TOPIC_ID_VERSION
+    by_id = version >= _TOPIC_IDS_SINCE
     for topic in request.topics:
         found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
         if found is None:
@@ -170,7 +171,7 @@ async def _with_unknown_later(
 @api.handles(OffsetFetchRequest)
 def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """How far groups have come."""
-    if context.version < _FIRST_BATCH_VERSION:
+    if context.version < _SEVERAL_GROUPS_SINCE:
         answer: OffsetFetchResponse = ask_shard(context, request.group_id, request)
         return answer
     return OffsetFetchResponse(groups=[_fetch_group(context, request, group) for group in request.groups])
@@ -184,7 +185,7 @@ def _fetch_group(
     one = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
     answer: OffsetFetchResponse = ask_shard(context, group.group_id, one)
     fetched = answer.groups[0]
-    if context.version >= _FIRST_TOPIC_ID_VERSION:
+    if context.version >= _TOPIC_IDS_SINCE:
         # Offsets of a topic that was deleted have no id that a client could know them by.
         fetched.topics = [topic for topic in fetched.topics if topic.name in image.topics_by_name]
         for topic in fetched.topics:
@@ -203,7 +204,7 @@ def _name_topics(
     image: ClusterImage, version: int, group: OffsetFetchRequestGroup
 ) -> list[OffsetFetchRequestTopics]:
     """Give topics their names; take those that have none out and answer them."""
-    if version < _FIRST_TOPIC_ID_VERSION or group.topics is None:
+    if version < _TOPIC_IDS_SINCE or group.topics is None:
         return []
     unknown = [topic for topic in group.topics if topic.topic_id not in image.topics_by_id]
     group.topics = [topic for topic in group.topics if topic.topic_id in image.topics_by_id]

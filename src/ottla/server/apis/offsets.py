@@ -27,6 +27,8 @@ from ottla.protocol.messages.list_offsets import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    OFFSET_NOT_AVAILABLE_SINCE,
+    TIMESTAMPS_SINCE,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -45,18 +47,6 @@ from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 api = ApiFamily()
-
-# Each special timestamp, and the version that brought it.
-_FIRST_VERSIONS = {
-    LATEST_TIMESTAMP: 1,
-    EARLIEST_TIMESTAMP: 1,
-    MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL_TIMESTAMP: 8,
-    LATEST_TIERED_TIMESTAMP: 9,
-    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
-}
-
-_FIRST_NOT_AVAILABLE_VERSION = 5
 
 
 @api.handles(ListOffsetsRequest)
@@ -113,12 +103,12 @@ def _refuse_unknown(timestamp: int, offset: int, version: int) -> None:
     is_found = offset >= 0 and timestamp != LATEST_TIMESTAMP
     if is_found or timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return
-    is_told = version >= _FIRST_NOT_AVAILABLE_VERSION
+    is_told = version >= OFFSET_NOT_AVAILABLE_SINCE
     raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_told else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _check_timestamp(timestamp: int, version: int) -> None:
-    if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
+    if timestamp < 0 and version < TIMESTAMPS_SINCE.get(timestamp, version + 1):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"version {version} has no special timestamp {timestamp}"
         )

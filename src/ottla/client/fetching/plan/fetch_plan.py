@@ -22,10 +22,16 @@ from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
-from ottla.protocol.codec import ZERO_UUID
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
+from ottla.protocol.codec import ZERO_UUID, first_version
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 
-FIRST_VERSION_WITH_IDS: Final = 13
+_TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")
 
 # Metadata will tell where to ask instead, or the broker needs a moment.
 _PASSING: Final = frozenset(
@@ -136,7 +142,7 @@ def plan_fetch(
 
 def last_version(plan: FetchPlan) -> int | None:
     """The newest version that can say it: without ids, the last one with names."""
-    return FIRST_VERSION_WITH_IDS - 1 if ZERO_UUID in plan.topic_names else None
+    return _TOPIC_IDS_SINCE - 1 if ZERO_UUID in plan.topic_names else None
 
 
 def take_in(reader: PartitionReader, data: PartitionData) -> Verdict:
