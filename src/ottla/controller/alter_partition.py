@@ -1,4 +1,4 @@
-"""AlterPartition, versions 2 to 3: a leader proposes who is in sync (KIP-497, KIP-841, KIP-903).
+"""AlterPartition, versions 2 to 3: a leader proposes the in-sync replicas (KIP-497, KIP-841, KIP-903).
 
 A proposal is a compare-and-set: it holds for one leader epoch and one partition epoch, and whatever changed the
 partition meanwhile refuses it. Every member has to be a replica and eligible, and registered under the epoch that the leader

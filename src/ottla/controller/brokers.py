@@ -9,7 +9,7 @@ the controller itself when a broker is not heard of (`liveness`).
 - A broker that stopped without saying so may have lost what it had not flushed. It leaves every ISR in which there are
   others, and where it is alone it will lead under a new epoch: a reader that had seen lost records can then tell
   (OffsetForLeaderEpoch). One that knows its former epoch wrote that down when it stopped, and lost nothing.
-- The only member of an ISR keeps its leadership while it stops and starts again cleanly: nobody else could have it.
+- The only member of an ISR keeps its leadership while it stops and starts again cleanly: no other broker could have it.
 - A heartbeat of a broker that is as it should be decides nothing.
 """
 
@@ -103,7 +103,7 @@ def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBro
 
 
 def _distrust(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
-    """Take a broker that crashed, or that nobody knows any more, out of every ISR in which there are others."""
+    """Remove a broker that crashed, or that is no longer registered, from every ISR in which there are others."""
     for topic, partition in image.partitions():
         if node_id not in partition.isr:
             continue
@@ -151,7 +151,7 @@ def _unfenced(
 ) -> Decision:
     record = BrokerRegistrationChangeRecord(broker.node_id, broker.epoch, fenced=UNFENCE)
     changes = PartitionChanges(image, image.eligible_brokers | {broker.node_id}, settings)
-    # One that is about to stop still leads what nobody else can.
+    # A broker that is about to stop still leads the partitions that no other broker can lead.
     live = {other.node_id for other in image.live_brokers}
     for topic, partition in image.partitions():
         if partition.leader not in live and broker.node_id in partition.replicas:
@@ -204,7 +204,7 @@ def unregister_broker(
 
 
 def _without(image: ClusterImage, node_ids: Iterable[int], settings: BrokerSettings) -> PartitionChanges:
-    """What becomes of partitions when brokers are gone."""
+    """The changes of partitions when brokers are gone."""
     gone = set(node_ids)
     changes = PartitionChanges(image, image.eligible_brokers - gone, settings)
     for topic, partition in image.partitions():

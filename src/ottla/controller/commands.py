@@ -1,4 +1,4 @@
-"""Commands that the active controller's shell gives by itself: nobody sends them, so they have no place in the protocol."""
+"""Commands that the active controller's shell gives by itself: no node sends them, so the protocol does not have them."""
 
 from dataclasses import dataclass
 

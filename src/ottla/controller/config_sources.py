@@ -78,7 +78,7 @@ class BrokerSettings:
             yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
 
     def default_entries(self) -> Iterator[ConfigEntry]:
-        """What was changed at run time for all brokers."""
+        """The settings that were changed at run time for all brokers."""
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         for setting in settings_of(BrokerConfig):
             if setting.name in self._default:
@@ -116,7 +116,7 @@ class BrokerSettings:
 
 
 def _known(cls: type, stored: Mapping[str, str]) -> dict[str, str]:
-    """What this version knows of settings in the log: a newer one may have written others, and must not stop us."""
+    """The settings in the log that this version knows: a newer version may have written others."""
     names = settings_by_name(cls)
     return {name: text for name, text in stored.items() if name in names}
 

@@ -31,7 +31,7 @@ from ottla.protocol.messages.configs import (
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs can do to a setting."""
+    """The operations of IncrementalAlterConfigs on a setting."""
 
     SET = 0
     DELETE = 1

@@ -58,7 +58,7 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsRequest,
 )
 
-# What decides on the image alone, and what needs to know settings, too.
+# Commands that decide on the image alone, and commands that also need settings.
 _BY_IMAGE: dict[type[Any], Callable[[ClusterImage, Any], Decision]] = {
     AllocateProducerIdsRequest: allocate_producer_ids,
     CreatePartitionsRequest: create_partitions,
@@ -122,7 +122,7 @@ class Controller:
         self._delta.apply(record, offset, epoch)
 
     def load_snapshot(self, records: Iterable[Any], last_offset: int, last_epoch: int) -> None:
-        """Begin anew from a snapshot (`snapshot.snapshot_records`) of the log up to an offset."""
+        """Restart from a snapshot (`snapshot.snapshot_records`) of the log up to an offset."""
         delta = ImageDelta(ClusterImage(self._image.cluster_id))
         delta.apply(None, last_offset, last_epoch)
         for record in records:

@@ -1,4 +1,4 @@
-"""What a command comes to: records to commit, and the answer to give once they are committed."""
+"""The decision about a command: records to commit, and the response to give once they are committed."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -23,5 +23,5 @@ class Decision:
 
 
 def repeated(names: Iterable[Any]) -> set[Any]:
-    """What stands more than once in a request: Kafka refuses such items rather than to guess."""
+    """Items that stand more than once in a request: Kafka refuses them rather than to guess."""
     return {name for name, count in Counter(names).items() if count > 1}

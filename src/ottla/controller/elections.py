@@ -127,7 +127,7 @@ def balance_leaders(image: ClusterImage, command: BalanceLeaders, settings: Brok
 
 
 def _elect_if_possible(changes: PartitionChanges, topic: TopicImage, partition: PartitionImage) -> Any:
-    """Elect a leader where somebody can lead; where nobody can, a broker that is fenced keeps what it led."""
+    """Elect a leader where a replica can lead; where none can, a broker that is fenced keeps its partitions."""
     candidates = partition.replicas if changes.allows_unclean(topic) else partition.isr
     if not changes.eligible.isdisjoint(candidates):
         changes.elect(topic, partition)

@@ -20,7 +20,7 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state",
 
 
 class ResourceType(IntEnum):
-    """What a configuration can belong to, by Kafka's numbers."""
+    """The kinds of resources that have configurations, by Kafka's numbers."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -80,7 +80,7 @@ class BrokerImage:
         return max(1, found.max_version) if found is not None else 1
 
     def supported(self, name: str) -> SupportedFeature | None:
-        """What the broker said of a feature when it registered."""
+        """The versions of a feature that the broker supports, as it registered them."""
         return next((feature for feature in self.features if feature.name == name), None)
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
@@ -90,7 +90,7 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """Who holds a partition and who leads it. The leader epoch rises with each leader, and never falls."""
+    """The replicas of a partition and its leader. The leader epoch rises with each leader, and never falls."""
 
     index: int
     replicas: tuple[int, ...]
@@ -108,7 +108,7 @@ class PartitionImage:
 
     @property
     def target_replicas(self) -> tuple[int, ...]:
-        """Who will hold the partition when the move under way is finished."""
+        """The replicas of the partition when the move under way is finished."""
         if not self.removing_replicas:
             return self.replicas
         return tuple(node_id for node_id in self.replicas if node_id not in self.removing_replicas)
@@ -116,7 +116,7 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic: its id is new whenever a topic of the same name is created anew. Partition i stands at place i."""
+    """A topic. A topic that is deleted and created again has a new id. Partition i stands at place i."""
 
     name: str
     topic_id: UUID
@@ -161,7 +161,7 @@ class ClusterImage:
         return {node_id for node_id, broker in self.brokers.items() if broker.is_eligible}
 
     def broker_epoch_error(self, node_id: int, epoch: int) -> ErrorCode:
-        """Why a broker that calls itself so is not heard: nobody knows it, or it has been registered anew since."""
+        """Why a broker with this epoch is refused: it is not registered, or it has registered again since."""
         broker = self.brokers.get(node_id)
         if broker is None:
             return ErrorCode.BROKER_ID_NOT_REGISTERED
@@ -180,7 +180,7 @@ class ClusterImage:
 
 
 class TopicChanges(NamedTuple):
-    """What happened to topics between two images. A topic deleted and created anew is in both lists."""
+    """The changes of topics between two images. A topic that was deleted and created again is in both lists."""
 
     removed: list[TopicImage]
     changed: list[TopicImage]  # new ones, and those with other partitions

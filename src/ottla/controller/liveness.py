@@ -79,7 +79,7 @@ class BrokerLiveness:
         return min((again_ms, *(deadline for _, deadline in self._sessions(image))))
 
     def unheard(self, image: ClusterImage) -> list[int]:
-        """The brokers of which nothing was heard since the activation: somebody should see whether they are there."""
+        """The brokers that have been silent since the activation: their connections should be checked."""
         if self._told_ms is None:
             return []
         known = self._connections.keys() | self._gone

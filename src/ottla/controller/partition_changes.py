@@ -62,7 +62,7 @@ def finished(partition: PartitionImage, eligible: AbstractSet[int]) -> Partition
 def change_record(
     topic: TopicImage, before: PartitionImage, after: PartitionImage, *, renews_leader: bool = False
 ) -> PartitionChangeRecord:
-    """What makes the one out of the other, epochs apart; the partition epoch rises in any case."""
+    """The changed fields between two versions of a partition, epochs apart; the partition epoch rises in any case."""
     drops_replicas = before.replicas != after.replicas and not set(before.replicas) <= set(after.replicas)
     names_leader = renews_leader or after.leader != before.leader or drops_replicas
     return PartitionChangeRecord(
@@ -81,7 +81,7 @@ def _difference(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | 
 
 
 class PartitionChanges:
-    """The changes of partitions that one command decides on. `eligible` is who may lead once they are made."""
+    """The changes of partitions that one command decides on. `eligible` are the brokers that may lead afterwards."""
 
     def __init__(self, image: ClusterImage, eligible: AbstractSet[int], settings: BrokerSettings) -> None:
         self.records: list[Any] = []
@@ -96,7 +96,7 @@ class PartitionChanges:
         return Decision([*before, *self.records], response, unclean_elections=tuple(self.unclean_elections))
 
     def elect(self, topic: TopicImage, partition: PartitionImage) -> PartitionImage:
-        """Bring ISR and leader in step with who is eligible; uncleanly where that is the only way and allowed."""
+        """Bring ISR and leader in step with the eligible brokers; uncleanly where that is the only way and allowed."""
         after = elected(partition, self.eligible)
         if after.leader == NO_LEADER and self.allows_unclean(topic):
             return self.elect_uncleanly(topic, partition) or self.put(topic, partition, after)

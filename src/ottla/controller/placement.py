@@ -57,7 +57,7 @@ def candidates(brokers: Iterable[BrokerImage]) -> list[Candidate]:
 
 
 def load_of(image: ClusterImage) -> Load:
-    """What the brokers will hold once the moves under way are finished."""
+    """The replicas of each broker once the moves under way are finished."""
     return Load(partition.target_replicas for _, partition in image.partitions())
 
 

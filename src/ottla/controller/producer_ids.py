@@ -14,7 +14,7 @@ PRODUCER_ID_BLOCK: Final = 1000
 
 
 def allocate_producer_ids(image: ClusterImage, request: AllocateProducerIdsRequest) -> Decision:
-    """Give a broker a block of producer ids that nobody else gets."""
+    """Give a broker a block of producer ids that no other broker gets."""
     error = _allocation_error(image, request)
     if error:
         return Decision([], AllocateProducerIdsResponse(error_code=error))

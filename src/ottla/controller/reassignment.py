@@ -124,7 +124,7 @@ class _Reassignment:
 
 
 def _origin(partition: PartitionImage) -> tuple[int, ...]:
-    """Who held the partition before the move under way began."""
+    """The replicas of the partition before the move under way began."""
     return tuple(node_id for node_id in partition.replicas if node_id not in partition.adding_replicas)
 
 

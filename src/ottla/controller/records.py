@@ -38,7 +38,7 @@ METADATA_VERSION_LEVEL: Final = 14
 
 NO_LEADER_CHANGE: Final = -2
 
-# What a change of a registration can say of fencing and of stopping; 0 says nothing.
+# The states of fencing and of stopping in a change of a registration; 0 means no change.
 FENCE: Final = 1
 UNFENCE: Final = -1
 IN_CONTROLLED_SHUTDOWN: Final = 1
@@ -113,7 +113,7 @@ class ConfigRecord:
 
 @record(key=5, versions=(0, 2), flexible=0)
 class PartitionChangeRecord:
-    """What is None, or a leader of -2, did not change. Naming a leader, even the same, raises the leader epoch."""
+    """Fields that are None, and a leader of -2, did not change. Naming a leader, even the same, raises the leader epoch."""
 
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID

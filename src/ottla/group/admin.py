@@ -33,7 +33,7 @@ _NOT_FOUND_SINCE: Final = first_version(DescribedGroup, "error_message")
 def describe_groups(
     groups: Mapping[str, ClassicGroup], request: DescribeGroupsRequest, version: int
 ) -> DescribeGroupsResponse:
-    """Who is in a group, and what each has."""
+    """The members of a group, and the assignment of each."""
     return DescribeGroupsResponse(
         groups=[_described(groups.get(group_id), group_id, version) for group_id in request.groups]
     )

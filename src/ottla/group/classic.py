@@ -34,7 +34,7 @@ class GroupState(Enum):
 
 
 class GroupEvent(Enum):
-    """What moves a group from one state to another."""
+    """The reasons for which a group goes from one state to another."""
 
     REBALANCE = "a member joins, leaves, is lost or changes its metadata"
     JOINED = "all members have joined, or those who have not are out of time"
@@ -71,7 +71,7 @@ TRANSITIONS: Final[Mapping[GroupState, Mapping[GroupEvent, GroupState]]] = {
 
 
 class ClassicGroup:
-    """One group. Without a protocol type it never had members: somebody only keeps offsets in it."""
+    """One group. Without a protocol type it never had members: it only keeps offsets."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -138,7 +138,7 @@ class ClassicGroup:
         )
 
     def identified(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member that somebody claims to be; KafkaError if it is none, or another one took its place."""
+        """The member with the claimed identity; KafkaError if there is none, or another one took its place."""
         if group_instance_id is not None:
             holder = self._instances.get(group_instance_id)
             if holder is not None and holder != member_id:
@@ -189,7 +189,7 @@ class ClassicGroup:
         member.parked_join = parked
 
     def update_protocols(self, member: Member, protocols: Protocols) -> None:
-        """A member speaks for itself anew."""
+        """Take over the protocols and timeouts that a member sent with its latest join."""
         self._speakers -= Counter(member.spoken)
         member.protocols = protocols
         self._speakers.update(member.spoken)

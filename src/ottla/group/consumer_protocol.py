@@ -1,4 +1,4 @@
-"""What the coordinator reads of members' metadata: the topics that a consumer subscribes to.
+"""The part of members' metadata that the coordinator reads: the topics that a consumer subscribes to.
 
 Groups may speak any protocol; the coordinator passes their metadata on as bytes. Only of the type "consumer" it looks
 inside, to know which offsets a group still needs. A subscription begins with its version (int16) and the topics (an array

@@ -3,7 +3,7 @@
     request                       records
     JoinGroup                     Group, when a static member takes its former place in a stable group
     SyncGroup of the leader       Group
-    LeaveGroup, and deadlines     Group, when nobody is left
+    LeaveGroup, and deadlines     Group, when no member is left
     OffsetCommit                  Offset
     OffsetDelete, TopicsDeleted   Offset tombstones
     DeleteGroups, and expiry      Offset tombstones, then the Group's
@@ -59,13 +59,13 @@ from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteReq
 __all__ = ["Decision", "GroupCoordinator", "GroupRequestContext", "GroupSettings", "TopicsDeleted", "refusal"]
 
 
-# So much is looked through, or forgotten, in one turn of expiry: some milliseconds, so that members do not have to wait.
+# Offsets examined or deleted in one run of expiry: some milliseconds, so that members do not have to wait.
 _EXPIRY_GROUPS: Final = 1000
 _EXPIRY_RECORDS: Final = 1000
 
 
 class GroupCoordinator:
-    """The machine. `new_member_id` makes an id that nobody else has out of a client's or instance's name."""
+    """The machine. `new_member_id` makes a unique id out of a client's or instance's name."""
 
     def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str]) -> None:
         self._settings = settings
@@ -139,7 +139,7 @@ class GroupCoordinator:
         turn.after(self._expiry, self._settings.offsets_retention_check_interval_ms, self._expire)
 
     def unload(self) -> list[Decision]:
-        """Another broker coordinates these groups now: send everybody there, and forget them."""
+        """Another broker coordinates these groups now: redirect all waiting members there, and forget the groups."""
         error, turn = ErrorCode.NOT_COORDINATOR, self._turn(0)
         for member in (member for group in self._groups.values() for member in group.members.values()):
             if member.parked_join is not None:

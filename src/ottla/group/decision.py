@@ -1,4 +1,4 @@
-"""What is asked of the coordinator, and what comes of it."""
+"""Requests to the coordinator as it receives them, and the decisions it returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.group.timers import Timer, Timers
 
 
 class GroupRequestContext(NamedTuple):
-    """Around a request: `ticket` is any value by which the shell knows who waits for the answer."""
+    """The context of a request: `ticket` is any value by which the shell finds the caller that waits for the answer."""
 
     version: int
     client_id: str
@@ -57,7 +57,7 @@ class Turn:
         self.notes: list[str] = []
 
     def after(self, timer: Timer, delay_ms: int, action: Callable[[Turn], None]) -> None:
-        """Set a timer. Never to this very moment: who asks for no delay would be due again without end."""
+        """Set a timer. Never for this very moment: a timer without delay would be due again without end."""
         self.timers.set(timer, self.now_ms + max(delay_ms, 1), action)
 
     def answer(self, parked: Parked, response: Any) -> None:

@@ -1,8 +1,8 @@
-"""Forgetting offsets, and groups that nobody needs any more (KIP-211).
+"""Expiry of offsets, and of groups that are no longer used (KIP-211).
 
     group                               an offset is kept until
     empty                               the retention time after the group became empty, or after its commit if that is later
-    stable, consumers                   for ever if somebody subscribes to its topic; else the retention time after its commit
+    stable, consumers                   for ever if a member subscribes to its topic; else the retention time after its commit
     rebalancing, or of another type     for ever
     never had members                   the retention time after its commit
 An offset with an expiry of its own (OffsetCommit up to version 4) is kept until then, where it would not be kept for ever.

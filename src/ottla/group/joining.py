@@ -47,7 +47,7 @@ def check_join(request: JoinGroupRequest, settings: GroupSettings) -> None:
 def join_group(
     group: ClassicGroup, request: JoinGroupRequest, context: GroupRequestContext, turn: Turn
 ) -> JoinGroupResponse | None:
-    """Let somebody into the group; None if it has to wait for the others."""
+    """Let a member into the group; None if it has to wait for the others."""
     if not _has_room(group, request, turn.settings.max_size):
         return _refused_for_size(group, request, context, turn)
     if not group.supports(request.protocol_type, protocols_of(request.protocols)):
@@ -60,7 +60,7 @@ def join_group(
 
 
 def _has_room(group: ClassicGroup, request: JoinGroupRequest, max_size: int) -> bool:
-    """Whether the group may take this one. Who is in it may stay, unless a rebalance filled it without him."""
+    """Whether the group may take this member. Present members may stay, unless a rebalance filled the group meanwhile."""
     if group.state is GroupState.EMPTY:
         return True
     present = group.members.get(request.member_id) or group.instance(request.group_instance_id)
@@ -72,7 +72,7 @@ def _has_room(group: ClassicGroup, request: JoinGroupRequest, max_size: int) -> 
 def _refused_for_size(
     group: ClassicGroup, request: JoinGroupRequest, context: GroupRequestContext, turn: Turn
 ) -> JoinGroupResponse:
-    """Send one away, and out of the group if it was in it: nobody must wait for it."""
+    """Refuse a member, and remove it from the group if it was in it: the others must not wait for it."""
     _forget_pending(group, request.member_id)
     member = group.members.get(request.member_id)
     if member is not None:

@@ -43,7 +43,7 @@ class Member:
         return {name for name, _ in self.protocols}
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says about itself under a protocol."""
+        """The metadata that the member sent for a protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str:

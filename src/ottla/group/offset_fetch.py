@@ -44,7 +44,7 @@ def fetch_offsets(
 
 
 def _single_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """What a request of the older form asks for, in the newer one."""
+    """A request of the older form, translated to the newer one."""
     topics = request.topics
     if topics is not None:
         named = [OffsetFetchRequestTopics(topic.name, ZERO_UUID, topic.partition_indexes) for topic in topics]

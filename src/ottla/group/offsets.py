@@ -1,8 +1,8 @@
 """OffsetCommit, versions 2 to 10, and OffsetDelete, version 0: writing down how far a group has read (GRP-3).
 
-Who may commit:
+Which requests may commit:
     generation   member       group
-    below 0      any          empty or not there      yes: somebody who assigns partitions himself, or an admin
+    below 0      any          empty or not there      yes: a consumer that assigns partitions itself, or an admin
     below 0      any          with members            UNKNOWN_MEMBER_ID, or ILLEGAL_GENERATION from a member
     any          any          not there               ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND
     the current  of it        stable or preparing     yes, and its session is extended: a commit is a sign of life
@@ -68,7 +68,7 @@ def check_commit(group: ClassicGroup | None, request: OffsetCommitRequest, versi
 
 
 def commit_offsets(request: OffsetCommitRequest, turn: Turn) -> OffsetCommitResponse:
-    """Write down how far somebody has read; each partition is answered by itself."""
+    """Commit offsets; each partition is answered by itself."""
     topics = [
         OffsetCommitResponseTopic(
             topic.name,
@@ -118,7 +118,7 @@ def delete_offsets(
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
-        # What other kinds of members need cannot be known.
+        # The subscriptions of other kinds of members are not known.
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     return OffsetDeleteResponse(topics=[_deleted(group, topic, turn) for topic in request.topics])
 

@@ -1,7 +1,7 @@
 """How a group gets from one generation to the next.
 
-    prepare_rebalance   everybody is to join: those who wait for an assignment are sent to join again
-    complete_join       enough have joined: leader and protocol are chosen, everybody hears of the new generation
+    prepare_rebalance   all members are to join: those that wait for an assignment are sent to join again
+    complete_join       enough have joined: leader and protocol are chosen, all members hear of the new generation
     (sync_group)        the leader has said who gets what: the record of it makes the group stable
 
 Who does not join in time is out, unless it is static: that one keeps its place until its session ends. An empty group
@@ -62,7 +62,7 @@ def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
 
 
 def _end_initial_delay(group: ClassicGroup, turn: Turn) -> None:
-    """Begin the first generation; or wait as long again, if somebody came in the meantime and there is time left."""
+    """Begin the first generation; or wait as long again, if members came in the meantime and there is time left."""
     if not group.has_new_members or group.initial_delay_left_ms == 0:
         complete_join(group, turn)
         return
@@ -73,13 +73,13 @@ def _end_initial_delay(group: ClassicGroup, turn: Turn) -> None:
 
 
 def maybe_complete_join(group: ClassicGroup, turn: Turn) -> None:
-    """End the join phase early if nobody is missing; the initial delay is not cut short, more may come."""
+    """End the join phase early if no member is missing; the initial delay is not cut short, more may come."""
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined and not group.is_initial_rebalance:
         complete_join(group, turn)
 
 
 def complete_join(group: ClassicGroup, turn: Turn) -> None:
-    """End the join phase: a new generation of those who joined; or nobody is left."""
+    """End the join phase: a new generation of the members that joined; or the group is empty."""
     group.timer.cancel()
     for member in list(group.members.values()):
         if member.parked_join is None and not member.is_static:
@@ -124,7 +124,7 @@ def _begin_generation(group: ClassicGroup, turn: Turn) -> None:
 
 
 def generation_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """What a member hears of the current generation; only the leader hears of the others."""
+    """The JoinGroup response for a member of the current generation; only the leader gets the list of members."""
     is_leader = group.leader == member.member_id
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -137,7 +137,7 @@ def generation_response(group: ClassicGroup, member: Member) -> JoinGroupRespons
 
 
 def members_for_leader(group: ClassicGroup, members: Iterable[Member]) -> list[JoinGroupResponseMember]:
-    """What the leader needs to know in order to assign."""
+    """The member list that the leader needs in order to assign."""
     return [
         JoinGroupResponseMember(member.member_id, member.group_instance_id, member.metadata(group.protocol))
         for member in members
@@ -157,7 +157,7 @@ def expire_sync(group: ClassicGroup, turn: Turn) -> None:
 
 
 def extend_session(group: ClassicGroup, member: Member, turn: Turn) -> None:
-    """A member was heard of: its session begins anew."""
+    """Restart the session of a member that was heard of."""
     turn.after(member.session, member.session_timeout_ms, partial(expire_session, group, member))
 
 
@@ -170,13 +170,13 @@ def expire_session(group: ClassicGroup, member: Member, turn: Turn) -> None:
 
 
 def expire_pending(group: ClassicGroup, member_id: str, turn: Turn) -> None:
-    """A member id was given out and nobody came back with it."""
+    """A member id was given out and never used."""
     if group.pending.pop(member_id, None) is not None:
         maybe_complete_join(group, turn)
 
 
 def remove_member(group: ClassicGroup, member: Member, turn: Turn) -> None:
-    """Take a member out; whoever waits in its name is told to come as a new one."""
+    """Remove a member; a request that waits in its name is answered with UNKNOWN_MEMBER_ID."""
     member.session.cancel()
     parked, parked_sync = member.parked_join, member.parked_sync
     group.remove(member)

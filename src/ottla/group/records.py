@@ -8,7 +8,7 @@ tombstone. The log is compacted by key, so the last value of a key is all that c
     1      group, topic, partition   offset               0-4        4, or 1 if the commit had its own expiry
     2      group                     generation, members  0-4        3
 
-What is written is what Kafka 4.3 writes. Types of other kinds of groups are passed over when read: they are not ours.
+Records are written as Kafka 4.3 writes them. Types of other kinds of groups are passed over when read.
 """
 
 from __future__ import annotations

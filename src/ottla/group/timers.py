@@ -16,7 +16,7 @@ NEVER: Final = 2**63 - 1
 
 
 class Timer:
-    """One deadline. Who moves it later may write `deadline_ms`; anything else goes through `Timers`."""
+    """One deadline. Its owner may move `deadline_ms` later; any other change goes through `Timers`."""
 
     __slots__ = ("action", "deadline_ms", "queued_ms")
 

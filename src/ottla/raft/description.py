@@ -1,4 +1,4 @@
-"""What the leader says about its quorum (DescribeQuorum)."""
+"""The leader's description of its quorum (DescribeQuorum)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.raft.replica import RaftReplica
 def describe_quorum(
     replica: RaftReplica, log_end_offset: int, directory_id: UUID, now_ms: int, time_of_day_ms: int = 0
 ) -> DescribeQuorumResponse:
-    """The answer of a leader; of anybody else, that it is none.
+    """The description by a leader; from any other node, an error.
 
     `time_of_day_ms` is what to add to the machine's time to get the time of day, if they differ.
     """

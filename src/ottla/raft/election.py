@@ -35,7 +35,7 @@ class Election:
         )
 
     def begin(self) -> None:
-        """The first wait of a node's life. A short one: a pre-vote disturbs nobody, and its answers tell who leads."""
+        """The first wait of a node's life. A short one: a pre-vote disturbs no other node, and its answers name the leader."""
         node, step_ms = self._node, self._node.settings.election_backoff_ms
         self.due_at_ms = node.now_ms
         if len(node.voters.ids) > 1:

@@ -1,4 +1,4 @@
-"""What the machine of a quorum hears (events) and what it wants done (effects). See `replica`.
+"""The events that the machine of a quorum receives, and the effects that it wants carried out. See `replica`.
 
 Rules for the shell
 - It carries effects out in their order, and all of them before the next event. Where an effect changes the log
@@ -49,7 +49,7 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class VotePersisted:
-    """What PersistVote of this number, or a later one, wrote survives a power loss."""
+    """The state that PersistVote of this number, or a later one, wrote survives a power loss."""
 
     number: int
 
@@ -78,7 +78,7 @@ class SnapshotReady:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRefused:
-    """What was fetched is not a snapshot."""
+    """The fetched bytes are not a snapshot."""
 
     attempt: int
 
@@ -116,7 +116,7 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PersistVote:
-    """Write this to disk, fsync it, and say VotePersisted. What depends on it is held back until then."""
+    """Write this to disk, fsync it, and answer VotePersisted. Effects that depend on it are held back until then."""
 
     number: int
     state: QuorumState
@@ -225,7 +225,7 @@ class HighWatermarkAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """Who leads, as far as is known here."""
+    """The leader, as far as it is known here."""
 
     leader_id: int | None
     epoch: int

@@ -1,4 +1,4 @@
-"""What a follower does: it fetches from the leader, appends, flushes, and fetches again. And how a leader is looked for.
+"""A follower: it fetches from the leader, appends, flushes, and fetches again. And the search for a leader.
 
 One request is under way at a time. A voter asks for more when what it has is flushed, for the leader takes the offset it asks for as
 durable. Where the logs part it cuts its own, and never below the high watermark. Where the leader's log begins
@@ -185,7 +185,7 @@ class Following:
     # ---- the log
 
     def log_changed(self) -> None:
-        """What the leader has committed and we have is committed here."""
+        """Records that the leader has committed and that are in this log are committed here."""
         node = self._node
         node.raise_high_watermark(min(self._high_watermark, node.log.log_end_offset))
         self._proof.check()

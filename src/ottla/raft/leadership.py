@@ -1,4 +1,4 @@
-"""What a leader does: it knows how far its followers are, commits, and answers their fetches.
+"""A leader: it tracks how far its followers are, commits, and answers their fetches.
 
 The high watermark is the offset that a majority of voters has flushed, once that is above the record with which this epoch
 began: a record of an older epoch is not committed by being counted, for a leader that never saw it may still win
@@ -78,7 +78,7 @@ class Leadership:
         self._append_leader_change()
 
     def end(self) -> list[Any]:
-        """The tickets of those who wait in vain."""
+        """The tickets of requests that wait in vain."""
         tickets = [parked.ticket for parked in self._parked]
         self._parked = []
         return tickets
@@ -143,7 +143,7 @@ class Leadership:
         return fetch.fetch_offset < node.log.log_end_offset or fetch.high_watermark < node.high_watermark
 
     def _answer_older(self, fetch: Fetch) -> None:
-        """Who asks again has given the older question up; it is answered all the same, for its connection waits."""
+        """Answer the older request of a follower that asks again: it has given up on it, but its connection waits."""
         self._wake(lambda parked: parked.fetch.replica == fetch.replica)
 
     def _prove(self, fetch: Fetch) -> None:
@@ -183,7 +183,7 @@ class Leadership:
         return self._node.now_ms >= self._quorum_lost_at_ms()
 
     def announce(self) -> None:
-        """Tell the voters that do not fetch who leads."""
+        """Announce the leader to the voters that do not fetch."""
         node = self._node
         if node.now_ms < self._begin_at_ms:
             return
@@ -194,7 +194,7 @@ class Leadership:
                 node.send(voter, BeginEpoch(voter, node.epoch, node.node_id))
 
     def answer_due(self) -> None:
-        """Answer those who have waited long enough; forget the observers that are gone."""
+        """Answer the fetches that have waited long enough; forget the observers that are gone."""
         now_ms = self._node.now_ms
         self._wake(lambda parked: parked.deadline_ms <= now_ms)
         gone_ms = now_ms - self._node.settings.observer_session_ms

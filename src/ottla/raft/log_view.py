@@ -25,7 +25,7 @@ class LogView(Protocol):
 
     @property
     def log_end_offset(self) -> int:
-        """The offset behind the last record."""
+        """The log end offset: one more than the offset of the last record."""
 
     @property
     def flushed_offset(self) -> int:
@@ -37,7 +37,7 @@ class LogView(Protocol):
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The snapshot to give to who is behind the log's start; it ends at that start or later."""
+        """The snapshot for nodes that are behind the log's start; it ends at that start or later."""
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch that is at most `epoch`, and where it ends.

@@ -1,4 +1,4 @@
-"""What the members of a quorum say to each other, one partition's worth: no topics, no lists, no versions.
+"""The messages between the members of a quorum, one partition's worth: no topics, no lists, no versions.
 
 `requests` and `responses` turn these into Kafka's messages and back. Every answer carries the epoch and the leader that its sender knows,
 so that whoever asks with an old epoch learns the new one.
@@ -66,7 +66,7 @@ class BeginEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EndEpoch:
-    """I lead this epoch no more. Those who may well succeed me, the best first."""
+    """The sender leads this epoch no more. The preferred successors, best first."""
 
     epoch: int
     leader_id: int

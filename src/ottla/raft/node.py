@@ -1,4 +1,4 @@
-"""What all parts of the machine share: who this node is, where it stands, and what it has to say.
+"""The state that all parts of the machine share: the node's identity, its state, and its pending effects.
 
 Two rules live here.
 
@@ -103,7 +103,7 @@ class Node:
         self.epoch = max(known.epoch, log.last_epoch)
         self.voted = known.voted if known.epoch == self.epoch else None
         self.leader_id: int | None = None
-        self.ended_epoch = NO_EPOCH  # its leader said that it is over: nobody is followed in it
+        self.ended_epoch = NO_EPOCH  # its leader said that it is over: no leader is followed in it
         self.is_proven = memory is not None and identity.node_id in voters
         self.is_leaving = False
         self._halt: Halt | None = None
@@ -148,7 +148,7 @@ class Node:
         self._held = [held for held in self._held if not isinstance(held[1], Send)]
 
     def enter_epoch(self, epoch: int) -> None:
-        """A newer epoch: nobody is known to lead it, and nobody has this node's vote."""
+        """Enter a newer epoch: its leader is not known, and this node has not voted in it."""
         assert epoch > self.epoch, f"the epoch goes from {self.epoch} back to {epoch}"
         self.epoch, self.voted = epoch, None
         self.memory_changed()
@@ -160,7 +160,7 @@ class Node:
         self.memory_changed()
 
     def lead_by(self, leader_id: int | None) -> None:
-        """Somebody leads this epoch, or nobody."""
+        """Take over the leader of this epoch; None if it is not known."""
         self.leader_id = leader_id
         self.emit(LeaderChanged(leader_id, self.epoch))
 
@@ -173,7 +173,7 @@ class Node:
         return True
 
     def halt(self, reason: str) -> None:
-        """What cannot be has been: nothing is done any more, not even what this step had to do."""
+        """An invariant is broken: nothing is done any more, not even the rest of this step."""
         self._halt = Halt(reason)
 
     @property
@@ -201,7 +201,7 @@ class Node:
     # ---- what it says
 
     def emit(self, effect: Effect) -> None:
-        """An effect that nobody else sees."""
+        """An effect that no other node sees."""
         self._effects.append(effect)
 
     def send(self, to: int, request: Request, wait_ms: int = 0) -> int:
@@ -219,7 +219,7 @@ class Node:
         self._say(effect)
 
     def flush(self) -> None:
-        """Have the log flushed, unless that is under way. Only a voter's flushed offset matters to anybody."""
+        """Have the log flushed, unless a flush is under way. Only a voter's flushed offset matters to the leader."""
         is_free = self.is_voter and not (self.is_flushing or self.is_writing)
         if is_free and self.log.flushed_offset < self.log.log_end_offset:
             self.is_flushing = True

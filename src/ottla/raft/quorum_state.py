@@ -1,4 +1,4 @@
-"""What a voter must not forget: the epoch it has reached, and whom it voted for in it. And the file that keeps it.
+"""The state that a voter must not forget: its epoch, and its vote in it. And the file that keeps it.
 
 The file is Kafka's `quorum-state`: QuorumStateData as JSON, version 1, with its version beside it. Version 0 is read too.
 """
@@ -39,7 +39,7 @@ class QuorumStateData:
 class QuorumState:
     """A voter's memory. A voter that takes part in founding the cluster begins with this, as it is: epoch 0, no vote.
 
-    `leader_id` is for those who read the file; nothing depends on it.
+    `leader_id` is for readers of the file; nothing depends on it.
     """
 
     epoch: int = 0
@@ -65,7 +65,7 @@ def render(state: QuorumState) -> bytes:
 
 
 def parse(data: bytes) -> QuorumState:
-    """What the file says; QuorumStateError if it says nothing."""
+    """The state in the file; QuorumStateError if there is none."""
     try:
         content: dict[str, Any] = json.loads(data)
         epoch, voted_id = int(content["leaderEpoch"]), int(content.get("votedId", NO_NODE))

@@ -113,7 +113,7 @@ class RaftReplica:
 
     @property
     def leadership(self) -> Leadership:
-        """What a leader knows of the others; for descriptions."""
+        """The leader's view of the other nodes; for descriptions."""
         return self._leadership
 
     @property
@@ -132,7 +132,7 @@ class RaftReplica:
         return None if deadline_ms == NEVER or node.is_halted else deadline_ms
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """What follows from the event, and what is due at this time anyway."""
+        """The effects of the event, and of everything else that is due at this time."""
         node = self._node
         if node.is_halted:
             return []
@@ -168,7 +168,7 @@ class RaftReplica:
                 self._told(event)
 
     def _told(self, event: Event) -> None:
-        """What is rare."""
+        """Handle the rare events."""
         node = self._node
         match event:
             case AppendRefused():
@@ -193,7 +193,7 @@ class RaftReplica:
         if (node.state, node.epoch) != before:
             return
         if answer.epoch < node.epoch:
-            self._unanswered(asked)  # who was told of this epoch and answers from an older one says nothing
+            self._unanswered(asked)  # a node that was told of this epoch and answers from an older one says nothing
             return
         match asked.request, answer:
             case Vote(), VoteAnswer():

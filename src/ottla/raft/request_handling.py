@@ -1,4 +1,4 @@
-"""What this node answers to the questions of others."""
+"""This node's answers to the requests of other nodes."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Questions:
     def _leader_error(self, replica_id: int, epoch: int) -> ErrorCode:
         """Why this node does not answer as the leader of an epoch.
 
-        Epochs are made by voters: who does not vote brings no news of one, for anybody may fetch.
+        Epochs are made by voters: a node that does not vote brings no news of one, for any node may fetch.
         """
         node = self._node
         if epoch < node.epoch:

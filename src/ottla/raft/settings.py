@@ -14,18 +14,18 @@ class RaftSettings:
     )
     election_backoff_ms: int = 20  # the pause after the first round that was lost; it doubles
     election_backoff_max_ms: int = 1_000
-    fetch_timeout_ms: int = 2_000  # a leader is lost, to its followers and to itself, after so much silence
+    fetch_timeout_ms: int = 2_000  # a leader is lost, to its followers and to itself, after this much silence
     fetch_max_wait_ms: int = 500  # how long a fetch may wait at the leader; well below the fetch timeout
     fetch_max_bytes: int = 8 << 20
     snapshot_chunk_bytes: int = 1 << 20
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
     disconnect_grace_ms: int = 100  # how long a leader whose connection died may take to come back
-    observer_session_ms: int = 300_000  # an observer that is silent so long is not described any more
+    observer_session_ms: int = 300_000  # an observer that is silent this long is not described any more
 
     @property
     def election_spread_ms(self) -> int:
-        """Within which time those who could stand at the same time are spread, so that one wins."""
+        """The time over which candidates that could stand at the same moment are spread, so that one wins."""
         return max(self.election_timeout_ms // 4, 1)
 
     @property

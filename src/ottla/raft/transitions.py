@@ -89,7 +89,7 @@ class Transitions:
             self._election.pause()
 
     def resign(self) -> None:
-        """Lead no more, and say so to those who may."""
+        """Stop leading, and tell the voters."""
         node = self._node
         successors = self._leadership.successors()
         node.ended_epoch = node.epoch

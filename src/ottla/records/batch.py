@@ -183,7 +183,7 @@ class BatchView:
         return memoryview(self.buffer)[self.position : self.position + self.size_bytes]
 
     def computed_crc(self) -> int:
-        """What the checksum must be, by the bytes that are there."""
+        """The checksum that the present bytes should have."""
         return crc32c(self.view()[CRC_START:])
 
     def crc_is_valid(self) -> bool:

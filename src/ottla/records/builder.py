@@ -117,7 +117,7 @@ _short_name: Final = lru_cache(maxsize=_SHORT_NAMES)(_name)
 
 
 class BatchOptions(TypedDict, total=False):
-    """What a batch says about all of its records; `seal` has the defaults."""
+    """The attributes that hold for all records of a batch; `seal` has the defaults."""
 
     compression: Compression
     compression_level: int | None
@@ -211,7 +211,7 @@ def timestamp_prefix(timestamp_delta: int) -> bytes:
 
 
 class Span(NamedTuple):
-    """What the records of a batch have together."""
+    """The fields that the records of a batch have in common."""
 
     records_count: int
     last_offset_delta: int

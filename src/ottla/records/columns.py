@@ -28,9 +28,9 @@ _TABLE_SIZE: Final = 4096
 # Offsets below these take one and two bytes.
 _OFFSET_WIDTHS: Final = ((1 << 6, 1), (1 << 13, 2), (1 << 20, 3), (1 << 27, 4), (1 << 34, 5))
 
-# What a field of n bytes takes, its length included.
+# The size of a field of n bytes, its length prefix included.
 _FIELD_BYTES: Final = tuple([n + len(SMALL_VARINTS[n]) for n in range(_TABLE_SIZE)])
-# A null key, and behind it the length of a value of n bytes.
+# A null key, followed by the length of a value of n bytes.
 _NULL_KEY: Final = tuple([varint(-1) + SMALL_VARINTS[n] for n in range(_TABLE_SIZE)])
 _NO_HEADERS: Final = b"\0"
 # The count of headers closes a record. Here it stands before the length of the next one, which saves a part per record.
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """What the batch header says of them."""
+        """The batch header's fields about the records."""
         timestamps = [timestamp for _, timestamp in self.stamps]
         return Span(len(self.values), len(self.values) - 1, timestamps[0], max(NO_TIMESTAMP, *timestamps))
 
@@ -131,5 +131,5 @@ def _lengths_with_keys(key_sizes: list[int], value_sizes: list[int], fixed_bytes
 
 @lru_cache(maxsize=64)
 def _lengths(fixed_bytes: int) -> tuple[bytes, ...]:
-    """For a value of n bytes, the length of a record whose other parts take so many."""
+    """The length of a record with a value of n bytes whose other parts take `fixed_bytes`."""
     return tuple([_NEXT_LENGTH[size + fixed_bytes] for size in _FIELD_BYTES])

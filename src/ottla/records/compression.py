@@ -75,7 +75,7 @@ def compress(codec: Compression, data: Readable, level: int | None = None) -> by
 
 
 def decompress(codec: Compression, data: Readable, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
-    """What was compressed. CorruptRecord when it is damaged, or would become larger than the limit."""
+    """The decompressed bytes. CorruptRecord when they are damaged, or would become larger than the limit."""
     match codec:
         case Compression.NONE:
             return bytes(data)

@@ -25,7 +25,7 @@ _VERSION: Final = 0
 
 
 class ControlRecordType(IntEnum):
-    """What a control record says."""
+    """The meaning of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -53,7 +53,7 @@ def control_key(control_type: ControlRecordType) -> bytes:
 
 
 def control_type_of(key: bytes | None) -> ControlRecordType | int:
-    """What a control record's key says: a type, or the bare number of one we do not know."""
+    """The type in a control record's key: a known type, or the bare number of an unknown one."""
     try:
         version, number = _KEY.unpack_from(key or b"")
     except struct_error:

@@ -76,7 +76,7 @@ def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
 
 
 def decodable(data: Readable, records_count: int) -> bytes | memoryview:
-    """What records are decoded from: bytes with something behind them, or, if records are large, the data as they are."""
+    """The bytes that records are decoded from: padded at the end, or, if records are large, the data as they are."""
     # Small records are taken apart faster in bytes; large ones cost more to copy than to look at from afar.
     return memoryview(data) if len(data) > _LARGE * records_count else b"".join((data, _LOOK_AHEAD))
 
@@ -150,7 +150,7 @@ class ColumnsDecoder:
     def add_lone(
         self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
     ) -> tuple[int, int]:
-        """Decode whole batches of one usual record each, until there are so many; answers where they end, and the next offset.
+        """Decode whole batches of one usual record each, up to a limit; answers where they end, and the next offset.
 
         They have one leader epoch. It stops at the first that is anything else, damage included: that one is for `add`.
         """
@@ -287,14 +287,14 @@ class ColumnsDecoder:
         return position
 
     def _cut(self, count: int) -> None:
-        """Forget what came behind so many records."""
+        """Drop the records after the first `count`."""
         for column in (self._keys, self._values, self._timestamps):
             del column[count:]
         self._gaps = [gap for gap in self._gaps if gap[0] < count]
         self._headers = {place: headers for place, headers in self._headers.items() if place < count}
 
     def columns(self) -> RecordColumns:
-        """What came out."""
+        """The decoded columns."""
         headers = self._headers
         return RecordColumns(
             self._offsets(),
@@ -331,7 +331,7 @@ class ColumnsDecoder:
             self._take_unusual()
 
     def _take_usual(self, wanted: int) -> int:
-        """Up to so many records whose numbers take two bytes at most; answers how many there were."""
+        """Decode up to `wanted` records whose numbers take two bytes at most; answers how many there were."""
         # Dense on purpose: this is where a consumer's time goes when records differ in size. Eight bytes are looked at
         # together: length, attributes, timestamp, offset, the key's length; they move up where a number has one byte.
         data, position, delta, base = self._data, self._position, self._delta, self._base_timestamp

@@ -29,7 +29,7 @@ DELETE_HORIZON: Final = 0x40
 
 
 class TimestampType(IntEnum):
-    """Who wrote the timestamps of a batch: its producer, or the broker that appended it."""
+    """The author of a batch's timestamps: its producer, or the broker that appended it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -63,7 +63,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Readable, position: int = 0) -> BatchHeader:
-    """The header at `position`; the records behind it need not be in the buffer."""
+    """The header at `position`; the records after it need not be in the buffer."""
     try:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
     except struct_error:

@@ -10,7 +10,7 @@ LONGEST_BYTES = 10  # a 64-bit number; Kafka writes none that is longer
 
 
 def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position` as it is written, still in zig-zag, and the position behind it.
+    """The number at `position` as it is written, still in zig-zag, and the position after it.
 
     The bytes must not end inside it: a reader of records has zeros behind them, and sees that it went too far.
     """
@@ -33,7 +33,7 @@ def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The signed number at `position`, and the position behind it."""
+    """The signed number at `position`, and the position after it."""
     number, position = read_zigzag(data, position)
     return number >> 1 ^ -(number & 1), position
 

@@ -44,7 +44,7 @@ from ottla.protocol.messages.metadata import (
 
 _NULL_TOPICS_SINCE: Final = first_nullable_version(MetadataRequest, "topics")
 
-# Without an authorizer everybody may do everything: one bit for each operation that the resource knows.
+# Without an authorizer every client may do everything: one bit for each operation that the resource knows.
 # read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter configs 11,
 # idempotent write 12
 _ALL_TOPIC_OPERATIONS: Final = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -62,7 +62,7 @@ class MetadataAnswer(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """How a partition stands for those who ask through one listener."""
+    """The state of a partition as clients of one listener see it."""
 
     error_code: ErrorCode
     leader: int
@@ -150,7 +150,7 @@ def _error_topic(name: str | None, topic_id: UUID, error: ErrorCode) -> Metadata
 
 
 def _creatable(topics: list[MetadataResponseTopic]) -> list[str]:
-    """The names that were asked for, are allowed and are missing; internal topics are created by those who need them."""
+    """The requested names that are allowed and missing; internal topics are created by the coordinators that need them."""
     return [
         topic.name
         for topic in topics

@@ -72,7 +72,7 @@ def _entries(
     if not resource.name:
         return settings.default_entries()
     if resource.name != str(node_id):
-        # What a broker was started with is known to that broker alone.
+        # The settings a broker was started with are known to that broker alone.
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Broker {node_id} cannot describe broker {resource.name}: ask that one.",

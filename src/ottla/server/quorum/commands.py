@@ -63,7 +63,7 @@ class Commands:
         self._over = asyncio.get_running_loop().create_future()
 
     def shut(self, reason: KafkaError) -> None:
-        """This node decides no more. What became of the command under way is not known."""
+        """Stop deciding on this node. The outcome of the command under way is not known."""
         if self._over is not None and not self._over.done():
             self._over.set_result(reason)
 
@@ -174,7 +174,7 @@ def _answer(future: asyncio.Future[Any], response: Any) -> None:
 def _fail(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-        # It is logged already; nobody has to wait for a command.
+        # The failure is logged already; no caller has to wait for a command.
         future.exception()
 
 

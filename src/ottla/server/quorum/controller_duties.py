@@ -1,4 +1,4 @@
-"""What the active controller does without being asked: it fences brokers that are gone, and gives leaders back (CTL-3, CTL-7).
+"""The duties of the active controller: it fences brokers that are gone, and gives leaders back (CTL-3, CTL-7).
 
 Who is there is soft state (`controller.liveness`): heartbeats, and the connections that carry them. A new controller has
 heard of nobody yet; it looks whether somebody listens where the silent ones were, and a refusal counts like a
@@ -27,7 +27,7 @@ from ottla.server.quorum.quorum import Quorum
 
 logger = logging.getLogger(__name__)
 
-# A living broker tells a new controller of itself at once; those who have not are looked for after this.
+# A living broker tells a new controller of itself at once; silent brokers are looked for after this.
 _PROBE_AFTER_S: Final = 0.02
 _PROBE_MS: Final = 1_000
 
@@ -94,7 +94,7 @@ class ControllerDuties:
     # ---- duties
 
     async def _watch(self) -> None:
-        """Fence those who are gone, as soon as they count as gone."""
+        """Fence brokers as soon as they count as gone."""
         while True:
             deadline_ms = self._liveness.next_deadline_ms(self._quorum.image)
             wait_ms = 1_000 if deadline_ms is None else deadline_ms - self._now_ms()

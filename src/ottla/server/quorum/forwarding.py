@@ -51,7 +51,7 @@ async def forward(
 ) -> Any:
     """The controller's answer.
 
-    NotControllerError if it is certain that nothing was carried out; KafkaError, in words, if that is not known.
+    NotControllerError if it is certain that nothing was carried out; KafkaError with a reason if that is not known.
     """
     try:
         if declaration_of(type(request)).key in INTERNAL_APIS:

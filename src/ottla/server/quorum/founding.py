@@ -13,7 +13,7 @@ from ottla.raft.voters import VoterSet
 
 
 class Founding:
-    """What a voter without memory has heard of the others."""
+    """The answers that a voter without memory has heard from the others."""
 
     def __init__(self, node_id: int, voters: VoterSet) -> None:
         self._node_id = node_id
@@ -28,7 +28,7 @@ class Founding:
 
     @property
     def is_proven(self) -> bool:
-        """Whether nobody has ever voted."""
+        """Whether no voter has ever voted."""
         others_needed = len(self._voters.ids) - self._voters.majority + 1 if len(self._voters.ids) > 1 else 0
         return not self._is_refuted and len(self._new) >= others_needed
 

@@ -62,7 +62,7 @@ _CHANGE_LOG: Final = (
 
 
 class Tenant(Protocol):
-    """Who lives by what the quorum commits. Called on the loop, in order; must not call the member back at once."""
+    """The consumer of committed records. Called on the loop, in order; must not call the member back at once."""
 
     def committed(self, high_watermark: int) -> None:
         """Every record below is committed."""
@@ -218,7 +218,7 @@ class QuorumMember:
     # ---- what it is asked
 
     def append(self, records: list[Any]) -> int:
-        """Append a decision's records, as the leader; the offset behind them. KafkaError if the disk refuses."""
+        """Append a decision's records, as the leader; returns their end offset. KafkaError if the disk refuses."""
         if self._has_failed or self._is_stopped:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log takes no writes any more")
         end_offset = self._log.append(records, self._replica.epoch)
@@ -284,7 +284,7 @@ class QuorumMember:
         self._step(events.Tick())
 
     def _disconnected(self, node_id: int, purpose: str) -> None:
-        # The connection to a leader that lives is never idle; others are closed when nobody needs them for long.
+        # The connection to a living leader is never idle; others are closed when they have not been used for long.
         if purpose == FETCHES:
             self._step(events.Disconnected(node_id))
 
@@ -468,7 +468,7 @@ class QuorumMember:
         self._told.halted(reason)
 
     def _refuse_tickets(self) -> None:
-        """Who waits is better off without a connection than without an answer: it looks for another leader at once."""
+        """A waiting caller gets a closed connection rather than no answer: it looks for another leader at once."""
         for ticket in self._tickets:
             if not ticket.done():
                 ticket.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log failed"))

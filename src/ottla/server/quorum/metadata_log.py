@@ -115,7 +115,7 @@ class MetadataLog:
     # ---- writing
 
     def append(self, records: list[Any], epoch: int) -> int:
-        """Append the records of one decision as one batch; the offset behind it. KafkaError if the disk refuses."""
+        """Append the records of one decision as one batch; returns its end offset. KafkaError if the disk refuses."""
         now_ms = self._now_ms()
         values = [Record(delta, now_ms, None, encode_record(record)) for delta, record in enumerate(records)]
         self._log.append_records(memoryview(build_batch(values)), leader_epoch=epoch, now_ms=now_ms)
@@ -196,7 +196,7 @@ class MetadataLog:
             self.begin_at(_BEGINNING)
 
     def _cut_at_hole(self) -> None:
-        """End before the first hole. Where nothing is left, the log begins anew."""
+        """Truncate before the first hole. If nothing is left, the log restarts empty."""
         offset = self._log.first_lost_offset
         if offset is None:
             return
@@ -208,7 +208,7 @@ class MetadataLog:
             self.begin_at(self._start)
 
     def _lost(self, what: str) -> None:
-        """What was durable is gone, and with it what was promised: durably, before the log looks whole again."""
+        """Durable records are lost, and the promises with them: forget the vote, durably, before the log looks whole again."""
         logger.error("the metadata log in %s %s", self._log.directory, what)
         self.is_whole = False
         self._file.forget()

@@ -62,7 +62,7 @@ def open_quorum(
     voter_set = VoterSet(voters or [config.node_id])
     _refuse_loss(log, is_alone=len(voter_set.ids) == 1)
     if config.is_voter and file.read() is None:
-        # Whoever knew this directory knew one that remembers.
+        # Other nodes that knew this directory knew one that remembers its votes.
         directory.renew_id(config.node_id, new_uuid())
     identity = ReplicaKey(config.node_id, directory.directory_id)
     peers = Peers(config.node_id, address_of)

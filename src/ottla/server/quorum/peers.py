@@ -4,9 +4,9 @@ Rules
 - A connection answers in order, so a request that may wait at the other side (a long poll) needs a purpose of its own, or
   others wait behind it. A purpose is any word.
 - Node-to-node requests go out in our newest version unless the caller names one: nothing is negotiated but the greeting.
-- A node that cannot be reached is not tried again for a moment, which grows; whoever asks meanwhile is told so at once.
+- A node that cannot be reached is not tried again for a moment, which grows; requests in that time fail at once.
 - After a request that was not answered in time the connection is given up: later ones would wait behind it.
-- Who watches is told when a connection dies or is refused, and not of one that is merely silent.
+- Watchers are called when a connection dies or is refused, and not when it is merely silent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Watcher = Callable[[int, str], None]
 
 
 class Peers:
-    """Asks other nodes. `address_of` finds a node; None if nobody knows where it is."""
+    """Asks other nodes. `address_of` finds a node's address; None if it is not known."""
 
     def __init__(self, node_id: int, address_of: AddressOf) -> None:
         self.client_id = f"broker-{node_id}"
@@ -97,7 +97,7 @@ class Peers:
         return f"node {node_id}" if address is None else f"node {node_id} ({address})"
 
     async def close(self) -> None:
-        """Close all connections; nobody is asked any more."""
+        """Close all connections; no further requests are sent."""
         self._is_closed = True
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
@@ -136,7 +136,7 @@ class _Link:
         return self._connection is not None and self._connection.is_open
 
     async def connected(self, timeout_ms: int) -> Connection:
-        """The connection; whoever asks while it is being opened waits for the same one."""
+        """The connection; callers that ask while it is being opened wait for the same one."""
         connection = self._connection
         if connection is not None and connection.is_open:
             return connection
@@ -188,7 +188,7 @@ class _Link:
 
 
 def _look_at(opening: asyncio.Task[Connection]) -> None:
-    """Whoever wanted the connection may have given up by now: then nobody else looks at what became of it."""
+    """The caller that wanted the connection may have given up by now: retrieve the outcome, since nothing else does."""
     if not opening.cancelled():
         opening.exception()
 

@@ -17,7 +17,7 @@ class ProducerIds:
         self._asking = asyncio.Lock()
 
     async def next_id(self) -> int:
-        """A producer id that nobody has."""
+        """A producer id that no other producer has."""
         async with self._asking:
             if self._next >= self._end:
                 await self._ask()
@@ -40,5 +40,5 @@ class ProducerIds:
 
 
 def _later(why: str) -> KafkaError:
-    """What every client takes for a reason to ask again soon, as from Kafka; an error of the controller's would be news to it."""
+    """An error that every client retries soon, as from Kafka; clients do not know the controller's errors."""
     return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)

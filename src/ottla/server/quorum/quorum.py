@@ -109,7 +109,7 @@ class Quorum:
         )
 
     def describe(self) -> DescribeQuorumResponse:
-        """What this node knows of the quorum; the leader knows all."""
+        """This node's knowledge of the quorum; the leader knows all."""
         time_of_day_ms = self._now_ms() - self.member.now_ms()
         return self.member.describe(time_of_day_ms)
 
@@ -178,7 +178,7 @@ class Quorum:
             await self._pause(changed, deadline)
 
     def submit_soon(self, request: Any) -> asyncio.Task[Any]:
-        """Have a command carried out, whether or not somebody waits for its response."""
+        """Have a command carried out, whether or not a caller waits for its response."""
         task = asyncio.get_running_loop().create_task(self.submit(request))
         task.add_done_callback(_log_failure)
         return task
@@ -242,7 +242,7 @@ class Quorum:
         self._replay.committed(high_watermark)
 
     def led_by(self, leader_id: int | None, epoch: int) -> None:
-        # A quorum of one has nothing to tell, and that still nobody leads is no news.
+        # A quorum of one has nothing to report, and that there is still no leader is no news.
         is_news = leader_id is not None or self._told_leader_id is not None
         if is_news and not self.member.is_alone:
             logger.info("the metadata quorum is led by %s in epoch %d", _name(leader_id), epoch)

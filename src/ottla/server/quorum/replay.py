@@ -1,9 +1,9 @@
-"""What is committed becomes the cluster's state here: on every node, in order, once.
+"""Committed records become the cluster's state here: on every node, in order, once.
 
 Two things happen to a committed record, at two speeds. It is replayed into the controller's state as soon as it is
 committed, so that the next decision can be made. And the change of the image is carried out here (`on_image`: logs are
 opened, followed, deleted), which may take long; what is committed meanwhile is carried out together, with the image before
-and the image after. `replayed` and `delivered` are the offsets behind the last record of each.
+and the image after. `replayed` and `delivered` are the end offsets of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.server.quorum.snapshot_writer import SnapshotWriter
 
 logger = logging.getLogger(__name__)
 
-# So much is replayed before others have their turn; some ten milliseconds' worth.
+# Records replayed before other tasks have their turn; some ten milliseconds' worth.
 _READ_BYTES: Final = 64 << 10
 
 OnImage = Callable[[ClusterImage, ClusterImage], Awaitable[None]]
@@ -77,7 +77,7 @@ class MetadataReplay:
         await self._writer.stop()
 
     def fail(self, reason: KafkaError) -> None:
-        """Nothing more is replayed: tell everybody who waits."""
+        """Nothing more is replayed: fail all waiting callers."""
         self.replayed.fail(reason)
         self.delivered.fail(reason)
 

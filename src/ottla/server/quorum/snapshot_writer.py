@@ -30,7 +30,7 @@ class SnapshotWriter:
         self._writing: asyncio.Task[None] | None = None
 
     def grew(self, size_bytes: int) -> None:
-        """So much more was replayed."""
+        """Account for replayed bytes."""
         self._grown_bytes += size_bytes
 
     def begin_anew(self) -> None:

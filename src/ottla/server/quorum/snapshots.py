@@ -112,11 +112,11 @@ class Snapshots:
         return self.ids[-1] if self.ids else None
 
     def records(self, snapshot_id: SnapshotId) -> list[Any]:
-        """What a snapshot holds; SnapshotError or OSError if it cannot be read."""
+        """The content of a snapshot; SnapshotError or OSError if it cannot be read."""
         return list(snapshot_records(self._disk.read(self._path(snapshot_id))))
 
     def latest_records(self) -> list[Any]:
-        """What the latest snapshot holds that can be read; nothing if there is none. Damaged ones are set aside."""
+        """The content of the latest readable snapshot; nothing if there is none. Damaged ones are set aside."""
         while self.ids:
             try:
                 return self.records(self.ids[-1])

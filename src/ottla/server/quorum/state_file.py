@@ -18,7 +18,7 @@ class QuorumStateFile:
         self._path = f"{directory}/{FILE_NAME}"
 
     def read(self) -> QuorumState | None:
-        """What the voter promised; None if that is not known."""
+        """The vote on disk; None if it is not known."""
         if not self._disk.exists(self._path):
             return None
         try:
