@@ -117,7 +117,7 @@ class ApiKey(IntEnum):
 
 
 class Api:
-    """One API: the versions that are served, the lowest one that clients are told, and its messages.
+    """One API: the versions that are served, the lowest one that is advertised, and its messages.
 
     The messages are imported when the first of them travels: there are two hundred declarations, and a broker that
     is to be ready in a fraction of a second needs a dozen. A test holds the numbers here equal to the declarations.

@@ -59,7 +59,7 @@ class Tag(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """What stands above a message or record: its key, its versions, and the first flexible one (None: never)."""
+    """The head of a message or record: its key, its versions, and the first flexible one (None: never)."""
 
     key: int
     versions: tuple[int, int]

@@ -49,7 +49,7 @@ _FLEXIBLE_RESPONSES: Final = {
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What stands before every request."""
+    """The header of every request."""
 
     api_key: int
     api_version: int

@@ -1,4 +1,4 @@
-"""What of a declaration is on the wire in one version.
+"""The part of a declaration that is on the wire in one version.
 
 `described(cls)` reads the annotations of a class once; `layout(cls, version)` keeps the fields that the version has.
 The order is the wire's: declared order for the plain fields, ascending numbers for the tagged ones.

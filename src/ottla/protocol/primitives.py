@@ -1,4 +1,4 @@
-"""What compiled codecs call at run time: the parts of the wire format that are not straight-line code.
+"""Functions that compiled codecs call at run time: the parts of the wire format that are not straight-line code.
 
 Everything that comes from the wire is hostile until checked. A function here raises DecodeError, or the IndexError of
 reading past the end, which the compiled function around it turns into a DecodeError.

@@ -239,7 +239,7 @@ class _Reader:
         self._run.clear()
 
     def _default(self, field: Field) -> str:
-        """The expression of a default: lists and structs are made anew, since their owner may change them."""
+        """The expression of a default: lists and structs are new for each message, since their owner may change them."""
         if isinstance(field.default, list):
             return "[]"
         if isinstance(field.default, UUID):

@@ -193,7 +193,8 @@ class RaftReplica:
         if (node.state, node.epoch) != before:
             return
         if answer.epoch < node.epoch:
-            self._unanswered(asked)  # a node that was told of this epoch and answers from an older one says nothing
+            # A node that was told of this epoch and answers from an older one says nothing.
+            self._unanswered(asked)
             return
         match asked.request, answer:
             case Vote(), VoteAnswer():

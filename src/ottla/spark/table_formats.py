@@ -118,7 +118,7 @@ def _jar_of(jvm: Any, table_format: str) -> str | None:
 
 
 def problem_of(known: TableFormat, version: str, jar: str | None) -> str | None:
-    """What is wrong with a format on a version of Spark, given the jar that it comes from."""
+    """The problem of a format on a version of Spark, given the jar that it comes from; None if there is none."""
     if jar is None:
         return f"this Spark does not have {known.title}. {_remedy(known, version)}"
     built = _BUILT_FOR.search(jar)

@@ -53,7 +53,7 @@ def broker(
 
 
 def cluster(brokers: int = 3, *, settings: Mapping[str, object] | None = None) -> EmbeddedCluster:
-    """So many brokers that form a cluster, for `with` or `async with`; topics have a replica on each, three at most."""
+    """`brokers` brokers that form a cluster, for `with` or `async with`; topics have a replica on each, three at most."""
     from ottla.testing.embedded_cluster import EmbeddedCluster
 
     return EmbeddedCluster(brokers, settings=settings)

@@ -107,7 +107,7 @@ class EmbeddedBroker:
         self._end(Broker.stop)
 
     def kill(self) -> None:
-        """End it as a process that is killed: connections break, nobody is told, nothing is tidied up."""
+        """End it as a killed process ends: connections break, no handover, nothing is tidied up."""
         self._end(Broker.abort)
 
     def restart(self) -> None:
@@ -192,7 +192,7 @@ class EmbeddedBroker:
 
     @contextlib.contextmanager
     def refusing_connections(self) -> Iterator[None]:
-        """Drop all connections and refuse new ones for the length of a block: the port is as one where nobody listens."""
+        """Drop all connections and refuse new ones for the length of a block, like a port on which no process listens."""
         thread, listener = self._running(), self._listener
         thread.call(listener.stop_accepting)
         self.drop_connections()
@@ -206,7 +206,7 @@ class EmbeddedBroker:
     # ---- inside
 
     def look(self, question: Callable[[Broker], T]) -> T:
-        """What a function answers about the broker itself, asked on its own loop."""
+        """Call a function on the broker's own loop and return its answer."""
         return self._running().call(lambda: question(self._inside))
 
     @property

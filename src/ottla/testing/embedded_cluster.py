@@ -173,7 +173,7 @@ class EmbeddedCluster:
 
 
 def _eventually(question: Callable[[], T | None], what: str) -> T:
-    """What a question answers, once it has an answer."""
+    """Ask until there is an answer."""
     deadline = time.monotonic() + _DEADLINE_S
     while (answer := question()) is None:
         if time.monotonic() > deadline:
@@ -183,7 +183,7 @@ def _eventually(question: Callable[[], T | None], what: str) -> T:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody had a moment ago, all different."""
+    """Ports that were free a moment ago, all different."""
     held = [socket.socket() for _ in range(count)]
     try:
         for each in held:

@@ -84,7 +84,7 @@ class Faults:
 
     @property
     def pending(self) -> tuple[Fault, ...]:
-        """What is set and not over, in order."""
+        """The faults that are set and not over, in order."""
         return tuple(self._pending)
 
     def fail(

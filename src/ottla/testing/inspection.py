@@ -1,4 +1,4 @@
-"""What a test wants to know of a broker, or to have there, asked over the wire as any client asks.
+"""Questions of a test about a broker, asked over the wire as any client asks.
 
 The name it gives itself spares it from the test's faults.
 """

@@ -26,7 +26,7 @@ _ASKED_IN: Final = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# What tells items apart; a plain item of a request (a name, a number) is the first of these that its answer has.
+# The fields that tell items apart; a plain item of a request (a name, a number) is the first of these that its answer has.
 _IDENTITIES: Final = (
     *("key", "group_id", "member_id", "feature", "resource_name", "topic_name", "name", "topic"),
     *("partition_index", "partition_id", "partition", "index"),

@@ -1,4 +1,4 @@
-"""What describes a cluster: DescribeLogDirs (key 35, versions 1 to 5), DescribeCluster (60, 0 to 2),
+"""Descriptions of a cluster: DescribeLogDirs (key 35, versions 1 to 5), DescribeCluster (60, 0 to 2),
 DescribeTopicPartitions (75, version 0).
 
 DescribeLogDirs: KIP-113, KIP-482 flexible (v2), KIP-784 an error for the whole answer (v3), KIP-827 sizes of the volume (v4),

@@ -1,4 +1,4 @@
-"""What changes who holds a partition and who leads it.
+"""Requests that change the replicas of a partition and its leader.
 
 AlterPartition (key 56), versions 2 to 3: a leader to the controller, KIP-497, topic ids (v2, KIP-841), broker epochs of the
 members (v3, KIP-903).

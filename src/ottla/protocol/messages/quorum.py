@@ -1,4 +1,4 @@
-"""What the voters of the metadata quorum ask each other, and what everybody may ask about it.
+"""The requests between the voters of the metadata quorum, and the questions that any client may ask about it.
 
 Vote (key 52), versions 0 to 2: KIP-595, replica directories (v1, KIP-853), pre-votes (v2, KIP-996).
 BeginQuorumEpoch (53) and EndQuorumEpoch (54), versions 0 to 1: KIP-595, replica directories and endpoints (v1, KIP-853).

@@ -1,4 +1,4 @@
-"""What changes topics: CreateTopics (key 19, versions 2 to 7), DeleteTopics (20, 1 to 6), DeleteRecords (21, 0 to 2),
+"""Changes of topics: CreateTopics (key 19, versions 2 to 7), DeleteTopics (20, 1 to 6), DeleteRecords (21, 0 to 2),
 CreatePartitions (37, 0 to 3).
 
 CreateTopics: KIP-4, KIP-464 the broker's defaults for -1 (v4), KIP-482 flexible and KIP-525 configs in the answer (v5),

@@ -135,7 +135,7 @@ def _sides(records: DataFrame, rows: DataFrame, scope: Mapping[int, PartitionSco
 
 
 def _is_in(scope: Mapping[int, PartitionScope]) -> Column:
-    """The rows that are audited: from a log's beginning also those before it, to its end also those behind it.
+    """The rows that are audited: from a log's beginning also those before it, to its end also those after it.
 
     Rows of partitions that the topic does not have are audited, too: they are wrong.
     """
@@ -151,7 +151,7 @@ def _is_in(scope: Mapping[int, PartitionScope]) -> Column:
 
 
 def _flags(scope: Mapping[int, PartitionScope], is_compacted: bool) -> dict[str, Column]:
-    """What is to be said of an offset, as columns of 0 and 1 (or how often)."""
+    """The findings about an offset, as columns of 0 and 1 (or counts)."""
     older = F.lit(False)
     for partition, each in scope.items():
         older |= (F.col("partition") == partition) & (F.col("offset") < each.start)

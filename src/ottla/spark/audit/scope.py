@@ -57,7 +57,7 @@ class PartitionScope:
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """What a topic holds, and what the moments in the bounds mean in it. By partition."""
+    """The offsets of a topic, and the offsets of the times in the bounds. By partition."""
 
     earliest: Mapping[int, int]
     latest: Mapping[int, int]

@@ -28,7 +28,7 @@ CHECKSUMS: Final = ("xxhash64", "crc32", "md5", "sha256")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the table calls the things that are compared. Dots reach into structs."""
+    """The table's names for the columns that are compared. Dots reach into structs."""
 
     partition: str = "partition"
     offset: str = "offset"
@@ -40,7 +40,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What of a record's value is compared: a hash of the topic's side, the same of the table's, and words for it."""
+    """The compared part of a record's value: a hash of the topic's side, the same of the table's, and a description."""
 
     topic: Column
     table: Column
@@ -68,7 +68,7 @@ def open_table(spark: SparkSession, table: str, table_format: str | None) -> Dat
 
 
 def settings_for(table: str, table_format: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """What a session must be told so that it can read a table, beside what the user has `given`."""
+    """The settings that a session needs to read a table, besides those the user has `given`."""
     try:
         found = table_format or (_format_at(table) if is_path(table) else "")
     except AuditError:

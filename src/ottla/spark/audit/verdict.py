@@ -1,4 +1,4 @@
-"""What an audit found: numbers for each partition, and whether they mean that the table is the topic. Pure.
+"""The findings of an audit: numbers for each partition, and whether they mean that table and topic are equal. Pure.
 
 The table is the topic when every record that the topic holds in the audited range is in the table exactly once, with the same
 value, and nothing else is. Offsets at which the topic holds no record (compaction took it, or a control record is there) are no gaps.
@@ -17,7 +17,7 @@ _HASH_BITS = 64
 
 
 class Fault(StrEnum):
-    """What can be wrong with an offset; the values are what a person reads."""
+    """The kinds of differences at an offset; the values are shown to people."""
 
     MISSING = "not in the table"
     DUPLICATE = "more than once in the table"
@@ -148,7 +148,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def notes(verdict: Verdict) -> list[str]:
-    """What else one should know."""
+    """Remarks beside the verdict."""
     said = []
     if older := sum(each.older for each in verdict.partitions):
         said.append(

@@ -54,7 +54,7 @@ class Constants:
         self._grow(1024)
 
     def columns(self, count: int) -> tuple[pa.Array, pa.Array]:
-        """Topic and partition, so many times."""
+        """Topic and partition, repeated `count` times."""
         if count > self._size:
             self._grow(max(count, 2 * self._size))
         return self._topics.slice(0, count), self._partitions.slice(0, count)

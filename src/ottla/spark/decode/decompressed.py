@@ -26,7 +26,7 @@ class Decompressed:
         self.memory = memoryview(b"")
 
     def clear(self) -> None:
-        """What was there may be overwritten."""
+        """Allow the content to be overwritten."""
         self._end = 0
 
     def add(self, codec_number: int, data: Readable) -> tuple[int, int] | None:

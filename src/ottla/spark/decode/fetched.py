@@ -32,7 +32,7 @@ MOST_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What becomes of the records of a partition; batches that are older or newer than wanted may be left out.
+    """The records of a partition as columns; batches that are older or newer than wanted may be left out.
 
     A record batch has about `most_rows` rows, or `most_bytes` bytes of records.
     """

@@ -13,7 +13,7 @@ from ottla.spark.decode.record_fields import Numbers
 from ottla.spark.decode.record_starts import Source, UnusualError
 from ottla.spark.decode.schema import HEADERS
 
-_LOOK_AHEAD = bytes(16)  # a reader of headers may look a little behind them
+_LOOK_AHEAD = bytes(16)  # a reader of headers may look a little beyond them
 
 
 def arrow_headers(rows: Sequence[tuple[Header, ...]]) -> pa.Array:

@@ -58,7 +58,7 @@ def read_fields(data: Bytes, starts: Numbers, ends: Numbers) -> Fields:
 
 
 def read_varints(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The numbers at these places, still in zig-zag, and the places behind them. What lies behind the data repeats its last byte."""
+    """The numbers at these places, still in zig-zag, and the places after them. Places beyond the data repeat its last byte."""
     first = data.take(at, mode="clip")
     numbers, behind = first.astype(np.int64), at + 1
     if first.size and int(first.max()) < 0x80:  # nearly always

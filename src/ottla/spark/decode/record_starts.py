@@ -49,7 +49,7 @@ def add_starts(source: Source, position: int, end: int, count: int, starts: list
 
 
 def _hop(source: Source, position: int, count: int, starts: list[int]) -> int:
-    """Over so many records, one by one; a negative length is not noticed here. The position behind them."""
+    """Skip this many records, one by one; a negative length is not noticed here. Returns the position after them."""
     append, low_halves, high_halves, end = starts.append, _LOW_HALVES, _HIGH_HALVES, len(starts) + count
     while len(starts) < end:
         try:

@@ -24,5 +24,5 @@ SPARK_SCHEMA_WITH_HEADERS: Final = SPARK_SCHEMA.append(pa.field("headers", HEADE
 
 
 def arrow_schema(*, include_headers: bool) -> pa.Schema:
-    """What a scan's record batches look like."""
+    """The schema of a scan's record batches."""
     return SPARK_SCHEMA_WITH_HEADERS if include_headers else SPARK_SCHEMA

@@ -1,4 +1,4 @@
-"""What a definition is told while a pipeline is read: which pipeline, which flow, where the brokers are.
+"""The context of a definition while a pipeline is read: which pipeline, which flow, where the brokers are.
 
 `ottla pipeline run` reads each file of a project once per update, and Spark calls each flow's function while its definition is
 registered. Around that call stands a `Recorder`, so that `read_topic` can name a group after the flow, and so that the pipeline knows afterwards
@@ -28,7 +28,7 @@ class Recorder:
     pipeline: str
     flow: str
     bootstrap_servers: str | None = None
-    since: str | None = None  # set where the flow is made anew from a time, not from the start of its topics
+    since: str | None = None  # set where the flow is rebuilt from a time, not from the start of its topics
     reads: list[TopicRead] = field(default_factory=list)
 
 

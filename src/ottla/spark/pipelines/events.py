@@ -1,4 +1,4 @@
-"""What Spark tells while a pipeline runs, in texts, and what they mean.
+"""The texts of Spark's events while a pipeline runs, and their meaning.
 
 Spark sends each event as one line of text ("Flow spark_catalog.default.orders is RUNNING."), followed by an error's text where there is one. The
 states are Spark's words, in lower case.
@@ -42,7 +42,7 @@ class FlowEvent:
 
 
 def parse_event(message: str) -> FlowEvent | None:
-    """What an event says about a flow; None where it is about something else."""
+    """The news of a flow in an event; None where the event is about something else."""
     head, _, rest = message.partition("\n")
     for pattern, state in _FLOW:
         found = pattern.match(head)

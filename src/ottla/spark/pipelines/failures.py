@@ -1,4 +1,4 @@
-"""Failures in words: which flow, which file and line, what happened; not the hundred lines that a JVM has to say.
+"""Failures as sentences: which flow, which file and line, what happened; not the hundred lines of a JVM.
 
 Spark's exceptions carry a sentence that is good, wrapped in others that are not: classes of exceptions, an error class in brackets, a SQL state, the
 plan, the stack. What is kept is the innermost sentence.
@@ -30,7 +30,7 @@ _STREAM: Final = re.compile(
 _JAVA_CLASS: Final = re.compile(r"^(?:Caused by: )?\(?(?:[a-z_0-9]+\.)+[A-Z][\w$]*\)?:? ?")
 _CAUSED_BY: Final = re.compile(r"^Caused by: (.*)", re.MULTILINE)
 _PYTHON_ERROR: Final = re.compile(r"^((?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception)): (.+)", re.MULTILINE)
-# What Spark says around the cause; the cause says more.
+# Spark's words around the cause; the cause says more.
 _WRAPPERS: Final = (
     "[STREAM_FAILED]",
     "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR]",
@@ -40,7 +40,7 @@ _WRAPPERS: Final = (
     "Job aborted",
     "[TASK_WRITE_FAILED]",
 )
-# A Spark that has no Ottla says so in words about its own machinery.
+# A Spark without Ottla's classes reports that in terms of its own machinery.
 _LACKING: Final = (
     (
         re.compile(r"Failed to find the data source: ottla\b"),
@@ -107,7 +107,7 @@ def _sentence(text: str) -> str:
 
 
 def exception_in_words(error: BaseException) -> str:
-    """What an exception says, in a sentence."""
+    """The sentence in an exception."""
     if isinstance(error, SyntaxError):
         return f"{error.msg}"
     said = in_words(str(error))

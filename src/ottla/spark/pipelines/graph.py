@@ -88,7 +88,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How definitions are read in this update: the brokers, and the time from which some tables are made anew."""
+    """How definitions are read in this update: the brokers, and the time from which some tables are rebuilt."""
 
     bootstrap_servers: str
     since: str | None = None
@@ -221,7 +221,7 @@ def _run_python(file: Path, spark: SparkSession, identifier: str) -> None:
 
 
 def note_sql(graph: Graph, text: str, file: Path) -> None:
-    """Spark reads SQL by itself and tells nobody what was in it; the names and lines are enough here."""
+    """Spark reads SQL by itself and does not report its content; the names and lines are enough here."""
     for found in _SQL_DEFINITION.finditer(text):
         kind = " ".join(found["kind"].lower().split()).removeprefix("streaming ")
         name = _last_part(found["name"])

@@ -25,7 +25,7 @@ OUR_SETTINGS: Final = (BOOTSTRAP_SERVERS, TABLE_FORMAT)
 WAREHOUSE: Final = "spark.sql.warehouse.dir"
 FORMATS: Final = ("parquet", "delta", "iceberg")
 DEFAULT_BOOTSTRAP_SERVERS: Final = "localhost:9092"
-# What may be a part of a group's name and of a directory's.
+# Characters that may be a part of a group's name and of a directory's.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 

@@ -1,4 +1,4 @@
-"""A Spark Connect server that somebody else runs, as a pipeline uses it.
+"""A Spark Connect server that runs elsewhere, as a pipeline uses it.
 
 Rules
 - Whether a server answers is found out by one request: Spark's client would try for ten minutes.

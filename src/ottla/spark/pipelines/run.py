@@ -43,7 +43,7 @@ _ASIDE: Final = "_given_back"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an update does: all tables, only some, some from the beginning, from a time on."""
+    """The scope of an update: all tables, only some, some from the beginning, from a time on."""
 
     refresh: tuple[str, ...] = ()
     full_refresh: tuple[str, ...] = ()

@@ -48,10 +48,10 @@ _SHARED: Final = {"spark.sql.artifact.isolation.enabled": "false"}
 _DEFAULTS: Final = {
     # Streams do without it, and say so each time that they start.
     "spark.sql.adaptive.enabled": "false",
-    # What is worth a second try (a broker that went away, a machine that was busy) is worth it soon.
+    # Failures worth a retry (a broker that went away, a machine that was busy) are retried soon.
     "spark.sql.pipelines.execution.watchdog.minRetryTime": "1s",
     "spark.sql.streaming.stopTimeout": "30s",
-    # Progress is kept for whoever asks; nobody asks for more than the last few.
+    # Progress is kept for callers that ask; none asks for more than the last few.
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A Python worker on a busy machine takes longer than Spark's fifteen seconds to say that it is there.
     "spark.python.authenticate.socketTimeout": "60s",
@@ -96,7 +96,7 @@ class Where:
 
 
 def start_spark(project: Project, where: Where) -> LocalSpark | RemoteSpark:
-    """Start Spark for a project, or connect to one that runs. What a driver here has to say goes to `log_file`, unless verbose."""
+    """Start Spark for a project, or connect to one that runs. A local driver's output goes to `log_file`, unless verbose."""
     settings = {**_DEFAULTS, **_default_format(project), **project.configuration}
     if where.remote:
         return connect_to(project, where.remote, settings)
@@ -107,7 +107,7 @@ def start_spark(project: Project, where: Where) -> LocalSpark | RemoteSpark:
 
 
 def log_file(project: Project) -> Path:
-    """What Spark logs, and what its Python workers print: of the last run."""
+    """The log of Spark and the output of its Python workers, of the last run."""
     return (local_path(project.storage) or project.directory) / "spark.log"
 
 
@@ -128,7 +128,7 @@ def _errors_to(file: Path) -> Iterator[None]:
 
 def _start_local(project: Project, where: Where, settings: Mapping[str, str]) -> LocalSpark:
     os.environ.setdefault(_WORKER_PATIENCE, "60")
-    os.environ[_TOKEN] = secrets.token_urlsafe()  # nobody but this process may use the server
+    os.environ[_TOKEN] = secrets.token_urlsafe()  # no other process may use the server
     formats = format_settings(project.table_format, project.warehouse, project.configuration)
     server = {**_SERVER, **_SHARED} if where.ship else _SERVER
     started_with = {WAREHOUSE: project.warehouse, **settings, **formats, **server}

@@ -1,4 +1,4 @@
-"""What a pipeline remembers between processes: its tables, its flows, and how the last update went. One JSON file beside the checkpoints.
+"""A pipeline's memory between processes: its tables, its flows, and the result of the last update. One JSON file beside the checkpoints.
 
 It says nothing that decides what is processed: that is in Spark's checkpoints. It is written as a whole and put in place by a rename.
 """
@@ -73,7 +73,7 @@ def state_file(project: Project) -> Path:
 
 
 def load_state(project: Project) -> PipelineState:
-    """What is remembered; nothing before the first update."""
+    """The remembered state; empty before the first update."""
     try:
         content = json.loads(state_file(project).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a pipeline asks the brokers: are they there, are its topics there, and where do they end."""
+"""A pipeline's questions to the brokers: are they there, are its topics there, and where do they end."""
 
 from __future__ import annotations
 

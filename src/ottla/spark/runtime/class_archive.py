@@ -28,7 +28,7 @@ from ottla.spark.runtime.launchers import users_cache
 # On two busy cores it took 90 seconds.
 _DEADLINE_S: Final = 600.0
 _LIST_SEPARATOR: Final = os.pathsep
-# What Java has to say of an archive is that it does without: in words that only its authors understand.
+# Java reports an archive that it cannot use in words that only its authors understand.
 _QUIET: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 # The JVM that writes it lives for seconds; those that use it may have other collectors and compilers.
 _SHORT_LIVED: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")
@@ -39,7 +39,7 @@ class ArchiveError(RuntimeError):
 
 
 def archive_options(java: Java) -> tuple[str, ...]:
-    """What a JVM must be told to use the archive that was made for it; nothing where there is none."""
+    """The JVM options that use the archive made for this JVM; none where there is no archive."""
     layers = [layer for layer in (_base(java), archive_path(java)) if layer.exists()]
     if archive_path(java) not in layers:
         return ()

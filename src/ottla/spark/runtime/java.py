@@ -134,7 +134,7 @@ def _able_to_run_spark(java: Java, environment: Mapping[str, str]) -> Java:
 
 
 def _has_module(home: Path) -> bool:
-    """What a runtime says of itself; one that says nothing (a home of ours, say) is taken to be whole."""
+    """The properties in a runtime's release file; a runtime without one (a home of ours, say) is taken to be whole."""
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:

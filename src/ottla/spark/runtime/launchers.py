@@ -57,7 +57,7 @@ def _default_cache() -> Path:
 
 
 def _private_temporary_directory() -> Path:
-    """One that nobody else can have made: what lies in it is run."""
+    """A directory that no other user can have made: the files in it are executed."""
     directory = Path(tempfile.gettempdir()) / f"ottla-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
     state = directory.lstat()

@@ -1,4 +1,4 @@
-"""A SparkSession that works at once: on a laptop by itself, on a cluster as it is told.
+"""A SparkSession that works at once: on a laptop by itself, on a cluster as configured.
 
     spark = ottla.spark.session("orders")
     spark.read.format("ottla").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
@@ -32,7 +32,7 @@ _JVM_END_DEADLINE_S: Final = 20.0
 # Set by spark-submit for the program that it runs.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# What must be known before the JVM starts: the second is otherwise set by Spark, which sees an interactive program.
+# Settings that must be known before the JVM starts: the second is otherwise set by Spark, which sees an interactive program.
 _LAUNCH_DEFAULTS: Final = {
     "spark.driver.memory": "1g",
     "spark.ui.showConsoleProgress": "false",
@@ -153,9 +153,9 @@ def _jvm_options(given: Mapping[str, str], java: Java) -> dict[str, str]:
 
 
 def _quiet_logs() -> list[str]:
-    """Before the session is there to be told its log level, Spark says what nobody can act on."""
+    """Before the session can set its log level, Spark prints warnings that no user can act on."""
     if "SPARK_CONF_DIR" in os.environ:
-        return []  # whoever has a directory of settings has a log4j2.properties in it, or wants what comes without one
+        return []  # a user with a directory of settings has a log4j2.properties in it, or wants Spark's default
     return [f'"-Dlog4j2.configurationFile={resources.files("ottla.spark.runtime") / "log4j2.properties"}"']
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("ottla", "pyspark_ottla")
 # Their metadata go with them: crc32c asks for its own version.
 DISTRIBUTIONS: Final = ("crc32c", "cramjam")
-# What an executor never imports, and what is made anew where it runs.
+# Files that an executor never imports, and files that are generated where it runs.
 _LEFT_OUT: Final = ("__pycache__",)
 # Spark's name for it.
 _OF_STREAMS: Final = "streaming_job"

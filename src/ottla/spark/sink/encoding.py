@@ -9,7 +9,7 @@ Rules
 - The bytes are those that `ottla.records.builder` makes of the same records.
 - Rows are in the order of their partitions; a block holds rows of one partition and takes `limit_bytes` at most, or one row.
 - A record ends with the count of its headers, nearly always 0. That byte is written before the next record instead, which saves a column: a
-  block lacks its first byte and has one behind its last.
+  block lacks its first byte and has one after its last.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _field_bytes(sizes: Numbers) -> Numbers:
-    """What fields of these lengths take, the lengths themselves included."""
+    """The sizes of fields of these lengths, the length prefixes included."""
     return np.maximum(sizes, 0) + _width(sizes)
 
 

@@ -37,7 +37,7 @@ class Placing:
     def place(
         self, partition: pa.Array | None, key: pa.Array | None, sizes: npt.NDArray[Any], limit_bytes: int
     ) -> Places:
-        """The partition of each row. `sizes` are the rows' bytes. Raises ValueError, in words, for a partition that is not there."""
+        """The partition of each row. `sizes` are the rows' bytes. Raises ValueError for a partition that does not exist."""
         places = np.full(len(sizes), -1, dtype=np.int32)
         if key is not None and key.null_count < len(key):
             has_key = key.is_valid().to_numpy(zero_copy_only=False)
@@ -74,9 +74,7 @@ def hashes(keys: pa.Array) -> Hashes:
     """murmur2 of each key of a binary column without nulls, as all Kafka clients compute it."""
     offsets = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1]
     starts, sizes = offsets[:-1].astype(np.int64), np.diff(offsets)
-    data = bytearray(keys.buffers()[2] or b"") + bytes(
-        4
-    )  # a word may be looked at that ends behind the last key
+    data = bytearray(keys.buffers()[2] or b"") + bytes(4)  # a word may be read that ends after the last key
     made = _columnwise(data, starts, sizes)
     for index in np.flatnonzero(sizes > _LONG_KEY_BYTES).tolist():
         made[index] = murmur2(keys[index].as_py())

@@ -1,4 +1,4 @@
-"""What a task of the sink does, on an executor: rows in Arrow, in; records in the topics, and a commit message, out.
+"""A task of the sink, on an executor: Arrow rows in; records in the topics and a commit message out.
 
 Rules
 - One idempotent producer for a task. The commit message is made when every record of the task is acknowledged.
@@ -162,7 +162,7 @@ def _fields_of(rows: Rows, start: int, index: int) -> Fields:
 
 
 def _block_bytes(producer: Mapping[str, Any]) -> int:
-    """What the user said of batches and requests holds for blocks."""
+    """The user's settings for batches and requests hold for blocks."""
     batch_bytes: int = producer.get("batch_size", _BLOCK_BYTES)
     request_bytes: int = producer.get("max_request_size", _REQUEST_BYTES)
     buffer_bytes: int = producer.get("buffer_memory", _BUFFER_BYTES)

@@ -27,7 +27,7 @@ from ottla.spark.sink.task import write_task
 
 @dataclass(frozen=True, slots=True)
 class TaskTransaction:
-    """What the driver would need to end a task's transaction in its place (KIP-939)."""
+    """The identity that the driver would need to end a task's transaction in its place (KIP-939)."""
 
     transactional_id: str
     producer_id: int
@@ -36,7 +36,7 @@ class TaskTransaction:
 
 @dataclass(frozen=True)
 class SinkCommit(WriterCommitMessage):
-    """A task has succeeded: so many records on each partition, and the transaction they are in, when there are transactions."""
+    """The result of a task: the number of records on each partition, and their transaction, when there are transactions."""
 
     records: Mapping[TopicPartition, int]
     transaction: TaskTransaction | None = None
@@ -64,7 +64,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming query's writer; Spark makes it anew for every micro-batch."""
+    """A streaming query's writer; Spark makes a new one for every micro-batch."""
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self._options = options

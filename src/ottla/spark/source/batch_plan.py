@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def planned_ranges(options: SourceOptions, wanted: Wanted, topics: TopicOffsets) -> list[OffsetRange]:
-    """What a batch reads, by topic, partition and offset. Raises for options that do not fit what is there."""
+    """The ranges a batch reads, by topic, partition and offset. Raises for options that do not fit the cluster."""
     starting, ending = for_batch(options)
     everything = topics.partitions()
     starts = topics.resolve(starting, everything, side="starting")
@@ -62,7 +62,7 @@ def _late_enough(
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """What each partition has while the batch is planned."""
+    """The first and last offsets of each partition while the batch is planned."""
 
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]

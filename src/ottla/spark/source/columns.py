@@ -36,7 +36,7 @@ def columns(*, include_headers: bool) -> StructType:
 
 
 def check_columns(given: StructType, *, include_headers: bool) -> None:
-    """OptionError if somebody has set other columns than a topic has."""
+    """OptionError if other columns are set than a topic has."""
     ours = columns(include_headers=include_headers)
     if [(each.name, each.dataType) for each in given] != [(each.name, each.dataType) for each in ours]:
         raise OptionError(

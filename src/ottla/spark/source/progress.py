@@ -111,7 +111,7 @@ class QueryGroups(StreamingQueryListener):
             self._group(event.progress.name).commit(offsets)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """What was processed has been committed."""
+        """Processed offsets have been committed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """The group stays: it says how far the query came."""

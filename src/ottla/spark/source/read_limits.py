@@ -24,7 +24,7 @@ if TYPE_CHECKING or ARE_KNOWN:
 else:
 
     class ReadLimit:
-        """What Spark 4.1 never gives."""
+        """Limits that Spark 4.1 never gives."""
 
     class SupportsTriggerAvailableNow:
         """Spark 4.1 settles the end of an available-now query by itself."""

@@ -1,4 +1,4 @@
-"""What runs on executors: an exact range of a partition's offsets becomes Arrow record batches.
+"""The part of a read that runs on executors: an exact range of a partition's offsets becomes Arrow record batches.
 
 Rules
 - The range is exact: every record with an offset in [start, end), none else, in order of offsets. Offsets without a record

@@ -218,7 +218,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial = None
 
     def stop(self) -> None:
-        # What was never needed is not made for this.
+        # Parts that were never needed are not made for this.
         for name in ("_topics", "_progress"):
             if name in vars(self):
                 getattr(self, name).close()

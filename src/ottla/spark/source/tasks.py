@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     value: OffsetRange
 

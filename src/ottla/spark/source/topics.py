@@ -1,4 +1,4 @@
-"""What the planner asks the cluster: which partitions there are, and where they begin and end.
+"""The planner's questions to the cluster: which partitions there are, and where they begin and end.
 
 Rules
 - A question that fails is asked again, `fetchOffset.numRetries` times in all; then there is one error in words.

@@ -1,4 +1,4 @@
-"""What steps are given, checked before Spark sees it: each message names the argument, what it was given, and what it takes."""
+"""Arguments of steps, checked before Spark sees them: each message names the argument, its value, and what it takes."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def parse_avro(
 
 
 def _decoder(schema: dict[str, Any], result: Any, registry_header: bool) -> Callable[[Any], Any]:
-    """What a Python worker runs on each batch."""
+    """The function that a Python worker runs on each batch."""
     _check_fastavro(schema)
     skipped = _REGISTRY_HEADER_BYTES if registry_header else 0
 

@@ -29,7 +29,7 @@ def parse_json(records: DataFrame, schema: str | StructType, *, column: str = "v
     A record is bad if its value is null or no JSON object, if a field does not fit its type, or if a field that is NOT NULL is missing; `reason` says which.
     Fields that the schema does not name are passed over.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
+    from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's users know
 
     fields = _fields(schema)
     text = F.col(quoted(name("column", column))).cast("string")

@@ -65,7 +65,7 @@ def read_range(
 ) -> DataFrame:
     """A range of a topic as a table, for a replay or a backfill: from `since` up to, and without, `until`.
 
-    The range is fixed when it is first used; make it anew to see records that came later.
+    The range is fixed when it is first used; make a new one to see records that came later.
     """
     settings = {
         _ADDRESS: _address(spark, bootstrap_servers),

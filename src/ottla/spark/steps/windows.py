@@ -1,4 +1,4 @@
-"""What streams do over time: duplicates dropped, values summed up per window, rows of two streams brought together.
+"""Steps over time: duplicates dropped, values summed up per window, rows of two streams joined.
 
 Each needs to know how late a row may come: as long as that, state is kept; what comes later is left out. Where a stream has its watermark already (from
 `read_table`), `late` is None.
@@ -87,7 +87,7 @@ def join_streams(
 
 
 def join_table(rows: DataFrame, table: DataFrame, on: str | Iterable[str], *, how: str = "left") -> DataFrame:
-    """A stream with a table's columns, by the columns `on`; the table is read anew for each batch.
+    """A stream joined with a table, by the columns `on`; the table is read again for each batch.
 
     `how` is left, or inner, which leaves out rows that the table does not know.
     """

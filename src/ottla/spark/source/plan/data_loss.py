@@ -1,4 +1,4 @@
-"""Data that should be there and are not: an error in words, or a warning if the user would rather go on."""
+"""Data that should be there and are not: an error, or a warning if the user would rather go on."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _COMPARE: Final[dict[type[Filter], Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the filters leave of a topic."""
+    """The offsets and times of a topic that the filters leave."""
 
     of_partitions: tuple[Filter, ...] = ()  # on topic and partition
     offsets: Intervals = EVERYTHING
@@ -68,7 +68,7 @@ class Wanted:
 
 
 def wanted(filters: Sequence[Filter]) -> tuple[Wanted, list[Filter]]:
-    """What is left to be read, and the filters that Spark must still apply."""
+    """The ranges that remain to be read, and the filters that Spark must still apply."""
     left, kept = Wanted(), []
     for each in filters:
         narrowed = _narrowed(left, each)
@@ -113,7 +113,7 @@ def _is_about(condition: Filter, kind: type) -> bool:
 
 
 def _truth(condition: Filter, value: Any) -> bool | None:
-    """What SQL says about a value that is not null; None is its NULL."""
+    """SQL's answer about a value that is not null; None is its NULL."""
     match condition:
         case Not(child):
             truth = _truth(child, value)

@@ -17,7 +17,7 @@ from ottla.spark.option_values import OptionError, nearest, one_of, positive
 PREFIX: Final = "kafka."
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 
-# What the client of the source knows. `scan.py` and `topics.py` read them from here by these names.
+# The options of Kafka's client that the source knows. `scan.py` and `topics.py` read them from here by these names.
 USED: Final = (
     "bootstrap.servers",
     "check.crcs",

@@ -104,7 +104,7 @@ Subscription: TypeAlias = Topics | TopicPattern | Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What the user asked for; None where nothing was said and there is no default."""
+    """The user's options; None where nothing was given and there is no default."""
 
     bootstrap_servers: str
     client: Mapping[str, str]

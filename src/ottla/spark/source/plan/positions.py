@@ -1,4 +1,4 @@
-"""Where a query begins or ends, before anybody has asked the cluster."""
+"""Where a query begins or ends, before the cluster was asked."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def split(
 
 
 def _cut_the_large(ranges: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """What is too small to be cut keeps its one task; the others share the rest in proportion to their size."""
+    """Partitions too small to be divided keep their one task; the others share the rest in proportion to their size."""
     total = sum(each.size for each in ranges)
     small = [each for each in ranges if _parts(each.size, total, min_partitions) == 1]
     rest_total = total - sum(each.size for each in small)
