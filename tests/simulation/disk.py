@@ -174,7 +174,7 @@ class SimulatedDisk:
 
     def crash(self, random: Random) -> "SimulatedDisk":
         """The disk after a power loss now."""
-        survivor = SimulatedDisk()
+        survivor = type(self)()
         for path, directory in self._directories.items():
             rebuilt = SimulatedDirectory()
             rebuilt.names = {
@@ -186,7 +186,7 @@ class SimulatedDisk:
 
     def kill(self) -> "SimulatedDisk":
         """The disk after the process died and the machine did not: everything is there."""
-        survivor = SimulatedDisk()
+        survivor = type(self)()
         for path, directory in self._directories.items():
             rebuilt = SimulatedDirectory()
             for name, inode in directory.names.items():

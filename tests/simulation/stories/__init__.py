@@ -1,0 +1,10 @@
+"""Stories: shipped brokers and clients under faults drawn from a seed, and what must stay true in all of them.
+
+story        one seed: start, faults, healing, checks
+settings     the settings of nodes and clients in a story
+ledger       what clients were told, and what follows from it
+clients      writers, readers, members of groups, an administrator
+faults       the faults, by name, and when they happen
+watcher      what is checked while brokers run
+audit        what is checked at the end
+"""

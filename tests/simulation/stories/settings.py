@@ -1,0 +1,76 @@
+"""The settings of nodes and clients: Kafka's, with short times, so that much happens in few simulated seconds."""
+
+from typing import Any, Final
+
+HOSTS_PORT: Final = 9000
+
+_NODE: Final = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "2",
+    "log.cleaner.enable": "false",
+    "log.index.size.max.bytes": "2048",
+    "log.index.interval.bytes": "256",
+    "log.segment.bytes": "8192",
+    "log.retention.ms": "-1",
+    "log.flush.offset.checkpoint.interval.ms": "1500",
+    "broker.heartbeat.interval.ms": "400",
+    "broker.session.timeout.ms": "2400",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.request.timeout.ms": "1000",
+    "replica.lag.time.max.ms": "2400",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "200",
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "500",
+    "leader.imbalance.check.interval.seconds": "5",
+}
+
+
+def node_settings(number: int, voters: int, *, flushes: bool) -> dict[str, str]:
+    """The properties of one node; the first ones are voters. A cluster that flushes survives a loss of all power."""
+    settings = {
+        **_NODE,
+        "node.id": str(number),
+        "listeners": f"PLAINTEXT://127.0.0.1:{HOSTS_PORT + number}",
+        "log.dir": f"/data/{number}",
+        "controller.quorum.voters": ",".join(
+            f"{voter}@127.0.0.1:{HOSTS_PORT + voter}" for voter in range(1, voters + 1)
+        ),
+    }
+    if number > voters:
+        settings["process.roles"] = "broker"
+    if flushes:
+        settings["log.flush.interval.messages"] = "1"
+    return settings
+
+
+def bootstrap(nodes: int) -> str:
+    """Where clients find the cluster."""
+    return ",".join(f"127.0.0.1:{HOSTS_PORT + number}" for number in range(1, nodes + 1))
+
+
+PRODUCER: Final[dict[str, Any]] = {
+    "request_timeout_ms": 2_000,
+    "delivery_timeout_ms": 15_000,
+    "max_block_ms": 15_000,
+    "metadata_max_age_ms": 3_000,
+    "linger_ms": 5,
+}
+CONSUMER: Final[dict[str, Any]] = {
+    "auto_offset_reset": "earliest",
+    "request_timeout_ms": 3_000,
+    "default_api_timeout_ms": 6_000,
+    "metadata_max_age_ms": 3_000,
+    "fetch_max_wait_ms": 300,
+}
+MEMBER: Final[dict[str, Any]] = {
+    **CONSUMER,
+    "enable_auto_commit": False,
+    "session_timeout_ms": 3_000,
+    "heartbeat_interval_ms": 700,
+    "max_poll_interval_ms": 6_000,
+}

@@ -1,0 +1,259 @@
+"""One story: a seed decides how many nodes there are, what clients do, and which faults happen when."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.stories.audit import Audit, log_bytes, values_of
+from tests.simulation.stories.clients import Administrator, Client, LastWriter, Member, Reader, Writer
+from tests.simulation.stories.faults import SWITCHED_OFF, Faults
+from tests.simulation.stories.ledger import Ledger
+from tests.simulation.stories.settings import bootstrap, node_settings
+from tests.simulation.stories.watcher import Watcher
+from tests.simulation.world.node import Node
+from tests.simulation.world.scheduler import World
+
+import ottla
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.simulation.stories.ledger import Partition
+
+# A topic that is deleted and created again; nothing is promised about its records.
+FLEETING: Final = "fleeting"
+_START_S: Final = 30.0
+_FAULTS_S: Final = 16.0
+_HEALING_S: Final = 90.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a story. `broken` is empty if all promises were kept."""
+
+    seed: int
+    broken: list[str]
+    trace: int
+    simulated_s: float
+    counts: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+
+class Story:
+    """One run of a cluster. `faults` limits what may happen to the names given."""
+
+    def __init__(
+        self, seed: int, *, faults: Sequence[str] = (), listen: Callable[[str], None] | None = None
+    ) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        self.ledger = Ledger()
+        self.lines: list[str] = []
+        self._listen = listen
+        dice = self.world.dice
+        count = 3 if dice.random() < 0.7 else 5
+        voters = dice.choice((3, count))
+        self.flushes = dice.random() < 0.5
+        self.nodes = [
+            Node(self.world, number, node_settings(number, voters, flushes=self.flushes))
+            for number in range(1, count + 1)
+        ]
+        self.servers = bootstrap(count)
+        self.partition_counts = {f"t{number}": dice.randrange(1, 3) for number in range(dice.randrange(1, 3))}
+        self.clients: list[Client] = []
+        self._faults = Faults(self)
+        self._wanted = faults
+        self._watcher = Watcher(self)
+        self._fate = self.world.start("fate", "fate")
+
+    # ---- what faults and checks ask
+
+    @property
+    def topics(self) -> list[str]:
+        return list(self.partition_counts)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return [(topic, index) for topic, count in self.partition_counts.items() for index in range(count)]
+
+    def say(self, what: str) -> None:
+        """One line of the story."""
+        line = f"{self.world.now:8.3f}  {what}"
+        self.lines.append(line)
+        if self._listen is not None:
+            self._listen(line)
+
+    def leader_of(self, partition: Partition) -> Node | None:
+        """The node that leads a partition now, in its own opinion."""
+        for node in self.nodes:
+            hosted = node.broker.partitions.find(*partition) if node.is_ready and node.broker else None
+            if hosted is not None and hosted.replica.is_leader:
+                return node
+        return None
+
+    def is_dispensable(self, lost: Node) -> bool:
+        """Whether all other nodes are well, and no partition counts on this node's disk any more."""
+        others = [node for node in self.nodes if node is not lost]
+        if not all(node.is_ready for node in others):
+            return False
+        for node in others:
+            assert node.broker is not None
+            image = node.broker.quorum.image
+            for _, partition in image.partitions():
+                isr = set(partition.isr) - {lost.number}
+                if lost.number in partition.isr or len(isr) < 2:
+                    return False
+        return True
+
+    # ---- the story
+
+    def run(self) -> Outcome:
+        """Tell it to the end."""
+        gc.disable()
+        try:
+            self._tell()
+        except Exception as error:
+            self.ledger.broken.append(f"the story broke off: {error!r}")
+            raise
+        finally:
+            outcome = Outcome(
+                self.seed,
+                [*self.ledger.broken, *self.world.problems],
+                self.world.trace,
+                self.world.now,
+                dict(self.ledger.counts),
+                self.lines,
+            )
+            self.world.bury()
+            gc.enable()
+        return outcome
+
+    def _tell(self) -> None:
+        self.say(f"{len(self.nodes)} nodes, {self.partition_counts}, flushes: {self.flushes}")
+        for node in self.nodes:
+            node.start()
+        if not self._until(lambda: all(node.is_ready for node in self.nodes), _START_S, "all nodes start"):
+            return
+        self._start_clients()
+        self._watcher.look()
+        fates = [self._fate.create_task(self._draw_faults(self.world.now + _FAULTS_S)) for _ in range(2)]
+        if not self._until(lambda: all(fate.done() for fate in fates), 600, "faults end"):
+            return
+        for fate in fates:
+            fate.result()
+        self._faults.heal_all()
+        if self._heal() and self._finish():
+            self._check_logs()
+
+    def _start_clients(self) -> None:
+        world, servers, ledger, dice = self.world, self.servers, self.ledger, self.world.dice
+        self.administrator = Administrator(world, "admin", servers, ledger)
+        self.administrator.order(self._create_topics)
+        self._until(lambda: self.administrator.is_idle, 30, "topics are created")
+        self._writers = [Writer(world, f"w{n}", servers, ledger, lambda: self.partitions) for n in range(2)]
+        fleeting = [(FLEETING, 0), (FLEETING, 1)]
+        self._fleeting = Writer(world, "f0", servers, Ledger(), lambda: fleeting)
+        self._reader = Reader(world, "r0", servers, ledger, lambda: self.partitions)
+        strategy = dice.choice(("range", "roundrobin", "sticky", "cooperative-sticky"))
+        self._members = [
+            Member(world, f"m{n}", servers, ledger, group="g", topics=self.topics, strategy=strategy)
+            for n in range(dice.randrange(1, 4))
+        ]
+        self.clients = [*self._writers, self._fleeting, self._reader, *self._members, self.administrator]
+
+    async def _create_topics(self, admin: ottla.Admin) -> None:
+        wanted = {**self.partition_counts, FLEETING: 2}
+        await admin.create_topics([ottla.NewTopic(name, partitions=count) for name, count in wanted.items()])
+
+    async def _draw_faults(self, until_s: float) -> None:
+        dice = self.world.dice
+        table = {
+            name: entry
+            for name, entry in self._faults.table().items()
+            if (name in self._wanted if self._wanted else name not in SWITCHED_OFF)
+        }
+        names = [name for name, (weight, _) in table.items() for _ in range(weight)]
+        while True:
+            await asyncio.sleep(dice.uniform(0.1, 3))
+            if self.world.now >= until_s:
+                return
+            await table[dice.choice(names)][1]()
+
+    def _heal(self) -> bool:
+        """Wait until every partition has its leader and all its replicas in sync."""
+        return self._until(self._is_whole, _HEALING_S, "the cluster heals", check_every_s=0.2)
+
+    def _is_whole(self) -> bool:
+        if not all(node.is_ready for node in self.nodes):
+            return False
+        image = self.nodes[0].broker.quorum.image  # type: ignore[union-attr]
+        for topic, partition in image.partitions():
+            if partition.leader < 0 or set(partition.isr) != set(partition.replicas):
+                return False
+            if partition.adding_replicas or partition.removing_replicas:
+                return False
+            leading = self.nodes[partition.leader - 1].broker.partitions.find(topic.name, partition.index)  # type: ignore[union-attr]
+            if leading is None or not leading.replica.is_leader:
+                return False
+        return self.administrator.is_idle
+
+    def _finish(self) -> bool:
+        """Every partition takes a record; the group reads to the end; everybody stops."""
+        writers = self._writers
+        for writer in [*writers, self._fleeting]:
+            writer.stop()
+        if not self._until(lambda: all(w.is_done for w in [*writers, self._fleeting]), 60, "writers finish"):
+            return False
+        last = LastWriter(self.world, "last", self.servers, self.ledger, lambda: self.partitions)
+        if not self._until(lambda: last.is_done, 30, "every partition takes a record"):
+            return False
+        if not self._until(self._is_read, 60, "the group reads to the end", check_every_s=0.2):
+            return False
+        for client in self.clients:
+            client.stop()
+        return self._until(lambda: all(client.is_done for client in self.clients), 60, "clients stop")
+
+    def _is_read(self) -> bool:
+        ends = self.ledger.known_end
+        return all(
+            self.ledger.committed.get(("g", partition), 0) >= ends[partition] for partition in self.partitions
+        )
+
+    def _check_logs(self) -> None:
+        audit = Audit(self.ledger)
+        self._until(lambda: False, 1.0, "")
+        image = self.nodes[0].broker.quorum.image  # type: ignore[union-attr]
+        for topic, placed in image.partitions():
+            replicas = {
+                number: log_bytes(self.nodes[number - 1].disk, f"/data/{number}", (topic.name, placed.index))
+                for number in placed.replicas
+            }
+            audit.compare_replicas((topic.name, placed.index), replicas)
+            if topic.name in self.partition_counts:
+                audit.check_partition((topic.name, placed.index), values_of(replicas[placed.leader]))
+        audit.check_order()
+        for partition in self.partitions:
+            audit.check_group("g", partition, self.ledger.committed.get(("g", partition), 0))
+
+    def _until(
+        self, condition: Callable[[], bool], limit_s: float, what: str, check_every_s: float = 0.0
+    ) -> bool:
+        """Run until a condition holds, something is broken, or the time is over, which is a broken promise as well."""
+        world, broken, problems = self.world, self.ledger.broken, self.world.problems
+        next_check = 0.0
+
+        def is_over() -> bool:
+            nonlocal next_check
+            if broken or problems:
+                return True
+            if world.now < next_check:
+                return False
+            next_check = world.now + check_every_s
+            return condition()
+
+        if not world.run(is_over, world.now + limit_s) and what:
+            broken.append(f"not within {limit_s:.0f} s: {what}")
+        return not broken and not problems

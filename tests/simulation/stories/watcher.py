@@ -1,0 +1,92 @@
+"""What is true of running brokers at every moment: looked at every few simulated milliseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from tests.simulation.stories.story import Story
+    from tests.simulation.world.node import Node
+
+    from ottla.server.partitions.hosted_partition import HostedPartition
+
+INTERVAL_S: Final = 0.05
+
+_Key = tuple["UUID", int]
+
+
+class Watcher:
+    """Looks at all nodes of a story again and again; what it finds is noted in the ledger."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._leaders: dict[tuple[_Key, int], int] = {}
+        self._watermarks: dict[tuple[_Key, str], int] = {}
+        self._epochs: dict[_Key, dict[int, int]] = {}
+        self.looks = 0
+
+    def look(self) -> None:
+        """Check everything now, and again later."""
+        self.looks += 1
+        hosted: dict[_Key, dict[int, HostedPartition]] = {}
+        for node in self._story.nodes:
+            if node.is_ready:
+                for partition in self._partitions_of(node):
+                    key = partition.topic_id, partition.index
+                    hosted.setdefault(key, {})[node.number] = partition
+                    self._check_replica(node, key, partition)
+        for replicas in hosted.values():
+            self._check_leader(replicas)
+        self._story.world.later(INTERVAL_S, self.look)
+
+    def _partitions_of(self, node: Node) -> list[HostedPartition]:
+        assert node.broker is not None
+        return [partition for partition in node.broker.partitions if not partition.is_closed]
+
+    def _check_replica(self, node: Node, key: _Key, partition: HostedPartition) -> None:
+        replica, watermark = partition.replica, partition.high_watermark.value
+        if replica.is_leader:
+            leader = self._leaders.setdefault((key, replica.leader_epoch), node.number)
+            if leader != node.number:
+                self._broken(
+                    f"{partition.name}: n{leader} and {node.host} both led epoch {replica.leader_epoch}"
+                )
+        assert node.process is not None
+        life = key, node.process.name
+        if watermark < self._watermarks.get(life, 0):
+            self._broken(
+                f"{partition.name}: the high watermark of {node.host} went from {self._watermarks[life]} back to {watermark}"
+            )
+        self._watermarks[life] = watermark
+        if watermark > partition.log.log_end_offset:
+            self._broken(
+                f"{partition.name}: the high watermark of {node.host} is {watermark}, "
+                f"its log ends at {partition.log.log_end_offset}"
+            )
+
+    def _check_leader(self, replicas: dict[int, HostedPartition]) -> None:
+        """What a leader calls committed is in the log of every in-sync replica that follows it."""
+        for number, leading in replicas.items():
+            leader = leading.replica
+            if not leader.is_leader or not leader.high_watermark_is_known:
+                continue
+            for member in leader.isr:
+                following = replicas.get(member)
+                if following is None or member == number:
+                    continue
+                if (
+                    following.replica.leader_epoch != leader.leader_epoch
+                    or following.replica.leader != number
+                ):
+                    continue
+                end = following.log.log_end_offset
+                if end < leading.high_watermark.value:
+                    self._broken(
+                        f"{leading.name}: n{number} leads with high watermark {leading.high_watermark.value}, "
+                        f"and n{member} of its ISR ends at {end}"
+                    )
+
+    def _broken(self, what: str) -> None:
+        self._story.ledger.broken.append(what)

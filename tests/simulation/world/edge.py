@@ -1,0 +1,102 @@
+"""`ottla.runtime` for one simulated process."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from tests.simulation.world.sockets import Door
+from tests.simulation.world.threads import SimulatedPool
+
+from ottla.runtime.network import ListeningSocket
+from ottla.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.world.process import ProcessLoop
+
+    from ottla.runtime.disk import Disk
+
+# A Tuesday: late enough for every timestamp that a broker compares with, and the same in every run.
+WORLD_STARTS_S: Final = 1_700_000_000.0
+
+
+class SimulatedClock:
+    """The world's time, as far off as the process's clock is."""
+
+    def __init__(self, process: ProcessLoop) -> None:
+        self._process = process
+
+    def wall_ms(self) -> int:
+        return int(self.wall_s() * 1000)
+
+    def wall_s(self) -> float:
+        return WORLD_STARTS_S + self._process.world.now + self._process.clock_offset_s
+
+    def boot_ms(self) -> int:
+        return int(self._process.world.now * 1000)
+
+
+class SimulatedRandomness(Random):
+    """Everything from the seed, UUIDs included."""
+
+    def uuid4(self) -> UUID:
+        return UUID(int=self.getrandbits(128), version=4)
+
+
+class SimulatedThreads:
+    """Pools whose work takes as long as the disk lets it."""
+
+    def __init__(self, process: ProcessLoop, slowness: Callable[[], float]) -> None:
+        self._process = process
+        self._slowness = slowness
+
+    def pool(self, size: int, name: str) -> SimulatedPool:
+        return SimulatedPool(self._process, size, self._slowness)
+
+
+class SimulatedNetwork:
+    """The accepting side of the world's network."""
+
+    def __init__(self, process: ProcessLoop) -> None:
+        self._process = process
+
+    def host_name(self) -> str:
+        return self._process.host
+
+    def resolve(self, host: str, port: int) -> list[tuple[Any, str]]:
+        return [(None, host)]
+
+    def listen(self, family: Any, address: str, port: int, backlog: int) -> ListeningSocket:
+        return Door(self._process.world.network, self._process, port)
+
+    def configure(self, accepted: Any, send_buffer_bytes: int, receive_buffer_bytes: int) -> None:
+        """Nothing: a simulated socket has no options."""
+
+    def sendfile(self, to: Any, descriptor: int, position: int, size: int) -> int:
+        raise AssertionError("files of the simulation have no descriptor")
+
+
+class SimulatedProcess:
+    """A process that uses nothing."""
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def resident_bytes(self) -> int:
+        return 32 << 20
+
+
+def runtime_of(process: ProcessLoop, disk: Disk | None, slowness: Callable[[], float]) -> Runtime:
+    """The edge of one process. A client has no disk."""
+    parts: dict[str, Any] = {} if disk is None else {"disk": disk}
+    return Runtime(
+        clock=SimulatedClock(process),
+        random=SimulatedRandomness(process.world.dice.getrandbits(64)),
+        threads=SimulatedThreads(process, slowness),
+        network=SimulatedNetwork(process),
+        process=SimulatedProcess(),
+        **parts,
+    )

@@ -1,0 +1,52 @@
+"""The disk of one node: it belongs to one incarnation of the process at a time, and fails on demand."""
+
+import errno
+import os
+from collections.abc import Callable
+from random import Random
+
+from tests.simulation.disk import SimulatedCrash, SimulatedDisk
+
+_WRITES = ("append", "create", "truncate", "reserve")
+
+
+class NodeDisk(SimulatedDisk):
+    """`is_full`, `reads_fail` and `syncs_fail` are switches; `crash_after` counts operations down to a crash."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+        self.reads_fail = False
+        self.syncs_fail = False
+        self.crash_after: int | None = None
+        self.on_crash: Callable[[], None] = lambda: None
+        self.is_dead = False
+        self.has_failed = False
+
+    def operation(self, kind: str, path: str) -> None:
+        if self.is_dead:
+            raise SimulatedCrash
+        if kind == "read":
+            if self.reads_fail:
+                self._fail(errno.EIO)
+            return
+        if self.crash_after is not None:
+            self.crash_after -= 1
+            if self.crash_after <= 0:
+                self.on_crash()
+                raise SimulatedCrash
+        if self.is_full and kind in _WRITES:
+            self._fail(errno.ENOSPC)
+        if self.syncs_fail and kind in ("sync", "sync_directory"):
+            self._fail(errno.EIO)
+
+    def next_incarnation(self, dice: Random, *, loses_power: bool) -> "NodeDisk":
+        """The disk that the next process finds; this object does nothing any more."""
+        self.is_dead = True
+        survivor = self.crash(dice) if loses_power else self.kill()
+        assert isinstance(survivor, NodeDisk)
+        return survivor
+
+    def _fail(self, code: int) -> None:
+        self.has_failed = True
+        raise OSError(code, os.strerror(code))
