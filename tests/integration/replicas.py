@@ -143,7 +143,7 @@ class Node:
             propose=self.isr.propose,
         )
         self.peers = Peers(node_id, self._address_of)
-        self.sessions = FollowerSessions(self.runtime.random)
+        self.sessions = FollowerSessions(lambda: self.runtime.random.randrange(1, 1 << 31))
         self.fetchers = Fetchers(
             config, quorum, self.partitions, self.hosting, self.peers, self.flusher, self.sessions, wall_ms
         )

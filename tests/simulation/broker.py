@@ -33,7 +33,7 @@ from tests.simulation.wire import REFUSED, Answered
 from ottla.controller.image import ClusterImage, ResourceType, TopicImage, topic_changes
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
-from ottla.replication.partition import FollowerLost, Tick
+from ottla.replication.events import FollowerLost, Tick
 
 if TYPE_CHECKING:
     from tests.simulation.node import Node

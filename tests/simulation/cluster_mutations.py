@@ -26,9 +26,10 @@ from ottla.controller.image import PartitionImage
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER, EpochEnd
 from ottla.replication.divergence import LogView
+from ottla.replication.events import HighWatermarkAdvanced
 from ottla.replication.follower import FetchFrom, Follower
 from ottla.replication.isr import Isr, ProposeIsr
-from ottla.replication.partition import HighWatermarkAdvanced, PartitionReplica
+from ottla.replication.partition import PartitionReplica
 
 Patches = list[tuple[Any, str, Any]]
 

@@ -16,12 +16,13 @@ from tests.simulation.wire import Answered
 from ottla.controller.image import PartitionImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import ACKS_ALL
+from ottla.replication import events as leading
 from ottla.replication import follower as following
-from ottla.replication import partition as leading
 from ottla.replication.divergence import judge_fetch
 from ottla.replication.follower import FetchAnswered, FetchFrom, Follower
 from ottla.replication.isr import ProposeIsr
-from ottla.replication.partition import PartitionReplica
+from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
+from ottla.replication.partition import READ_UNCOMMITTED, PartitionReplica
 
 if TYPE_CHECKING:
     from tests.simulation.broker import Broker
@@ -97,13 +98,15 @@ class HostedPartition:
         are records that were never acknowledged, and other replicas may have what is in it.
         """
         lost = self.log.first_lost_offset
-        if lost is None or image.leader < 0:
+        if lost is None:
             return
-        is_alone = image.leader == self._broker.node_id and len(image.replicas) == 1
-        if is_alone and not self._broker.flushes:
-            self.log.accept_loss()
-        else:
-            self.log.truncate(lost)
+        hole = HoleFound(lost, image.leader, image.replicas, acks_are_durable=self._broker.flushes)
+        for effect in self.replica.step(hole, self._broker.now_ms):
+            match effect:
+                case AcceptHole():
+                    self.log.accept_loss()
+                case TruncateTo(offset):
+                    self.log.truncate(offset)
 
     def retire(self) -> None:
         self._fail_waiters()
@@ -113,7 +116,7 @@ class HostedPartition:
     def produce(self, request: Produce, reply: Answered) -> None:
         results, ends = [], [0]
         for outgoing in request.batches:
-            error = self.replica.append_error(request.acks, self.min_isr)
+            error = self.replica.append_error(request.acks)
             if error is ErrorCode.NONE:
                 try:
                     appended = self._append(*outgoing)
@@ -147,7 +150,7 @@ class HostedPartition:
         if not log.log_start_offset <= request.offset <= log.log_end_offset:
             error = ErrorCode.OFFSET_OUT_OF_RANGE
             return Consumed(error, replica.high_watermark, log.log_start_offset)
-        upper = replica.readable_up_to(leading.READ_UNCOMMITTED, None)
+        upper = replica.readable_up_to(READ_UNCOMMITTED, None)
         batches = tuple(log.read(request.offset, upper, CONSUME_BATCHES))
         return Consumed(ErrorCode.NONE, replica.high_watermark, log.log_start_offset, batches)
 
@@ -202,7 +205,7 @@ class HostedPartition:
                 checks.replicated(self.partition, log, batches)
                 log.append_replicated(batches)
                 self._log_moved()
-            case following.TruncateTo(offset):
+            case TruncateTo(offset):
                 checks.truncates(self, offset)
                 log.truncate(offset)
                 self._log_moved()

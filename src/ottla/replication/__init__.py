@@ -1,7 +1,13 @@
-"""Replication of one partition (docs/replication.md). Pure.
+"""One replicated partition: what its leader may call committed, and what its followers do. Pure.
 
-partition, isr              the partition as its leader sees it: high watermark, in-sync replicas
-follower, follower_state    as a follower sees it: what to fetch, when to truncate
-divergence                  where two logs diverge
-fetch_session               incremental fetch sessions (KIP-227)
+events             the events and effects of the leader's machine
+partition          the leader's machine: high watermark, in-sync replicas, when it stops accepting writes
+isr                the in-sync replicas and the one change of them that is under way
+follower_state     what a leader knows of one follower
+follower_progress  when the fetches of a follower's session count as news of a partition
+isolation          a leader without a controller or with a broken log
+follower           the follower's machine: what to ask the leader for, and what to do with the answer
+divergence         where two logs differ, judged by leader epochs
+log_holes          a log that lost records in the middle
+fetch_session      incremental fetch sessions of consumers (KIP-227)
 """

@@ -42,12 +42,13 @@ def end_of_epoch(log: LogView, leader_epoch: int, epoch: int) -> EpochEnd:
     return log.end_offset_for(epoch)
 
 
-def judge_fetch(
+def judge_read(
     log: LogView, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
 ) -> EpochEnd | ErrorCode:
-    """What a leader says to a follower that asks at `fetch_offset` and whose last record has `last_fetched_epoch` (-1: it has none).
+    """The leader's verdict on a reader that asks at `fetch_offset` and whose last record has `last_fetched_epoch` (-1: none).
 
-    NONE: it may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any more, or cannot tell. An EpochEnd: the logs part.
+    NONE: the reader may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any more, or the
+    leader cannot tell. An EpochEnd: the reader's log diverges.
     """
     if fetch_offset < log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -57,11 +58,24 @@ def judge_fetch(
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
             return end
-        if end.end_offset <= log.log_start_offset and last_fetched_epoch != log.latest_epoch:
-            # All that it holds is deleted here, and of which epoch the last of that was is not known any more: it may have been
-            # another record. It begins anew.
-            return ErrorCode.OFFSET_OUT_OF_RANGE
     return ErrorCode.OFFSET_OUT_OF_RANGE if fetch_offset > log.log_end_offset else ErrorCode.NONE
+
+
+def judge_fetch(
+    log: LogView, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
+) -> EpochEnd | ErrorCode:
+    """The leader's verdict on a follower: as for any reader, but a follower's whole log must match.
+
+    Where the leader has deleted all records that the follower holds, and does not know the epoch of the last of them any
+    more, the follower may hold other records: OFFSET_OUT_OF_RANGE makes it start again. A consumer may go on there.
+    """
+    verdict = judge_read(log, leader_epoch, fetch_offset, last_fetched_epoch)
+    is_at_start = verdict is ErrorCode.NONE and fetch_offset == log.log_start_offset
+    if is_at_start and last_fetched_epoch not in (NO_EPOCH, log.latest_epoch):
+        end = end_of_epoch(log, leader_epoch, last_fetched_epoch)
+        if end.end_offset <= log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+    return verdict
 
 
 def truncation_offset(log: LogView, diverging: EpochEnd) -> int:

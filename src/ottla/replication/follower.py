@@ -7,6 +7,7 @@
     OFFSET_OUT_OF_RANGE                       BeginAt, if the leader's log begins at or behind our end, or we have no records
     UNKNOWN_LEADER_EPOCH, any other error     BackOff: longer each time
     (AppendFailed)                            BackOff; Failed, if the log takes no more writes
+    (HoleFound)                               TruncateTo (log_holes.py); told before the first fetch from a leader
 
 Effects are carried out in their order, before the next question is asked. Where a log is cut is decided by leader epochs alone, never by the
 watermark (divergence.py). Questions go on where the log ends; so one question is under way at a time, and its answer says which.
@@ -18,6 +19,7 @@ from typing import Final
 from ottla.errors import ErrorCode
 from ottla.model import NO_EPOCH, NO_LEADER, NO_OFFSET, EpochEnd
 from ottla.replication.divergence import LogView, truncation_offset
+from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo, settle_hole
 
 # A leader that has not heard of its own election yet has heard of it a few milliseconds later.
 FETCH_BACKOFF_MS: Final = 20
@@ -62,13 +64,6 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateTo:
-    """Cut the log's end off. The recovery point on disk is lowered before: what is cut was not lost."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class BeginAt:
     """Throw everything away and begin at this offset: the leader has nothing older any more."""
 
@@ -104,8 +99,8 @@ class Failed:
     reason: str
 
 
-Event = FetchAnswered | AppendFailed
-Effect = Append | TruncateTo | BeginAt | HighWatermarkMoved | LogStartMoved | BackOff | Failed
+Event = FetchAnswered | AppendFailed | HoleFound
+Effect = Append | TruncateTo | AcceptHole | BeginAt | HighWatermarkMoved | LogStartMoved | BackOff | Failed
 
 
 class Follower:
@@ -157,6 +152,8 @@ class Follower:
             case AppendFailed(_, is_lasting) if is_lasting:
                 self.has_failed = True
                 return [Failed("the log takes no more writes until it is opened again")]
+            case HoleFound():
+                return list(settle_hole(event, self.node_id))
             case AppendFailed(error):
                 self._refused_at = log.log_end_offset
                 return self._back_off(error, now_ms)

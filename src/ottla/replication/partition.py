@@ -1,13 +1,18 @@
 """One partition as its leader sees it: who leads, who is in sync, how far readers may read. Pure.
 
     event                  effects
-    Assigned               HighWatermarkAdvanced, if the ISR shrank. (Epochs never go back: older ones are ignored.)
+    HoleFound              TruncateTo or AcceptHole, before Assigned (log_holes.py)
+    Assigned               HighWatermarkAdvanced, if the ISR shrank; CommitsRefused, if it shrank too far. (Epochs never go
+                           back: older ones are ignored.)
     LogEndOffsetMoved      HighWatermarkAdvanced, if this replica is the whole ISR; HighWatermarkLowered, on a follower
     FollowerFetched        HighWatermarkAdvanced, ProposeIsr to let the follower in
     FollowerLost           HighWatermarkAdvanced, if it waited for a follower that is no member
-    IsrAnswered            HighWatermarkAdvanced, ProposeIsr
+    IsrAnswered            HighWatermarkAdvanced, ProposeIsr, CommitsRefused
     LeaderHighWatermark    HighWatermarkAdvanced; on a follower, up to its own log end
     Tick                   ProposeIsr to put laggards out, or again after a pause; HighWatermarkAdvanced
+    ControllerSilent       CommitsRefused, if in-sync followers are silent, too (isolation.py)
+    LogBroken              StepDown, if another member could lead (isolation.py)
+    LogWorks               none
 
 The high watermark is the least log end offset over the maximal ISR (isr.py). It also waits, shortly, for a follower that has caught
 up and is about to join: else it would run ahead of it for ever. It does not move while the ISR is smaller than
@@ -19,13 +24,27 @@ With one replica the high watermark is the log end offset.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode
 from ottla.model import ACKS_ALL, NO_BROKER_EPOCH, NO_EPOCH, NO_LEADER
+from ottla.replication.events import (
+    Assigned,
+    CommitsRefused,
+    Effect,
+    Event,
+    FollowerFetched,
+    FollowerLost,
+    HighWatermarkAdvanced,
+    HighWatermarkLowered,
+    LeaderHighWatermark,
+    LogEndOffsetMoved,
+    Tick,
+)
 from ottla.replication.follower_state import NEVER_MS, FollowerState
+from ottla.replication.isolation import ControllerSilent, Isolation, LogBroken, LogWorks, step_down
 from ottla.replication.isr import Isr, IsrAnswered, ProposeIsr
+from ottla.replication.log_holes import HoleFound, settle_hole
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -34,81 +53,8 @@ NEVER: Final = 1 << 62
 REPLICA_LAG_TIME_MAX_MS: Final = 30_000
 # Twice replica.fetch.wait.max.ms: a follower that is there has asked again by then.
 JOIN_WAIT_MS: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """What the controller decided about this partition, and where the local log ends now.
-
-    `durable_offset`: where only flushed records may count (LogEndOffsetMoved).
-    """
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    partition_epoch: int = 0
-    log_end_offset: int = 0
-    durable_offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LogEndOffsetMoved:
-    """The local log grew, was cut or, where only flushed records may be committed, was flushed up to `durable_offset`.
-
-    That is this replica's share in the high watermark; None: all it holds.
-    """
-
-    log_end_offset: int
-    durable_offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FollowerFetched:
-    """A follower asked for what comes at `fetch_offset`, and its epochs were found to match: it holds all before."""
-
-    replica_id: int
-    broker_epoch: int
-    fetch_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class FollowerLost:
-    """A follower's broker was fenced, or its connection died: do not wait for it to join. (Members leave by the controller.)"""
-
-    replica_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderHighWatermark:
-    """On a follower: the leader's high watermark, after the records that came with it are in the log."""
-
-    high_watermark: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed; due at `next_deadline_ms`."""
-
-
-@dataclass(frozen=True, slots=True)
-class HighWatermarkAdvanced:
-    """Readers may now read up to here."""
-
-    high_watermark: int
-
-
-@dataclass(frozen=True, slots=True)
-class HighWatermarkLowered:
-    """The log was cut below what was committed, as only an unclean election asks for: this much is left."""
-
-    high_watermark: int
-
-
-Event = (
-    Assigned | LogEndOffsetMoved | FollowerFetched | FollowerLost | LeaderHighWatermark | IsrAnswered | Tick
-)
-Effect = HighWatermarkAdvanced | HighWatermarkLowered | ProposeIsr
+# Half of broker.session.timeout.ms: another leader may be elected when a session is over.
+ISOLATION_PATIENCE_MS: Final = 4_500
 
 
 class PartitionReplica:
@@ -116,8 +62,10 @@ class PartitionReplica:
 
     __slots__ = (
         "_effective_min_isr",
+        "_isolation",
         "_isr",
         "_lag_time_max_ms",
+        "_may_append",
         "_min_insync_replicas",
         "_own_share",
         "followers",
@@ -126,6 +74,7 @@ class PartitionReplica:
         "leader",
         "leader_epoch",
         "leader_epoch_start_offset",
+        "leadership_epoch",
         "log_end_offset",
         "node_id",
         "partition_epoch",
@@ -139,10 +88,14 @@ class PartitionReplica:
         *,
         replica_lag_time_max_ms: int = REPLICA_LAG_TIME_MAX_MS,
         min_insync_replicas: int = 1,
+        isolation_patience_ms: int = ISOLATION_PATIENCE_MS,
     ) -> None:
         self.node_id = node_id
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
+        # The first epoch of the leadership that goes on. A leader that is elected again in the very next epoch goes on:
+        # no other broker can have led in between.
+        self.leadership_epoch = NO_EPOCH
         self.leader_epoch_start_offset = 0
         self.partition_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
@@ -156,6 +109,8 @@ class PartitionReplica:
         self._lag_time_max_ms = replica_lag_time_max_ms
         self._min_insync_replicas = min_insync_replicas
         self._effective_min_isr = 1
+        self._isolation = Isolation(isolation_patience_ms)
+        self._may_append = False
 
     # -- questions
 
@@ -169,11 +124,11 @@ class PartitionReplica:
         """False on a new leader until all that was committed before it is below its high watermark."""
         return self.high_watermark >= self.leader_epoch_start_offset or not self.is_leader
 
-    def append_error(self, acks: int, min_insync_replicas: int) -> ErrorCode:
+    def append_error(self, acks: int) -> ErrorCode:
         """Why an append must be refused, or NONE."""
-        if self.leader != self.node_id:
+        if not self._may_append:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if acks == ACKS_ALL and len(self.isr) < min_insync_replicas:
+        if acks == ACKS_ALL and len(self.isr) < self._effective_min_isr:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return ErrorCode.NONE
 
@@ -204,9 +159,10 @@ class PartitionReplica:
             return min(self.high_watermark, first_unstable_offset)
         return self.high_watermark
 
-    def is_under_min_isr(self, min_insync_replicas: int) -> bool:
+    @property
+    def is_under_min_isr(self) -> bool:
         """Whether fewer replicas are in sync than the topic asks for (or than there are replicas)."""
-        return len(self.isr) < min(min_insync_replicas, len(self.replicas))
+        return len(self.isr) < self._effective_min_isr
 
     @property
     def next_deadline_ms(self) -> int:
@@ -237,6 +193,15 @@ class PartitionReplica:
                 return self._follower_lost(replica_id)
             case Tick():
                 return self._tick(now_ms)
+            case ControllerSilent(silent_ms):
+                return self._controller_silent(silent_ms, now_ms)
+            case LogBroken(is_lasting):
+                return self._log_broken(is_lasting)
+            case LogWorks():
+                self._isolation.works()
+                return []
+            case HoleFound():
+                return list(settle_hole(event, self.node_id))
 
     def _log_end_offset_moved(self, event: LogEndOffsetMoved) -> list[Effect]:
         self.log_end_offset = own_share = event.log_end_offset
@@ -288,6 +253,11 @@ class PartitionReplica:
         if (event.leader_epoch, event.partition_epoch) < (self.leader_epoch, self.partition_epoch):
             return []
         is_new_epoch = event.leader_epoch > self.leader_epoch
+        goes_on = event.leader == self.leader == self.node_id and event.leader_epoch == self.leader_epoch + 1
+        if is_new_epoch and not goes_on:
+            self.leadership_epoch = event.leader_epoch
+        self._isolation.rejoined()
+        self._may_append = event.leader == self.node_id
         self.leader = event.leader
         self.leader_epoch = event.leader_epoch
         self.replicas = event.replicas
@@ -301,7 +271,7 @@ class PartitionReplica:
         if event.partition_epoch > self.partition_epoch or set(event.isr) != set(self.isr):
             self._settle(event.partition_epoch, event.isr)
         self._meet_followers(is_new_epoch, now_ms)
-        return self._advance() if self.is_leader else []
+        return (self._advance() + self._refuse_too_few()) if self.is_leader else []
 
     def _meet_followers(self, is_new_epoch: bool, now_ms: int) -> None:
         """Have a state for each replica but this one, if this one leads. Members of a new epoch begin as caught up."""
@@ -326,7 +296,30 @@ class PartitionReplica:
             if self._isr.failed(event.error, now_ms):
                 self._give_joining_up()
             self._count_members()
-        return (self._change_isr(now_ms) + self._advance()) if self.is_leader else []
+        if not self.is_leader:
+            return []
+        return self._change_isr(now_ms) + self._advance() + self._refuse_too_few()
+
+    def _refuse_too_few(self) -> list[Effect]:
+        if not self.is_under_min_isr:
+            return []
+        return [CommitsRefused(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)]
+
+    def _controller_silent(self, silent_ms: int, now_ms: int) -> list[Effect]:
+        """Refuse writes while this leader is cut off, and accept them again when it is not."""
+        if not self.is_leader:
+            return []
+        was_cut_off = self._isolation.is_cut_off
+        members = (state.last_fetch_ms for other, state in self.followers.items() if other in self.isr)
+        is_cut_off = self._isolation.judge(silent_ms, members, now_ms)
+        self._may_append = not is_cut_off
+        return [CommitsRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER)] if is_cut_off and not was_cut_off else []
+
+    def _log_broken(self, is_lasting: bool) -> list[Effect]:
+        if not self._isolation.failed(is_lasting) or not self.is_leader:
+            return []
+        effect = step_down(self.node_id, self.isr, self.leader_epoch, self.partition_epoch)
+        return [] if effect is None else [effect]
 
     def _tick(self, now_ms: int) -> list[Effect]:
         if not self.is_leader:

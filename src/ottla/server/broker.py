@@ -186,7 +186,7 @@ class Broker:
             incarnation_id=self._incarnation_id,
             propose=isr.propose,
         )
-        sessions = FollowerSessions(runtime.random)
+        sessions = FollowerSessions(self._new_session_id)
         services = Services(
             config=config,
             quorum=quorum,

@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from ottla.replication.partition import HighWatermarkAdvanced, PartitionReplica
+from ottla.replication.events import HighWatermarkAdvanced
+from ottla.replication.partition import PartitionReplica
 
 # What is replaced, the attribute's name, and what stands there instead.
 Patches = list[tuple[Any, str, Any]]

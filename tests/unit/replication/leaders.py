@@ -1,7 +1,8 @@
 """Leaders of a partition on node 1, with followers 2 and 3."""
 
+from ottla.replication.events import Assigned, Effect, FollowerFetched
 from ottla.replication.isr import ProposeIsr
-from ottla.replication.partition import Assigned, Effect, FollowerFetched, PartitionReplica
+from ottla.replication.partition import PartitionReplica
 
 LEADER_EPOCH = 4
 LAG_MS = 1000

@@ -13,6 +13,15 @@ from tests.unit.replication.model_log import Entry, ModelLog
 from ottla.errors import ErrorCode
 from ottla.model import EpochEnd
 from ottla.replication.divergence import judge_fetch
+from ottla.replication.events import (
+    Assigned,
+    Event,
+    FollowerFetched,
+    HighWatermarkAdvanced,
+    LeaderHighWatermark,
+    LogEndOffsetMoved,
+    Tick,
+)
 from ottla.replication.follower import (
     Append,
     BeginAt,
@@ -21,19 +30,10 @@ from ottla.replication.follower import (
     Follower,
     HighWatermarkMoved,
     LogStartMoved,
-    TruncateTo,
 )
 from ottla.replication.isr import IsrAnswered, ProposeIsr
-from ottla.replication.partition import (
-    Assigned,
-    Event,
-    FollowerFetched,
-    HighWatermarkAdvanced,
-    LeaderHighWatermark,
-    LogEndOffsetMoved,
-    PartitionReplica,
-    Tick,
-)
+from ottla.replication.log_holes import TruncateTo
+from ottla.replication.partition import PartitionReplica
 
 NODES = (1, 2, 3)
 LAG_MS = 500
@@ -122,7 +122,7 @@ class ModelCluster:
             self._append(node)
 
     def _append(self, node: Node) -> None:
-        if node.replica.append_error(1, 1):
+        if node.replica.append_error(1):
             return
         for _ in range(self.random.randint(1, 3)):
             self.values += 1

@@ -7,7 +7,7 @@ from tests.unit.replication.model_log import ModelLog
 
 from ottla.errors import ErrorCode
 from ottla.model import EpochEnd
-from ottla.replication.divergence import end_of_epoch, judge_fetch, truncation_offset
+from ottla.replication.divergence import end_of_epoch, judge_fetch, judge_read, truncation_offset
 
 # Epoch 1 at 0..4, epoch 3 at 5..9; the leader is of epoch 6 and has not written yet.
 LEADER = ModelLog.of((1, 5), (3, 5))
@@ -69,6 +69,12 @@ def test_a_follower_whose_records_are_all_deleted_on_the_leader_goes_on_only_if_
     assert judge_fetch(log, 3, 20, 1) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert judge_fetch(log, 3, 20, -1) is ErrorCode.NONE
     assert judge_fetch(log, 3, 20, 3) is ErrorCode.NONE
+
+
+def test_a_consumer_whose_records_are_all_deleted_goes_on_where_the_log_starts() -> None:
+    log = ModelLog.of((3, 5), start=20)
+    assert judge_read(log, 3, 20, 1) is ErrorCode.NONE
+    assert judge_read(log, 3, 20, 3) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(

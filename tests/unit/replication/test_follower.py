@@ -18,8 +18,8 @@ from ottla.replication.follower import (
     Follower,
     HighWatermarkMoved,
     LogStartMoved,
-    TruncateTo,
 )
+from ottla.replication.log_holes import TruncateTo
 
 RECORDS = b"records"
 

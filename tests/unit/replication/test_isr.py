@@ -6,15 +6,14 @@ import pytest
 from tests.unit.replication.leaders import LAG_MS, LEADER_EPOCH, assigned, fetched, leader, proposals
 
 from ottla.errors import ErrorCode
-from ottla.replication.isr import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, IsrAnswered, ProposeIsr
-from ottla.replication.partition import (
-    NEVER,
+from ottla.replication.events import (
     FollowerLost,
     HighWatermarkAdvanced,
     LogEndOffsetMoved,
-    PartitionReplica,
     Tick,
 )
+from ottla.replication.isr import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS, IsrAnswered, ProposeIsr
+from ottla.replication.partition import NEVER, PartitionReplica
 
 
 def proposal(isr: tuple[int, ...], *, partition_epoch: int = 1) -> ProposeIsr:

@@ -1,22 +1,28 @@
 """The leader's side of a partition: epochs, high watermark, and what it answers on the hot path."""
 
 import pytest
-from tests.unit.replication.leaders import LEADER_EPOCH, assigned, fetched, leader, proposals
+from tests.unit.replication.leaders import LAG_MS, LEADER_EPOCH, assigned, fetched, leader, proposals
 
 from ottla.errors import ErrorCode
-from ottla.replication.partition import (
-    JOIN_WAIT_MS,
-    NEVER,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
+from ottla.replication.events import (
     Assigned,
+    CommitsRefused,
     FollowerLost,
     HighWatermarkAdvanced,
     HighWatermarkLowered,
     LeaderHighWatermark,
     LogEndOffsetMoved,
-    PartitionReplica,
     Tick,
+)
+from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, StepDown
+from ottla.replication.isr import IsrAnswered, ProposeIsr
+from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
+from ottla.replication.partition import (
+    JOIN_WAIT_MS,
+    NEVER,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    PartitionReplica,
 )
 
 
@@ -107,7 +113,7 @@ def test_below_the_minimum_of_in_sync_replicas_nothing_more_is_committed() -> No
     replica.step(assigned(partition_epoch=2, isr=(1,), log_end_offset=5), 0)
     assert replica.high_watermark == 0
     assert replica.step(LogEndOffsetMoved(9), 0) == []
-    assert replica.is_under_min_isr(2)
+    assert replica.is_under_min_isr
     replica.step(assigned(partition_epoch=3, isr=(1, 3), log_end_offset=9), 0)
     assert replica.step(fetched(3, 9), 0) == [HighWatermarkAdvanced(9)]
 
@@ -116,7 +122,7 @@ def test_a_minimum_of_more_replicas_than_there_are_cannot_be_meant() -> None:
     replica = PartitionReplica(node_id=1, high_watermark=0, min_insync_replicas=3)
     event = Assigned(leader=1, leader_epoch=3, isr=(1,), replicas=(1,), log_end_offset=4)
     assert replica.step(event, 0) == [HighWatermarkAdvanced(4)]
-    assert not replica.is_under_min_isr(3)
+    assert not replica.is_under_min_isr
 
 
 def test_readers_of_committed_records_stop_at_the_first_open_transaction() -> None:
@@ -278,7 +284,7 @@ def test_a_follower_has_nothing_to_wait_for() -> None:
 def test_who_does_not_lead_refuses_appends_reads_and_followers() -> None:
     replica = PartitionReplica(node_id=1, high_watermark=0)
     replica.step(assigned(leader=2), now_ms=0)
-    assert replica.append_error(1, 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.append_error(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert replica.fetch_error(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert replica.follower_error(3) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -291,10 +297,124 @@ def test_a_follower_that_is_not_assigned_here_should_ask_again() -> None:
 
 
 def test_too_small_an_isr_refuses_acks_all_and_nothing_else() -> None:
-    replica = alone()
-    assert replica.append_error(-1, 2) is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert replica.append_error(1, 2) is ErrorCode.NONE
-    assert replica.append_error(-1, 1) is ErrorCode.NONE
+    replica = leader(isr=(1,), replicas=(1, 2))
+    replica.configure(min_insync_replicas=2)
+    assert replica.append_error(-1) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert replica.append_error(1) is ErrorCode.NONE
+    replica.configure(min_insync_replicas=1)
+    assert replica.append_error(-1) is ErrorCode.NONE
+
+
+def test_commits_are_refused_when_the_isr_becomes_too_small() -> None:
+    replica = leader(isr=(1, 2), log_end_offset=5)
+    replica.configure(min_insync_replicas=2)
+    effects = replica.step(assigned(partition_epoch=2, isr=(1,), log_end_offset=5), 0)
+    assert effects == [CommitsRefused(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)]
+    assert replica.step(assigned(partition_epoch=3, isr=(1, 2), log_end_offset=5), 0) == []
+
+
+def test_commits_are_refused_when_the_controller_accepts_a_smaller_isr() -> None:
+    replica = leader(isr=(1, 2), replicas=(1, 2))
+    replica.configure(min_insync_replicas=2)
+    replica.step(LogEndOffsetMoved(5), 0)
+    (asked,) = proposals(replica.step(Tick(), LAG_MS + 1))
+    answer = IsrAnswered(asked, ErrorCode.NONE, LEADER_EPOCH, 2, (1,))
+    assert replica.step(answer, LAG_MS + 1) == [CommitsRefused(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)]
+
+
+def test_a_leadership_goes_on_only_into_the_very_next_epoch_of_the_same_leader() -> None:
+    replica = leader()
+    assert replica.leadership_epoch == LEADER_EPOCH
+    replica.step(assigned(leader_epoch=LEADER_EPOCH + 1, partition_epoch=2), 0)
+    assert replica.leadership_epoch == LEADER_EPOCH
+    replica.step(assigned(leader_epoch=LEADER_EPOCH + 3, partition_epoch=3), 0)
+    assert replica.leadership_epoch == LEADER_EPOCH + 3
+    replica.step(assigned(leader=2, leader_epoch=LEADER_EPOCH + 4, partition_epoch=4), 0)
+    replica.step(assigned(leader=2, leader_epoch=LEADER_EPOCH + 5, partition_epoch=5), 0)
+    assert replica.leadership_epoch == LEADER_EPOCH + 5
+
+
+def test_a_hole_in_the_log_is_settled_by_the_role_that_is_about_to_be_taken() -> None:
+    replica = PartitionReplica(node_id=1, high_watermark=0)
+    assert replica.step(HoleFound(7, leader=1, replicas=(1, 2)), 0) == [TruncateTo(7)]
+    assert replica.step(HoleFound(7, leader=1, replicas=(1,)), 0) == [AcceptHole()]
+
+
+# -- cut off, or with a broken log
+
+
+def cut_off_leader() -> PartitionReplica:
+    """Its followers fetched at 0, and have been silent since; so has the controller, at 100."""
+    replica = PartitionReplica(1, 0, replica_lag_time_max_ms=10_000, isolation_patience_ms=50)
+    replica.step(assigned(isr=(1, 2), replicas=(1, 2)), 0)
+    replica.step(fetched(2, 0), 0)
+    assert replica.step(ControllerSilent(100), 100) == [CommitsRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    return replica
+
+
+def test_a_leader_without_controller_and_followers_refuses_writes_and_says_so_once() -> None:
+    replica = cut_off_leader()
+    assert replica.append_error(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.step(ControllerSilent(200), 200) == []
+
+
+def test_a_leader_goes_on_without_a_controller_while_its_followers_fetch() -> None:
+    replica = leader(isr=(1, 2), replicas=(1, 2, 3))
+    replica.step(fetched(2, 0), 9_990)
+    assert replica.step(ControllerSilent(10_000), 10_000) == []
+    assert replica.append_error(-1) is ErrorCode.NONE
+
+
+def test_a_leader_goes_on_without_followers_while_there_is_a_controller() -> None:
+    replica = leader(isr=(1, 2), replicas=(1, 2))
+    assert replica.step(ControllerSilent(0), 60_000) == []
+    assert replica.append_error(-1) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("back", ["controller", "follower", "assignment"])
+def test_a_leader_that_is_not_cut_off_any_more_accepts_writes(back: str) -> None:
+    replica = cut_off_leader()
+    if back == "controller":
+        assert replica.step(ControllerSilent(0), 110) == []
+    elif back == "follower":
+        replica.step(fetched(2, 0), 105)
+        assert replica.step(ControllerSilent(110), 110) == []
+    else:
+        replica.step(assigned(isr=(1, 2), replicas=(1, 2), partition_epoch=2), 110)
+    assert replica.append_error(1) is ErrorCode.NONE
+
+
+def test_a_follower_is_never_cut_off() -> None:
+    replica = cut_off_leader()
+    replica.step(assigned(leader=2, leader_epoch=LEADER_EPOCH + 1, partition_epoch=2), 100)
+    assert replica.step(ControllerSilent(1000), 1000) == []
+    assert replica.append_error(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_whose_log_is_closed_to_writes_steps_down_at_once() -> None:
+    replica = leader()
+    without = ProposeIsr((2, 3), (-1, -1), LEADER_EPOCH, 1)
+    assert replica.step(LogBroken(is_lasting=True), 0) == [StepDown(without)]
+    assert replica.step(LogBroken(is_lasting=True), 500) == [StepDown(without)]
+
+
+def test_a_log_that_fails_once_may_be_a_full_disk_and_one_that_fails_again_is_broken() -> None:
+    replica = leader()
+    assert replica.step(LogBroken(), 0) == []
+    assert replica.step(LogWorks(), 500) == []
+    assert replica.step(LogBroken(), 1000) == []
+    assert len(replica.step(LogBroken(), 1500)) == 1
+
+
+def test_the_only_member_of_the_isr_stays_leader_whatever_its_log_does() -> None:
+    replica = leader(isr=(1,))
+    assert replica.step(LogBroken(is_lasting=True), 0) == []
+
+
+def test_a_follower_with_a_broken_log_has_nothing_to_step_down_from() -> None:
+    replica = leader()
+    replica.step(assigned(leader=2, leader_epoch=LEADER_EPOCH + 1, partition_epoch=2), 0)
+    assert replica.step(LogBroken(is_lasting=True), 0) == []
 
 
 @pytest.mark.parametrize(

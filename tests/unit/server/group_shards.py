@@ -33,7 +33,8 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from ottla.records.batch import BatchView, iter_batches
-from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.replication.events import Assigned
+from ottla.replication.partition import PartitionReplica
 from ottla.runtime.threads import OsThreads
 from ottla.server.coordinators.group_shard import GroupShard
 from ottla.server.partitions.flushing import Flusher

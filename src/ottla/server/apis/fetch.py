@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import ApiKey
+from ottla.model import EpochEnd
 from ottla.protocol.codec import first_version
-from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic, NodeEndpoint
+from ottla.replication.divergence import judge_read
 from ottla.replication.fetch_session import FetchContext, FetchPartitionData
 from ottla.replication.partition import READ_COMMITTED
 from ottla.server.answers.send_queue import Part
-from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.apis.fetch_response import PartitionResult, fetch_refusal, fetch_response_parts
 from ottla.server.apis.fetch_wait import FetchWait
 from ottla.server.apis.follower_fetch import follower_fetch
 from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
@@ -57,7 +57,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaita
         return follower_fetch(context, request, replica_id, state.replica_epoch)
     session = services.fetch_sessions.resolve(request, context.version, services.now_ms())
     if isinstance(session, ErrorCode):
-        return [_refusal(context, session)]
+        return [fetch_refusal(context.version, context.header.correlation_id, session)]
     reading = _read(context, request, session.partitions)
     if _is_enough(request, reading, session):
         return _answer(context, request, session, reading)
@@ -142,17 +142,17 @@ def _read_partition(
     if error:
         raise KafkaError(error)
     log = partition.log
-    if want.fetch_offset < log.log_start_offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    verdict = judge_read(log, partition.replica.leader_epoch, want.fetch_offset, want.last_fetched_epoch)
+    if verdict is not ErrorCode.NONE and not isinstance(verdict, EpochEnd):
+        raise KafkaError(verdict)
     result = PartitionResult(want.topic, want.topic_id, want.partition, ErrorCode.NONE)
     result.high_watermark = partition.replica.high_watermark
     result.last_stable_offset = partition.last_stable_offset
     result.log_start_offset = log.log_start_offset
-    if want.last_fetched_epoch >= 0 and _diverges(partition, want, result):
+    if isinstance(verdict, EpochEnd):
+        result.diverging_epoch, result.diverging_end_offset = verdict
         reading.is_complete = True
         return result
-    if want.fetch_offset > log.log_end_offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if left_bytes <= 0 and reading.size_bytes:
         return result
     limit = min(want.partition_max_bytes, left_bytes)
@@ -164,19 +164,6 @@ def _read_partition(
         # The range ended with its segment or its limit although there is more: waiting would bring nothing.
         reading.is_complete |= found.next_offset < upper
     return result
-
-
-def _diverges(partition: HostedPartition, want: FetchPartitionData, result: PartitionResult) -> bool:
-    """Whether the reader's log left ours before its fetch offset (KIP-595)."""
-    epoch, end_offset = partition.end_of_epoch(want.last_fetched_epoch)
-    if epoch < 0:
-        # Nobody knows where that epoch ended: the reader has to begin anew.
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < want.last_fetched_epoch or end_offset < want.fetch_offset:
-        result.diverging_epoch = epoch
-        result.diverging_end_offset = end_offset
-        return True
-    return False
 
 
 def _answer(
@@ -196,8 +183,3 @@ def _endpoints(context: RequestContext, leaders: Sequence[int]) -> list[NodeEndp
     services = context.services
     listener = services.config.advertised_listener.name
     return [NodeEndpoint(*found) for found in addresses(services.quorum.image, listener, leaders)]
-
-
-def _refusal(context: RequestContext, error: ErrorCode) -> Part:
-    response = FetchResponse(error_code=error)
-    return response_frame(context.header.correlation_id, ApiKey.FETCH, context.version, response)

@@ -101,6 +101,11 @@ def fetch_response_parts(
     return parts
 
 
+def fetch_refusal(version: int, correlation_id: int, error: ErrorCode) -> Part:
+    """A whole response frame that refuses a fetch for one reason and names no partition."""
+    return response_frame(correlation_id, ApiKey.FETCH, version, FetchResponse(error_code=error))
+
+
 def _topic_key(result: PartitionResult) -> tuple[str, UUID]:
     return result.topic, result.topic_id
 

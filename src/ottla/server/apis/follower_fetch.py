@@ -14,14 +14,12 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_BROKER_EPOCH
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_version
-from ottla.protocol.frame import response_frame
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic
+from ottla.protocol.messages.fetch import FetchRequest, FetchTopic
 from ottla.replication.divergence import judge_fetch
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
-from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
+from ottla.server.apis.fetch_response import PartitionResult, fetch_refusal, fetch_response_parts
 from ottla.server.gate.handlers import RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.follower_sessions import Cursor, FollowerSession, PartitionKey
@@ -168,7 +166,7 @@ class FollowerFetch:
         )
         if error:
             raise KafkaError(error)
-        if cursor.is_named:
+        if cursor.progress.is_named:
             refusal = self._prove(cursor, partition)
             if refusal is not None:
                 return refusal
@@ -189,7 +187,7 @@ class FollowerFetch:
         epoch = partition.replica.leader_epoch
         verdict = judge_fetch(partition.log, epoch, want.fetch_offset, want.last_fetched_epoch)
         if verdict is ErrorCode.NONE:
-            cursor.seen(self._now_ms)
+            partition.step(cursor.progress.prove(self._now_ms), self._now_ms)
             return None
         result = _result_of(cursor, partition)
         if isinstance(verdict, ErrorCode):
@@ -241,11 +239,11 @@ def follower_fetch(
     known = services.quorum.image.brokers.get(replica_id)
     if known is not None and NO_BROKER_EPOCH < broker_epoch < known.epoch:
         # The broker was started again: this is its former self.
-        return [_refusal(context, ErrorCode.STALE_BROKER_EPOCH)]
+        return [fetch_refusal(context.version, context.header.correlation_id, ErrorCode.STALE_BROKER_EPOCH)]
     uses_topic_ids = context.version >= _TOPIC_IDS_SINCE
     session = services.follower_sessions.resolve(request, replica_id, broker_epoch, uses_topic_ids)
     if isinstance(session, ErrorCode):
-        return [_refusal(context, session)]
+        return [fetch_refusal(context.version, context.header.correlation_id, session)]
     return FollowerFetch(context, request, session).answer()
 
 
@@ -262,8 +260,3 @@ def _result_of(cursor: Cursor, partition: HostedPartition) -> PartitionResult:
     result.last_stable_offset = partition.last_stable_offset
     result.log_start_offset = partition.log.log_start_offset
     return result
-
-
-def _refusal(context: RequestContext, error: ErrorCode) -> Part:
-    response = FetchResponse(error_code=error)
-    return response_frame(context.header.correlation_id, ApiKey.FETCH, context.version, response)

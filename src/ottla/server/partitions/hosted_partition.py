@@ -24,18 +24,21 @@ from ottla.log.segments.truncation_job import CutJob
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL, NO_OFFSET, EpochEnd
 from ottla.replication.divergence import end_of_epoch
-from ottla.replication.isr import IsrAnswered, ProposeIsr
-from ottla.replication.partition import (
-    READ_COMMITTED,
+from ottla.replication.events import (
     Assigned,
+    CommitsRefused,
     Effect,
     Event,
+    FollowerFetched,
     HighWatermarkAdvanced,
     HighWatermarkLowered,
     LeaderHighWatermark,
     LogEndOffsetMoved,
-    PartitionReplica,
+    Tick,
 )
+from ottla.replication.isolation import StepDown
+from ottla.replication.isr import ProposeIsr
+from ottla.replication.partition import READ_COMMITTED, PartitionReplica
 from ottla.server.answers.watermark import Watermark
 
 logger = logging.getLogger(__name__)
@@ -57,8 +60,12 @@ class Cursor(Protocol):
     replica_id: int
     log_start_offset: int
 
-    def refresh(self) -> None:
-        """Tell the replica that the follower is still there, if it has not been told for a while."""
+    @property
+    def last_fetch_ms(self) -> int:
+        """When the follower last fetched in its session, whatever it named."""
+
+    def repeat(self, leader_epoch: int) -> FollowerFetched | None:
+        """What the replica should hear of fetches that did not name this partition; None if that is no news."""
 
     def on_append(self, size_bytes: int) -> None:
         """The log grew."""
@@ -70,10 +77,10 @@ class Cursor(Protocol):
         """Something is to be told now: another leader, another log start, the end."""
 
 
-Propose = Callable[["HostedPartition", ProposeIsr], None]
+Propose = Callable[["HostedPartition", ProposeIsr | StepDown], None]
 
 
-def propose_nothing(_: "HostedPartition", __: ProposeIsr) -> None:
+def propose_nothing(_: "HostedPartition", __: ProposeIsr | StepDown) -> None:
     """For who hosts partitions without a cluster around them."""
 
 
@@ -83,9 +90,7 @@ class HostedPartition:
     __slots__ = (
         "_config",
         "_counts_flushed",
-        "_min_insync_replicas",
         "_propose",
-        "_refusal",
         "_start_waiters",
         "_unseen_bytes",
         "adding_replicas",
@@ -119,7 +124,6 @@ class HostedPartition:
         self.replica = replica
         self._config = log.config
         self.flushes_by_time = log.config.flush_ms < LONG_MAX
-        self._min_insync_replicas = log.config.min_insync_replicas
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.flushed_offset)
         self.readers: set[Reader] = set()
@@ -130,8 +134,6 @@ class HostedPartition:
         self.lag_records = 0
         self.is_closed = False
         self._propose = propose
-        # Why no append is accepted, whatever the replica says.
-        self._refusal: ErrorCode | None = None
         self._start_waiters: list[asyncio.Future[None]] = []
         # Appended and not yet below the high watermark: what waiting consumers have not been told of.
         self._unseen_bytes = 0
@@ -164,16 +166,13 @@ class HostedPartition:
     def assign(self, assigned: Assigned, now_ms: int) -> None:
         """Take the controller's decision over. Those who waited under another leadership are told that it is over."""
         replica = self.replica
-        before = replica.leader, replica.leader_epoch
+        before = replica.leader, replica.leader_epoch, replica.leadership_epoch
         self._take_policy(len(assigned.replicas))
         end, durable = self.log.log_end_offset, self._durable_offset
         effects = replica.step(replace(assigned, log_end_offset=end, durable_offset=durable), now_ms)
-        self.suspend(False)
-        now = replica.leader, replica.leader_epoch
-        if now != before:
-            self._leadership_changed(goes_on=now == (replica.node_id, before[1] + 1) and before[0] == now[0])
+        if (replica.leader, replica.leader_epoch) != before[:2]:
+            self._leader_changed(goes_on=replica.leadership_epoch == before[2])
         self._carry_out(effects)
-        self._refuse_too_few()
 
     def step(self, event: Event, now_ms: int) -> None:
         """Let the replica know of something, and do what follows."""
@@ -181,21 +180,21 @@ class HostedPartition:
         if effects:
             self._carry_out(effects)
 
-    def isr_answered(self, answer: IsrAnswered, now_ms: int) -> None:
-        """The controller answered a proposal."""
-        self.step(answer, now_ms)
-        self._refuse_too_few()
+    def tick(self, now_ms: int) -> None:
+        """Let the replica count the time, with the fetches that it has not heard of before."""
+        self._hear_followers()
+        self.step(Tick(), now_ms)
 
     def append_error(self, acks: int) -> ErrorCode:
         """Why an append must be refused now, or NONE."""
-        if self._refusal is not None:
-            return self._refusal
-        return self.replica.append_error(acks, self._min_insync_replicas)
+        if self.is_closed:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self.replica.append_error(acks)
 
     @property
     def is_under_min_isr(self) -> bool:
         """Whether fewer replicas are in sync than the topic asks for."""
-        return len(self.replica.isr) < self._min_insync_replicas
+        return self.replica.is_under_min_isr
 
     def append(self, record_sets: Sequence[memoryview], now_ms: int) -> list[Appended | KafkaError]:
         """Append a producer's record sets in order, with one write."""
@@ -314,15 +313,6 @@ class HostedPartition:
             and now_ms - log.last_flush_ms >= self._config.flush_ms
         )
 
-    def suspend(self, is_suspended: bool) -> None:
-        """Let nobody write, and nobody wait, while others have probably been told to lead; or let them again."""
-        if self.is_closed or is_suspended == (self._refusal is not None):
-            return
-        self._refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_suspended else None
-        if is_suspended:
-            reason = f"{self.name} has lost its followers and the controller"
-            self.high_watermark.refuse(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
-
     def note_flushed(self, now_ms: int) -> None:
         """A flush is complete. Where acks=all means fsync on all replicas, the leader's share counts from here."""
         self.flushed.advance(self.log.flushed_offset)
@@ -332,7 +322,6 @@ class HostedPartition:
     def close(self) -> None:
         """Refuse appends and let go of everybody who waits; the log is closed or deleted by the caller."""
         self.is_closed = True
-        self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is no longer served here")
         self.high_watermark.fail(gone)
         self.flushed.fail(gone)
@@ -346,7 +335,7 @@ class HostedPartition:
             cursor.on_change()
         self.follower_start_moved()
 
-    def _leadership_changed(self, goes_on: bool) -> None:
+    def _leader_changed(self, goes_on: bool) -> None:
         if not goes_on:
             over = KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -358,11 +347,6 @@ class HostedPartition:
             self.lag_records = 0
         self.wake_readers()
 
-    def _refuse_too_few(self) -> None:
-        """Nothing is committed while too few replicas are in sync: who waits for that should hear it now."""
-        if self.is_under_min_isr and self.high_watermark.is_awaited:
-            self.high_watermark.refuse(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
-
     def _log_was_cut(self, now_ms: int) -> None:
         # What was durable above the cut is gone; nobody waits for it on a follower.
         self.flushed = Watermark(self.log.flushed_offset)
@@ -370,8 +354,6 @@ class HostedPartition:
 
     def _take_policy(self, replicas: int) -> None:
         config = self._config
-        # As in Kafka: more than there are replicas at all cannot be meant.
-        self._min_insync_replicas = min(config.min_insync_replicas, replicas)
         self._counts_flushed = self.must_flush(acks_all=True) and replicas > 1
         self.replica.configure(config.min_insync_replicas)
 
@@ -382,8 +364,8 @@ class HostedPartition:
 
     def _log_end_offset_moved(self, size_bytes: int, now_ms: int) -> None:
         if self.cursors:
+            self._hear_followers()
             for cursor in self.cursors:
-                cursor.refresh()
                 cursor.on_append(size_bytes)
         self._unseen_bytes += size_bytes
         durable = self._durable_offset if self._counts_flushed else None
@@ -391,15 +373,32 @@ class HostedPartition:
         if effects:
             self._carry_out(effects)
 
+    def _hear_followers(self) -> None:
+        """Let the replica hear of followers that fetched without naming this partition."""
+        leader_epoch = self.replica.leader_epoch
+        for cursor in self.cursors:
+            fetched = cursor.repeat(leader_epoch)
+            if fetched is not None:
+                self.step(fetched, cursor.last_fetch_ms)
+
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             if type(effect) is HighWatermarkAdvanced:
                 self._high_watermark_advanced(effect.high_watermark)
-            elif type(effect) is ProposeIsr:
+            elif type(effect) is ProposeIsr or type(effect) is StepDown:
                 self._propose(self, effect)
+            elif type(effect) is CommitsRefused:
+                self._refuse_commits(effect.error)
             elif type(effect) is HighWatermarkLowered:
                 logger.warning("%s: records that were committed are cut off", self.name)
                 self.high_watermark = Watermark(effect.high_watermark)
+
+    def _refuse_commits(self, error: ErrorCode) -> None:
+        if self.high_watermark.is_awaited:
+            reason = None
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                reason = f"{self.name} has lost its followers and the controller"
+            self.high_watermark.refuse(KafkaError(error, reason))
 
     def _high_watermark_advanced(self, high_watermark: int) -> None:
         self.high_watermark.advance(high_watermark)

@@ -22,7 +22,9 @@ from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage, topic_changes
 from ottla.log.directory import LogDirectory
 from ottla.model import TopicPartition
-from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.replication.events import Assigned
+from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
+from ottla.replication.partition import PartitionReplica
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.partitions.file_removal import Removable, Remover
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions, Propose, propose_nothing
@@ -53,6 +55,10 @@ class Hosting:
         self._now_ms = now_ms
         self._incarnation_id = incarnation_id
         self._propose = propose
+        # A follower for which there is nothing is silent for the wait of its fetch: that says nothing.
+        self._isolation_patience_ms = max(
+            config.broker_session_timeout_ms // 2, 2 * config.replica_fetch_wait_max_ms
+        )
         self._image: ClusterImage | None = None
         self._watchers: list[Callable[[], None]] = []
         # Whether partitions are assigned. Without an id of this start (a broker that is alone) from the beginning.
@@ -161,7 +167,8 @@ class Hosting:
             return
         lost = hosted.log.first_lost_offset
         if lost is not None and placed.leader == self._config.node_id:
-            self._settle_loss(hosted, placed, lost)
+            # Before the role is taken: the epoch begins where the log ends then. A follower settles it before its first fetch.
+            self._settle_hole(hosted, placed, lost)
         assigned = Assigned(
             leader=placed.leader,
             leader_epoch=placed.leader_epoch,
@@ -171,19 +178,22 @@ class Hosting:
         )
         hosted.assign(assigned, monotonic_ms())
 
-    def _settle_loss(self, hosted: HostedPartition, placed: PartitionImage, lost: int) -> None:
-        """A crash took records from the middle of a log that is about to lead. (A follower cuts it and fetches again.)
-
-        With other replicas the log must not go on behind the hole: a follower that has the records would never find out that its leader
-        has not. The same where only flushed records count, since nothing behind the hole was promised. A log that is
-        the only one keeps what it has.
-        """
-        if len(placed.replicas) == 1 and not hosted.must_flush(acks_all=True):
-            hosted.log.accept_loss()
-            return
-        logger.error("%s leads, and lost records from %d on in a crash: it is cut there", hosted.name, lost)
-        self.prepare_cuts({hosted: lost})
-        hosted.truncate_to(lost, monotonic_ms())
+    def _settle_hole(self, hosted: HostedPartition, placed: PartitionImage, lost: int) -> None:
+        """Carry out what the replica decides about records that a crash took from the middle of its log."""
+        acks_are_durable = hosted.must_flush(acks_all=True)
+        hole = HoleFound(lost, placed.leader, placed.replicas, acks_are_durable=acks_are_durable)
+        for effect in hosted.replica.step(hole, monotonic_ms()):
+            match effect:
+                case AcceptHole():
+                    hosted.log.accept_loss()
+                case TruncateTo(offset):
+                    logger.error(
+                        "%s leads, and lost records from %d on in a crash: it is truncated there",
+                        hosted.name,
+                        offset,
+                    )
+                    self.prepare_cuts({hosted: offset})
+                    hosted.truncate_to(offset, monotonic_ms())
 
     def _configure(self, image: ClusterImage) -> None:
         configs: dict[str, TopicConfig] = {}
@@ -206,6 +216,7 @@ class Hosting:
             min(max(committed, log.log_start_offset), log.log_end_offset),
             replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
             min_insync_replicas=config.min_insync_replicas,
+            isolation_patience_ms=self._isolation_patience_ms,
         )
         return HostedPartition(topic.name, topic.topic_id, placed.index, log, replica, self._propose)
 

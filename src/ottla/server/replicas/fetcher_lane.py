@@ -25,8 +25,8 @@ from ottla.replication.follower import (
     Failed,
     HighWatermarkMoved,
     LogStartMoved,
-    TruncateTo,
 )
+from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
@@ -233,6 +233,8 @@ class FetcherLane:
                     job = partition.begin_truncate(offset, monotonic_ms())
                     if job is not None:
                         self._cut_jobs.append(job)
+                case AcceptHole():
+                    partition.log.accept_loss()
                 case BeginAt(offset):
                     logger.warning(
                         "%s begins anew at %d: its leader has nothing older", partition.name, offset
@@ -273,12 +275,20 @@ class FetcherLane:
 
     async def _prepare(self, changed: Iterable[Followed]) -> None:
         """See that logs are what the next fetch says they are."""
-        lost = {f: offset for f in changed if (offset := f.partition.log.first_lost_offset) is not None}
-        if lost:
-            # What lies behind records that a crash took is cut off: the leader has all of it.
-            await self._cut({followed: [TruncateTo(offset)] for followed, offset in lost.items()})
+        holes = {followed: effects for followed in changed if (effects := self._settle_hole(followed))}
+        if holes:
+            await self._cut(holes)
         if self._flushes:
             await self._flush(changed)
+
+    def _settle_hole(self, followed: Followed) -> list[Effect]:
+        """What the follower does about records that a crash took from the middle of its log."""
+        partition = followed.partition
+        lost = partition.log.first_lost_offset
+        if lost is None:
+            return []
+        hole = HoleFound(lost, partition.replica.leader, partition.replica.replicas)
+        return followed.machine.step(hole, partition.log, monotonic_ms())
 
     async def _flush(self, changed: Iterable[Followed]) -> None:
         """A fetch from an offset says that all before it is durable. What cannot be flushed is not announced."""

@@ -19,7 +19,7 @@ from ottla.config import BrokerConfig
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage, TopicImage, topic_changes
 from ottla.model import NO_LEADER
-from ottla.replication.partition import FollowerLost
+from ottla.replication.events import FollowerLost
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions

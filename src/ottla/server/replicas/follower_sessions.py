@@ -5,8 +5,9 @@ the cursors of its followers when it has news, and each session keeps the cursor
 
 Rules:
 - A cursor without news stands at the log's end, and its follower has been told the high watermark and the log start.
-- A fetch that names few partitions still says of all others in the session that the follower holds what it held. The replica
-  hears of that when it matters: before an append ends the silence, and before time is counted (`Cursor.refresh`).
+- A fetch that names few partitions still says of all others in the session that the follower holds what it held. The
+  partition asks for that before an append and before time is counted (`Cursor.repeat`); when it counts,
+  replication/follower_progress.py decides.
 - Each replica has one cursor in a partition: that of its newest session.
 - A follower hears of a new leader at about the same time as the leader does. One that is about to be followed
   therefore lets the sessions of its followers wait shortly only, until they have had the time to come with that partition.
@@ -19,6 +20,7 @@ from typing import Final, Protocol
 from ottla.errors import ErrorCode
 from ottla.model import NO_OFFSET
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest
+from ottla.replication.events import FollowerFetched, FollowerLost
 from ottla.replication.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -26,9 +28,8 @@ from ottla.replication.fetch_session import (
     FetchResult,
     next_epoch,
 )
-from ottla.replication.partition import FollowerFetched, FollowerLost
+from ottla.replication.follower_progress import FollowerProgress
 from ottla.runtime.clock import monotonic_ms
-from ottla.runtime.randomness import Randomness
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.throttle import UNLIMITED, Throttle
 from ottla.wire.deadlines import Deadlines
@@ -38,8 +39,6 @@ IDLE_MS: Final = 120_000
 # How long a fetch waits at first after this broker became a leader of something; twice as long each time after.
 FIRST_PATIENCE_MS: Final = 5
 _UNLIMITED_MS: Final = 1 << 31
-# The replica is told of a silent follower at most so often: replica.lag.time.max.ms is never that short.
-_REFRESH_MS: Final = 50
 
 PartitionKey = tuple[object, int]
 Find = Callable[[PartitionKey], HostedPartition]
@@ -61,11 +60,10 @@ class Cursor:
     """Where a follower stands in one partition, and what it was told."""
 
     __slots__ = (
-        "_seen_ms",
-        "is_named",
         "key",
         "log_start_offset",
         "partition",
+        "progress",
         "replica_id",
         "session",
         "told_high_watermark",
@@ -80,22 +78,20 @@ class Cursor:
         self.want = want
         self.log_start_offset = want.log_start_offset
         self.partition: HostedPartition | None = None
-        # Whether the fetch that is being answered named it: then its offset is a proof.
-        self.is_named = True
+        self.progress = FollowerProgress(
+            session.replica_id, session.broker_epoch, want.fetch_offset, want.current_leader_epoch
+        )
         self.told_high_watermark = NO_OFFSET
         self.told_log_start_offset = NO_OFFSET
-        self._seen_ms = 0
 
     # What the partition calls
 
-    def refresh(self) -> None:
-        """Tell the replica of the fetches since it last heard of this follower, all of which asked for the same."""
-        last_fetch_ms = self.session.last_fetch_ms
-        if last_fetch_ms - self._seen_ms < _REFRESH_MS or self.is_named or self.partition is None:
-            return
-        # What it held under another leader it may have cut off since.
-        if self.want.current_leader_epoch == self.partition.replica.leader_epoch:
-            self.seen(last_fetch_ms)
+    @property
+    def last_fetch_ms(self) -> int:
+        return self.session.last_fetch_ms
+
+    def repeat(self, leader_epoch: int) -> FollowerFetched | None:
+        return self.progress.repeat(self.session.last_fetch_ms, leader_epoch)
 
     def on_append(self, size_bytes: int) -> None:
         session = self.session
@@ -122,7 +118,7 @@ class Cursor:
     def name(self, want: FetchPartition) -> None:
         """A fetch named the partition."""
         self.want = want
-        self.is_named = True
+        self.progress.name(want.fetch_offset, want.current_leader_epoch)
         has_moved = want.log_start_offset > self.log_start_offset
         self.log_start_offset = want.log_start_offset
         if has_moved and self.partition is not None:
@@ -136,15 +132,6 @@ class Cursor:
             partition = find(self.key)
             self._attach(partition)
         return partition
-
-    def seen(self, now_ms: int) -> None:
-        """The follower fetched at its offset, and its log was found to match."""
-        self.is_named = False
-        self._seen_ms = now_ms
-        if self.partition is not None:
-            session = self.session
-            fetched = FollowerFetched(self.replica_id, session.broker_epoch, self.want.fetch_offset)
-            self.partition.step(fetched, now_ms)
 
     def detach(self) -> None:
         """Hear nothing more of the partition."""
@@ -250,10 +237,10 @@ class FollowerSession:
 
 
 class FollowerSessions:
-    """The sessions of all followers of this broker; a few for each of them."""
+    """The sessions of all followers of this broker; a few for each of them. `new_session_id` draws a random positive int32."""
 
-    def __init__(self, random: Randomness, now_ms: Callable[[], int] = monotonic_ms) -> None:
-        self._random = random
+    def __init__(self, new_session_id: Callable[[], int], now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._new_session_id = new_session_id
         self._now_ms = now_ms
         self._sessions: dict[int, FollowerSession] = {}
         self._deadlines: Deadlines[Waiting] | None = None
@@ -321,7 +308,7 @@ class FollowerSessions:
             return FollowerSession(NO_SESSION_ID, replica_id, broker_epoch, now_ms)
         session_id = NO_SESSION_ID
         while session_id == NO_SESSION_ID or session_id in self._sessions:
-            session_id = self._random.randrange(1, 1 << 31)
+            session_id = self._new_session_id()
         session = self._sessions[session_id] = FollowerSession(session_id, replica_id, broker_epoch, now_ms)
         return session
 

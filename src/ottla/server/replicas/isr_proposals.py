@@ -4,11 +4,8 @@ What the partitions of one turn of the loop propose goes out in one request; whi
 answer that does not come leaves the fate of a proposal unknown, and the replica is told so: each proposal is answered
 exactly once. One timer for all partitions counts the time of slow followers, and tries refused proposals again.
 
-A leader that cannot write to its log steps down: it proposes the ISR without itself, and the controller elects another
-member. Where there is no other member it stays, refuses writes and goes on serving what it has.
-
-A leader that is cut off, from the controller and from a follower in the ISR, can commit nothing, and others will be told to lead. It says so
-to producers instead of letting them wait. (Without a controller, but with its followers, it goes on.)
+The same timer tells each replica how long no controller has been known, and whether its log takes writes. What a leader does
+about that, replication/isolation.py decides; a leader that steps down does so through the controller, too.
 """
 
 import asyncio
@@ -25,8 +22,8 @@ from ottla.protocol.messages.partitions import (
     AlterPartitionTopicData,
     BrokerState,
 )
+from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, StepDown, step_down
 from ottla.replication.isr import IsrAnswered, ProposeIsr
-from ottla.replication.partition import Tick
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 from ottla.server.quorum.quorum import Quorum
@@ -35,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 # However long followers may lag: proposals that were refused are tried again, and broken logs noticed, within this.
 _LONGEST_TICK_MS: Final = 500
-# A disk that refused writes for longer than this many ticks is taken for broken.
-_FAILING_TICKS: Final = 1
 # After so many partitions a tick lets requests have their turn.
 _PARTITIONS_PER_TURN: Final = 64
 _RECOVERED: Final = 0
@@ -59,10 +54,9 @@ class Isr:
         self._quorum = quorum
         self._partitions = partitions
         self._proposals: dict[HostedPartition, ProposeIsr] = {}
-        self._failing: dict[HostedPartition, int] = {}
+        self._failing: set[HostedPartition] = set()
+        self._resignations: list[_Change] = []
         self._given_up: set[_Change] = set()
-        # A follower for which there is nothing is silent for the wait of its fetch: that says nothing.
-        self._patience_ms = max(config.broker_session_timeout_ms // 2, 2 * config.replica_fetch_wait_max_ms)
         self._controller_seen_ms = 0
         self._sending: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -81,9 +75,12 @@ class Isr:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def propose(self, partition: HostedPartition, proposal: ProposeIsr) -> None:
-        """Ask the controller for this ISR."""
-        self._proposals[partition] = proposal
+    def propose(self, partition: HostedPartition, effect: ProposeIsr | StepDown) -> None:
+        """Ask the controller for this ISR; to step down with the next tick."""
+        if isinstance(effect, StepDown):
+            self._resignations.append(_Change(partition.topic_id, partition.index, effect.proposal))
+            return
+        self._proposals[partition] = effect
         self._send_soon()
 
     def _send_soon(self) -> None:
@@ -104,7 +101,7 @@ class Isr:
                     answer = _answered(proposal, answers, partition)
                     _tell(partition, answer)
                     if not partition.is_closed:
-                        partition.isr_answered(answer, now_ms)
+                        partition.step(answer, now_ms)
         finally:
             self._sending = None
 
@@ -152,6 +149,7 @@ class Isr:
             await asyncio.sleep(self._tick_s)
             try:
                 await self._tick_all()
+                self._look_at_logs()
                 await self._step_down()
             except Exception:
                 logger.exception(
@@ -159,36 +157,35 @@ class Isr:
                 )
 
     async def _tick_all(self) -> None:
-        is_cut_off = self._is_cut_off()
-        for count, partition in enumerate(self._partitions):
-            if partition.replica.followers and not partition.is_closed:
-                now_ms = monotonic_ms()
-                for cursor in tuple(partition.cursors):
-                    cursor.refresh()
-                partition.step(Tick(), now_ms)
-                partition.suspend(is_cut_off and self._is_forsaken(partition))
-            if count % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
-                await asyncio.sleep(0)
-
-    def _is_cut_off(self) -> bool:
-        """Whether there has been no controller for a while."""
         now_ms = monotonic_ms()
         if self._quorum.controller_id >= 0:
             self._controller_seen_ms = now_ms
-        return now_ms - self._controller_seen_ms > self._patience_ms
-
-    def _is_forsaken(self, partition: HostedPartition) -> bool:
-        """Whether a follower in the ISR has been silent for a while."""
-        replica, oldest_ms = partition.replica, monotonic_ms() - self._patience_ms
-        return any(
-            other in replica.isr and state.last_fetch_ms < oldest_ms
-            for other, state in replica.followers.items()
-        )
+        silent = ControllerSilent(now_ms - self._controller_seen_ms)
+        for count, partition in enumerate(self._partitions):
+            if partition.replica.followers and not partition.is_closed:
+                now_ms = monotonic_ms()
+                partition.tick(now_ms)
+                partition.step(silent, now_ms)
+            if count % _PARTITIONS_PER_TURN == _PARTITIONS_PER_TURN - 1:
+                await asyncio.sleep(0)
 
     # Broken logs
 
+    def _look_at_logs(self) -> None:
+        """Tell each replica whose log refuses writes, and each whose log takes them again."""
+        failing, self._failing = self._failing, set()
+        for partition in self._partitions:
+            log = partition.log
+            if (log.write_refusal is None and not log.is_failing) or partition.is_closed:
+                continue
+            self._failing.add(partition)
+            partition.step(LogBroken(is_lasting=log.write_refusal is not None), monotonic_ms())
+        for partition in failing - self._failing:
+            partition.step(LogWorks(), monotonic_ms())
+
     async def _step_down(self) -> None:
-        changes = [*self._broken(), *self._unopened()]
+        """Ask the controller to elect other leaders where this broker cannot write."""
+        changes, self._resignations = [*self._resignations, *self._unopened()], []
         if not changes:
             return
         news, self._given_up = set(changes) - self._given_up, set(changes)
@@ -201,38 +198,18 @@ class Isr:
         if isinstance(answers, ErrorCode) and news:
             logger.error("the controller did not relieve this broker: %s", answers.name)
 
-    def _broken(self) -> Iterator[_Change]:
-        """What this broker leads, cannot write, and others could lead."""
-        failing, self._failing = self._failing, {}
-        for partition in self._partitions:
-            log, replica = partition.log, partition.replica
-            if (log.write_refusal is None and not log.is_failing) or partition.is_closed:
-                continue
-            ticks = self._failing[partition] = failing.get(partition, 0) + 1
-            is_broken = log.write_refusal is not None or ticks > _FAILING_TICKS
-            if is_broken and replica.is_leader and len(replica.isr) > 1:
-                proposal = self._without_me(replica.isr, replica.leader_epoch, replica.partition_epoch)
-                yield _Change(partition.topic_id, partition.index, proposal)
-
     def _unopened(self) -> Iterator[_Change]:
-        """The same, of logs that could not even be opened."""
+        """The partitions that this broker leads, whose logs could not be opened, and that other members could lead."""
         image = self._quorum.image
         for name in self._partitions.unopened:
             topic = image.topics_by_name.get(name)
             for placed in topic.partitions if topic is not None else ():
                 is_open = self._partitions.find(name, placed.index) is not None
-                if (
-                    placed.leader == self._node_id
-                    and not is_open
-                    and len(placed.isr) > 1
-                    and topic is not None
-                ):
-                    proposal = self._without_me(placed.isr, placed.leader_epoch, placed.partition_epoch)
-                    yield _Change(topic.topic_id, placed.index, proposal)
-
-    def _without_me(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> ProposeIsr:
-        others = tuple(member for member in isr if member != self._node_id)
-        return ProposeIsr(others, (-1,) * len(others), leader_epoch, partition_epoch)
+                if placed.leader != self._node_id or is_open or topic is None:
+                    continue
+                effect = step_down(self._node_id, placed.isr, placed.leader_epoch, placed.partition_epoch)
+                if effect is not None:
+                    yield _Change(topic.topic_id, placed.index, effect.proposal)
 
 
 def _answered(

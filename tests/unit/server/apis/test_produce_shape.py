@@ -32,7 +32,8 @@ from ottla.records.batch import HEADER_BYTES
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.record import Record
-from ottla.replication.partition import Assigned, PartitionReplica
+from ottla.replication.events import Assigned
+from ottla.replication.partition import PartitionReplica
 from ottla.runtime.disk import OsDisk
 from ottla.server.apis.produce_shape import ProduceShape, ProduceShapes, learn_shape
 from ottla.server.partitions.hosted_partition import HostedPartition

@@ -26,7 +26,7 @@ from ottla.protocol.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
-from ottla.replication.partition import Assigned
+from ottla.replication.events import Assigned
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.answers.send_queue import Part, part_bytes
 from ottla.server.apis.fetch import fetch
@@ -212,11 +212,10 @@ def test_what_was_held_under_another_leader_epoch_does_not_count(
             await append(leader, b"a", b"b")
             await follower.fetch({0: 2}, last_fetched_epoch=0)
             partition = leader.partition()
-            (cursor,) = partition.cursors
             again = Assigned(leader=1, leader_epoch=2, isr=(1, 2), replicas=(1, 2), partition_epoch=2)
             partition.assign(again, monotonic_ms())
-            monkeypatch.setattr("ottla.server.replicas.follower_sessions._REFRESH_MS", -1)
-            cursor.refresh()
+            monkeypatch.setattr("ottla.replication.follower_progress.REFRESH_MS", -1)
+            partition.tick(monotonic_ms())
             state = partition.replica.followers[2]
             assert state.log_end_offset == -1
 

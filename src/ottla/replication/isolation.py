@@ -1,0 +1,89 @@
+"""A leader that cannot do its part: cut off from the cluster, or with a log that takes no writes. Pure.
+
+Cut off: no controller for `patience_ms`, and an in-sync follower silent for as long. Such a leader can commit nothing, and
+the controller, where there is one, has probably elected another leader. So the leader refuses writes and ends the waits of
+producers. A leader without a controller that still has its followers goes on.
+
+Broken: the log refuses writes until it is opened again, or has refused them at two looks in a row (a full disk may have
+room again by the second). The leader proposes the ISR without itself, and the controller elects another member. Without
+another member it stays leader, refuses writes and serves reads.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.model import NO_BROKER_EPOCH
+from ottla.replication.isr import ProposeIsr
+
+# A log that refused writes at more looks than this is taken for broken.
+_TOLERATED_FAILURES: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSilent:
+    """This broker has known no controller for `silent_ms`; 0 while it knows one."""
+
+    silent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogBroken:
+    """The log refused its last write; `is_lasting`, if it refuses all writes until it is opened again.
+
+    The shell looks at regular times, and tells it at each look until the log works again: then LogWorks.
+    """
+
+    is_lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogWorks:
+    """The log takes writes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """Ask the controller for an ISR without this node, so that another member leads. The answer comes as metadata."""
+
+    proposal: ProposeIsr
+
+
+class Isolation:
+    """What one replica knows about the controller and its own log."""
+
+    __slots__ = ("_failures", "_patience_ms", "is_cut_off")
+
+    def __init__(self, patience_ms: int) -> None:
+        self._patience_ms = patience_ms
+        self._failures = 0
+        self.is_cut_off = False
+
+    def judge(self, silent_ms: int, last_fetches_ms: Iterable[int], now_ms: int) -> bool:
+        """Whether a leader is cut off; `last_fetches_ms` are those of its followers in the ISR."""
+        oldest_ms = now_ms - self._patience_ms
+        self.is_cut_off = silent_ms > self._patience_ms and any(
+            at_ms < oldest_ms for at_ms in last_fetches_ms
+        )
+        return self.is_cut_off
+
+    def rejoined(self) -> None:
+        """The controller decided about the partition: the broker is not cut off."""
+        self.is_cut_off = False
+
+    def failed(self, is_lasting: bool) -> bool:
+        """The log refused writes at this look. Whether it counts as broken."""
+        self._failures += 1
+        return is_lasting or self._failures > _TOLERATED_FAILURES
+
+    def works(self) -> None:
+        """The log takes writes."""
+        self._failures = 0
+
+
+def step_down(node_id: int, isr: Sequence[int], leader_epoch: int, partition_epoch: int) -> StepDown | None:
+    """How the leader `node_id` leaves the partition to another member; None without another one."""
+    others = tuple(member for member in isr if member != node_id)
+    if not others:
+        return None
+    return StepDown(ProposeIsr(others, (NO_BROKER_EPOCH,) * len(others), leader_epoch, partition_epoch))
