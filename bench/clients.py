@@ -68,7 +68,7 @@ Measured = dict[tuple[str, str], dict[str, list[float]]]  # (target, workload) â
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Ours divided by a peer's, at least; from issue 5."""
+    """Ours divided by a peer's, at least; the target "clients" of docs/benchmarks.md."""
 
     work: str
     peer: str
@@ -288,10 +288,15 @@ def page(bench: Bench, command: str, rounds: int, facts: Sequence[str]) -> str:
             "(`bench/memory.py`): otherwise brokers soon write into pages that a hypervisor must give first. That takes 3 Âµs of their CPU for each",
             "KiB, three times what Apache Kafka needs for the rest; it holds the fast clients up and not the slow ones, and says nothing of clients.",
             "",
+            "Records: all values alike, without keys, headers or compression, in one partition: the easiest records for a client.",
+            "On mixed records the ratios are others: [RESULTS_MIXED.md](RESULTS_MIXED.md).",
+            "",
             *facts,
             f"- {others}",
             "",
-            "## Ours divided by theirs, records per second (issue 5)",
+            "## Ours divided by theirs, records per second",
+            "",
+            'Asked is the row "clients" of the [table of targets](../docs/benchmarks.md#targets).',
             "",
             *report.table(
                 ["broker", "workload", "divided by", "asked", "median (spread)", "verdict"],

@@ -1,4 +1,4 @@
-"""`python -m bench.compaction`: what compaction costs, and the promises about it (issue 3).
+"""`python -m bench.compaction`: what compaction costs, and the target "compaction" of docs/benchmarks.md.
 
 python -m bench.compaction            everything at full size, writes bench/RESULTS_COMPACTION.md
 python -m bench.compaction --quick    a tenth of everything: is it still alive?
@@ -373,7 +373,8 @@ def write(figures: list[Figure], command: str, facts: list[str]) -> None:
     head = [
         "# What compaction costs",
         "",
-        f"Made by `{command}`. How each figure is taken stands in `bench/compaction.py`.",
+        f"Made by `{command}`. How each figure is taken stands in `bench/compaction.py`. Asked is the row",
+        '"compaction" of the [table of targets](../docs/benchmarks.md#targets).',
         "",
     ]
     RESULTS.write_text("\n".join([*head, *facts, "", *table(figures), ""]))

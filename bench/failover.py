@@ -165,7 +165,7 @@ def page(found: Measured, rounds: int, where: Sequence[str]) -> list[str]:
         "",
         f"`python -m bench.failover --rounds {rounds}`. Three brokers each, settings as they come, replication factor 3, "
         "`min.insync.replicas=2`, acks=all; seconds, median (smallest to largest). Without a name in brackets the writer is one that asks again at once; "
-        "librdkafka has its defaults.",
+        'librdkafka has its defaults. Promised is the row "failover" of the [table of targets](../docs/benchmarks.md#targets).',
         "",
         *where,
         "",

@@ -1,4 +1,4 @@
-"""`python -m bench.groups`: what groups cost, and the promises about them (issue 3).
+"""`python -m bench.groups`: what groups cost, and the target "groups" of docs/benchmarks.md.
 
 python -m bench.groups            everything at full size, writes bench/RESULTS_GROUPS.md
 python -m bench.groups --quick    a tenth of everything: is it still alive?
@@ -258,7 +258,7 @@ def write(figures: list[Figure], command: str, facts: list[str]) -> None:
         "# What groups cost",
         "",
         f"Made by `{command}`. How each figure is taken stands in `bench/groups.py`; `broker CPU` is user and system",
-        "time of all its threads.",
+        'time of all its threads. Asked is the row "groups" of the [table of targets](../docs/benchmarks.md#targets).',
         "",
         *facts,
         "",

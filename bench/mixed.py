@@ -42,15 +42,15 @@ CODECS: Final = ("none", "lz4", "zstd")
 WORKS: Final = ("produce", "consume")
 ROUNDS, QUICK_SCALE, WARM_UP_SCALE = 5, 0.1, 0.3
 DEADLINE_SECONDS = 300
-# As many records as take each client one or two seconds.
+# As many records as take each client half a second or more on a quiet machine.
 RECORDS: Final[Mapping[str, int]] = {
-    "ottla": 250_000,
-    "aiokafka": 200_000,
-    "confluent-kafka": 400_000,
-    "kafka-python": 60_000,
+    "ottla": 120_000,
+    "aiokafka": 80_000,
+    "confluent-kafka": 200_000,
+    "kafka-python": 25_000,
 }
-FILLED: Final = 600_000  # records in a topic to read: more than any client reads, with its warm-up
-WARM_BYTES = 300 << 20  # more than one measurement writes
+FILLED: Final = 300_000  # records in a topic to read: more than any client reads, with its warm-up
+WARM_BYTES = 150 << 20  # more than one measurement writes
 SETTINGS = {"log.segment.delete.delay.ms": "0"}  # the space of a deleted topic is free at once
 
 Measured = dict[str, dict[str, list[float]]]  # workload → client → one figure per round
@@ -138,6 +138,15 @@ def ratios(measured: Measured) -> list[list[str]]:
     ]
 
 
+def cpu_ratios(measured: Measured) -> list[list[str]]:
+    """The CPU of each other client divided by ours, round by round: above one, ours costs less."""
+    peers = [client for client in PRODUCE if client != "ottla"]
+    return [
+        [workload, *(_ratio(by_client.get(peer, ()), by_client["ottla"]) for peer in peers)]
+        for workload, by_client in measured.items()
+    ]
+
+
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return _text([mine / other for mine, other in zip(ours, theirs, strict=False)])
 
@@ -175,6 +184,12 @@ def page(bench: MixedBench, command: str, rounds: int, facts: Sequence[str]) -> 
             "## Ottla's client divided by the others, records per second",
             "",
             *report.table(["workload", *(f"÷ {peer}" for peer in peers)], ratios(bench.rates)),
+            "",
+            "## The CPU per record of the others, divided by that of Ottla's client",
+            "",
+            "CPU is less disturbed by other work of the machine than the time that passes. confluent-kafka uses two threads.",
+            "",
+            *report.table(["workload", *(f"{peer} ÷ ottla" for peer in peers)], cpu_ratios(bench.costs_us)),
             "",
             "## Thousand records per second",
             "",

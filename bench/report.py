@@ -16,6 +16,7 @@ from bench.verdicts import TARGETS, Measured, Spread, Target
 from tests.compat.apache_kafka import VERSION as KAFKA_VERSION
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+TARGETS_NOTE = "The last column names the row of the [table of targets](../docs/benchmarks.md#targets)."
 BUSY = ": the machine was busy with other work, so do not rely on what is measured in seconds (throughput, latency, start)"
 ORDER = ("floor", "ottla", "apache", "mock")
 
@@ -52,10 +53,10 @@ def verdicts_table(
         limit = f"{'≤' if target.at_most else '≥'} {target.limit:g}"
         if values:
             spread = Spread.of(values)
-            rows.append([target.name(), limit, spread.text(), target.verdict(spread), target.source])
+            rows.append([target.name(), limit, spread.text(), target.verdict(spread), target.name_in_docs])
         elif everything:
-            rows.append([target.name(), limit, "-", "not measured", target.source])
-    return table(["what", "asked", "median (spread)", "verdict", "from"], rows)
+            rows.append([target.name(), limit, "-", "not measured", target.name_in_docs])
+    return table(["what", "asked", "median (spread)", "verdict", "target"], rows)
 
 
 def machine() -> list[str]:
@@ -84,12 +85,16 @@ def write(measured: Measured, command: str, rounds: int, facts: Sequence[str]) -
         "",
         f"Made by `{command}`: {rounds} rounds, the targets taking turns within each; medians, with the smallest and",
         "largest round in brackets. Compare only within this page. How each figure is taken stands in `bench/`.",
-        "Our Python clients beside confluent-kafka, aiokafka and kafka-python: [RESULTS_CLIENTS.md](RESULTS_CLIENTS.md).",
+        "Records: all values alike, of the size that the workload names; no keys, headers or compression; one partition.",
+        "Our Python clients beside confluent-kafka, aiokafka and kafka-python: [RESULTS_CLIENTS.md](RESULTS_CLIENTS.md), and",
+        "on mixed records [RESULTS_MIXED.md](RESULTS_MIXED.md).",
         "Spark's source and sink beside Spark's own Kafka connector: [RESULTS_SPARK.md](RESULTS_SPARK.md).",
         "",
         *facts,
         "",
         "## The ratios to hold",
+        "",
+        TARGETS_NOTE,
         "",
         *verdicts_table(measured),
         "",

@@ -1,6 +1,6 @@
 """Judges histories: what clients saw, beside what the log holds when everything is over.
 
-What is looked for (`../shared/RELIABILITY.md`, Jepsen's analyses of Kafka-like systems):
+Anomalies that the checker looks for, after Jepsen's analyses of Kafka-like systems:
 
 lost              acknowledged, and not in the log
 moved             acknowledged at an offset where the log has something else

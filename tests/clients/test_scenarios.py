@@ -1,4 +1,4 @@
-"""The end-to-end scenarios of the requirements that need one broker and no groups (CHK-1, CHK-6)."""
+"""The end-to-end scenarios of docs/requirements.md that need one broker and no groups (CHK-1, CHK-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/spark-clusters.md says of clusters whose Python lacks Ottla, on a standalone master with workers; beyond PyPI's cache, it needs the network.
+"""What docs/spark-clusters.md says of clusters whose Python lacks Ottla, on a standalone master with workers; beyond PyPI's cache, it needs the network (PIPE-2).
 
 - A packed environment, made by the page's own commands, has all that executors need.
 - A pipeline ships Ottla to its executors (`--master spark://… --ship`).

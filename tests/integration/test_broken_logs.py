@@ -1,4 +1,4 @@
-"""Disks fail under one replica: another leads, and what cannot be written or flushed is not counted."""
+"""Disks fail under one replica: another leads, and what cannot be written or flushed is not counted (REP-10, STO-11)."""
 
 import asyncio
 from pathlib import Path

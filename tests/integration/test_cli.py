@@ -1,4 +1,4 @@
-"""The command line as people and scripts use it: real processes, a real broker."""
+"""The command line as people and scripts use it: real processes, a real broker (OPS-1, CTL-7)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What must hold in a cluster of real processes when something breaks: CHK-2, CHK-4, and the five faults of the sources' chapter
-on errors (a leader that changes during a produce, a duplicate member, a torn write, zombies, an ISR that shrinks to nothing).
+"""A cluster of real processes under faults (CHK-2, CHK-4, REP-8, REP-10): a leader that is killed, a follower that is cut
+off, a leader that changes during a produce, a duplicate member, a torn write, zombies, an ISR that shrinks to nothing.
 """
 
 from __future__ import annotations

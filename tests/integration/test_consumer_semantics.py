@@ -1,4 +1,4 @@
-"""Cooperative groups, patterns, processing and transactions with a real broker (GRP-2, GRP-5, GRP-9).
+"""Cooperative groups, patterns, processing and transactions with a real broker (GRP-2, GRP-5, GRP-9, EOS-2).
 
 Runs against Ottla, and, where Apache Kafka can be fetched (`-m compat`), against that too.
 """

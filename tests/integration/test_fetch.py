@@ -1,4 +1,4 @@
-"""What a reader gets, how much of it, and how long it waits (WIRE-3, STO-7; PROTOCOL.md 26 to 32)."""
+"""What a reader gets, how much of it, and how long it waits (WIRE-3, STO-7)."""
 
 import os
 import threading

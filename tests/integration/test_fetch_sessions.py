@@ -1,4 +1,4 @@
-"""Incremental fetch sessions as a client sees them (WIRE-6, KIP-227; PROTOCOL.md 33 and 34)."""
+"""Incremental fetch sessions as a client sees them (WIRE-6, KIP-227)."""
 
 from typing import Any
 from uuid import UUID

@@ -1,3 +1,5 @@
+"""A broker is killed under load: no acknowledged record is lost or doubled (STO-4, STO-9, PRO-4)."""
+
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,4 @@
-"""Another broker leads: what stays, what is cut off, and what those who waited are told."""
+"""Another broker leads: what stays, what is cut off, and what those who waited are told (REP-6)."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Offsets by time and by epoch, and records deleted on request (STO-8, STO-7; PROTOCOL.md 35 to 38)."""
+"""Offsets by time and by epoch, and records deleted on request (STO-8, STO-7)."""
 
 import pytest
 from tests.integration.in_process import BrokerThread

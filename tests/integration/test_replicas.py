@@ -1,4 +1,4 @@
-"""Replication in the server, over real sockets and logs; the controller is in memory (replicas.py)."""
+"""Replication in the server, over real sockets and logs; the controller is in memory (replicas.py) (REP-1 to REP-5)."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Three real nodes in one process: what replication promises, with the quorum that decides."""
+"""Three real nodes in one process: what replication promises, with the quorum that decides (REP-1, REP-8)."""
 
 from __future__ import annotations
 

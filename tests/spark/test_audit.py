@@ -1,4 +1,4 @@
-"""`ottla audit`: what it finds in a table, and what it says where it cannot look."""
+"""`ottla audit`: what it finds in a table, and what it says where it cannot look (PIPE-3)."""
 
 from __future__ import annotations
 

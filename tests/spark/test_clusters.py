@@ -1,4 +1,4 @@
-"""The same job where it runs on many machines: executors are processes of their own, with the Python that they have.
+"""The same job where it runs on many machines: executors are processes of their own, with the Python that they have (PIPE-2).
 
 A standalone cluster whose workers have Ottla is in test_pipeline_clusters.py.
 """

@@ -1,4 +1,4 @@
-"""A short killing test through Spark; `make chaos ARGS="--spark"` is the long one."""
+"""A short killing test through Spark; `make chaos ARGS="--spark"` is the long one (PIPE-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query's progress, seen by those who look at consumer groups."""
+"""A query's progress, seen by those who look at consumer groups (PIPE-6)."""
 
 from __future__ import annotations
 

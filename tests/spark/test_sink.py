@@ -1,4 +1,4 @@
-"""`df.write.format("ottla")`: what of a DataFrame becomes records, and what is refused, in which words."""
+"""`df.write.format("ottla")`: what of a DataFrame becomes records, and what is refused, in which words (PIPE-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`df.writeStream.format("ottla")`: micro-batches into topics, at least once, whatever ends in between."""
+"""`df.writeStream.format("ottla")`: micro-batches into topics, at least once, whatever ends in between (PIPE-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch queries through Spark: columns, options, SQL, filters and errors as a user meets them."""
+"""Batch queries through Spark: columns, options, SQL, filters and errors as a user meets them (PIPE-1)."""
 
 from __future__ import annotations
 

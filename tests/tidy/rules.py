@@ -32,6 +32,11 @@ _SKIPPED = re.compile(
     r"\b(?:(?:mark|pytest|unittest)\.(?:skip\w*|x" + r"fail|expectedFailure)|import" + r"orskip)\b"
 )
 
+# Places outside of the repository: a folder beside the checkout, an issue, a page that only the writer has.
+_OUTSIDE = re.compile(r"\.\./shared\b|\bissue #?\d+\b")
+_PAGE = re.compile(r"\b[A-Z][A-Z_]{2,}\.md\b")
+PROSE_COLUMNS = 110
+
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 ROOT_FILES = {
@@ -134,6 +139,24 @@ def misplaced_unit_test(path: str, paths: frozenset[str]) -> Iterator[str]:
     subjects = [room / "_".join(words[:count]) for count in range(len(words), 0, -1)]
     if not any(f"{subject}.py" in paths or _is_directory(str(subject), paths) for subject in subjects):
         yield f"{path}: there is no {subjects[0]}.py that it could be the test of"
+
+
+def references_to_the_outside(file: SourceFile, pages: frozenset[str]) -> Iterator[str]:
+    """References that a reader of the repository cannot open: `pages` are the names of all pages in it."""
+    for number, line in enumerate(file.text.splitlines(), 1):
+        strays = [name for name in _PAGE.findall(line) if name not in pages]
+        for found in [*_OUTSIDE.findall(line), *strays]:
+            yield f"{file.path}:{number}: {found} is not in the repository; say it in words, or link a page of docs/"
+
+
+def long_prose(file: SourceFile) -> Iterator[str]:
+    """Lines of a page's prose over 110 columns. Tables, code and links that cannot be broken may be longer."""
+    in_code = False
+    for number, line in enumerate(file.text.splitlines(), 1):
+        in_code ^= line.lstrip().startswith("```")
+        is_prose = not in_code and not line.startswith(("|", "    ", "<!--")) and len(line.split()) > 2
+        if is_prose and len(line) > PROSE_COLUMNS:
+            yield f"{file.path}:{number}: {len(line)} columns, {PROSE_COLUMNS} are enough"
 
 
 def outside_the_rooms(paths: Iterable[str], page: str) -> Iterator[str]:

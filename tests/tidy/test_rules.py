@@ -93,6 +93,30 @@ def test_a_unit_test_needs_a_module_or_a_package() -> None:
     assert len(list(rules.misplaced_unit_test("tests/unit/disk/files.py", paths))) == 1
 
 
+OUTSIDE = ["../" + "shared/notes", "iss" + "ue 7", "PRIVATE" + ".md"]
+
+
+@pytest.mark.parametrize("reference", OUTSIDE)
+def test_references_that_a_reader_cannot_open_are_found(reference: str) -> None:
+    pages = frozenset({"README.md"})
+    (text,) = rules.references_to_the_outside(source(f"x\n# see {reference}, 3\n"), pages)
+    named = reference.removesuffix("/notes")
+    assert text.startswith(f"src/ottla/log/log.py:2: {named} is not in the repository")
+
+
+def test_pages_of_the_repository_may_be_named() -> None:
+    text = "README.md says more; an issue of ours; 3 issues; ../shared_memory; settings.md"
+    assert list(rules.references_to_the_outside(source(text), frozenset({"README.md"}))) == []
+
+
+def test_long_lines_of_prose_are_found_and_tables_and_code_are_not() -> None:
+    words = "word " * 30
+    (text,) = rules.long_prose(
+        source(f"{words}\n| {words}|\n```\n{words}\n```\nhttps://{'x' * 200}\n", "a.md")
+    )
+    assert text == "a.md:1: 150 columns, 110 are enough"
+
+
 PAGE = "`errors.py` and `log/` are rooms; `tests/unit` and `bench` are too, raft/ is not."
 
 

@@ -14,9 +14,9 @@ _OPENING = """\
 
 <!-- Generated from src/ottla/config by docs/generators/settings.py; change it there. -->
 
-Names and defaults are Apache Kafka's; what begins with `ottla.` is our own. A setting can
-stand in a properties file, in the environment (`OTTLA_LOG_SEGMENT_BYTES` sets `log.segment.bytes`) and on the command
-line; the later of these wins. A name that nobody knows is refused.
+Names and defaults are Apache Kafka's; settings that begin with `ottla.` are Ottla's own. A setting can stand
+in a properties file, in the environment (`OTTLA_LOG_SEGMENT_BYTES` sets `log.segment.bytes`) and on the
+command line; the later of these wins. An unknown name is refused.
 """
 
 
@@ -24,9 +24,9 @@ def render_reference() -> str:
     """The whole page."""
     parts = (
         _OPENING,
-        "## Broker\n\nThose marked ⟳ can be changed while the broker runs.\n",
+        "## Broker\n\nSettings marked ⟳ can be changed while the broker runs.\n",
         _table(("setting", "default", "allowed", "meaning"), map(_broker_row, settings_of(BrokerConfig))),
-        "\n## Topic\n\nA topic's own value comes before the broker's setting in the second column.\n",
+        "\n## Topic\n\nA topic's own value takes precedence over the broker's setting in the second column.\n",
         _table(("setting", "broker's", "default", "meaning"), map(_topic_row, settings_of(TopicConfig))),
     )
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""What a client may append, and what the broker changes in it (PROTOCOL.md 5.1, 18 to 25).
+"""What a client may append, and what the broker changes in it.
 
 The hot path (append.py) lets an ordinary batch through by looking at its header. Whatever is not ordinary comes here:
 it is refused with the error that Kafka's clients expect, or it is changed the way the topic asks for (LogAppendTime,

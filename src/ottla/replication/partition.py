@@ -133,7 +133,7 @@ class PartitionReplica:
         return ErrorCode.NONE
 
     def fetch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """Why a read must be refused, or NONE. The epoch is judged before the leadership (PROTOCOL.md 29)."""
+        """Why a read must be refused, or NONE. The epoch is judged before the leadership."""
         if current_leader_epoch != NO_EPOCH:
             if current_leader_epoch < self.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH

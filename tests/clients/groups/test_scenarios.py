@@ -1,4 +1,4 @@
-"""The end-to-end scenarios of the requirements that are about groups, as written there (CHK-3, CHK-5)."""
+"""The end-to-end scenarios of docs/requirements.md that are about groups (CHK-3, CHK-5)."""
 
 from __future__ import annotations
 

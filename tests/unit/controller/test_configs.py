@@ -1,4 +1,4 @@
-"""Changing settings (CTL-7, PROTOCOL.md 15 and 17)."""
+"""Changing settings (CTL-7)."""
 
 from collections.abc import Mapping
 

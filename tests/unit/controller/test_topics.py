@@ -1,4 +1,4 @@
-"""Creating and deleting topics (CTL-7, PROTOCOL.md 10, 12, 14)."""
+"""Creating and deleting topics (CTL-7)."""
 
 from collections.abc import Callable
 from itertools import chain, repeat

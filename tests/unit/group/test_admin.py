@@ -1,4 +1,4 @@
-"""Groups from outside: describe, list, delete (PROTOCOL.md 48, 49)."""
+"""Groups from outside: describe, list, delete (GRP-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet of consumers and their coordinator, from one seed (RELIABILITY.md, Groups; CHK-5).
+"""Whatever happens to a fleet of consumers and their coordinator, from one seed (CHK-5).
 
 Never two owners of a partition in one generation; never a commit of an old generation, or of nobody, accepted; everybody
 who waits is answered exactly once; no deadline is lost; the log alone gives the same durable state; and when things calm

@@ -1,4 +1,4 @@
-"""JoinGroup: who comes in, when they hear of a generation, and what they hear (GRP-1, PROTOCOL.md 39 to 43)."""
+"""JoinGroup: who comes in, when they hear of a generation, and what they hear (GRP-1)."""
 
 from __future__ import annotations
 

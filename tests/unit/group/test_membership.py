@@ -1,4 +1,4 @@
-"""Heartbeat and LeaveGroup: staying in a group, and going (GRP-1, GRP-4, PROTOCOL.md 44)."""
+"""Heartbeat and LeaveGroup: staying in a group, and going (GRP-1, GRP-4)."""
 
 from __future__ import annotations
 

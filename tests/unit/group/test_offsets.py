@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetDelete: who may write down how far a group has read (GRP-3, PROTOCOL.md 46, 49)."""
+"""OffsetCommit and OffsetDelete: who may write down how far a group has read (GRP-3)."""
 
 from __future__ import annotations
 

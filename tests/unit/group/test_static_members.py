@@ -1,4 +1,4 @@
-"""Static members: a restart moves nothing, and a former self is fenced (GRP-7, PROTOCOL.md 45)."""
+"""Static members: a restart moves nothing, and a former self is fenced (GRP-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a follower fetches, appends, cuts, and loses its leader."""
+"""How a follower fetches, appends, cuts, and loses its leader (CTL-5)."""
 
 from __future__ import annotations
 

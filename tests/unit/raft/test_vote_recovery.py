@@ -1,4 +1,4 @@
-"""A voter that lost its memory earns its vote back, and not before it is safe."""
+"""A voter that lost its memory earns its vote back, and not before it is safe (CTL-5, REP-9)."""
 
 from __future__ import annotations
 

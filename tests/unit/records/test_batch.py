@@ -1,4 +1,4 @@
-"""Batches as views: fields, walks, damage, and batches that other clients built."""
+"""Batches as views: fields, walks, damage, and batches that other clients built (STO-3)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Building batches: the same bytes as other clients make, and nothing that Kafka could not read."""
+"""Building batches: the same bytes as other clients make, and nothing that Kafka could not read (STO-3)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The codecs: what they read, what they write, and what they refuse."""
+"""The codecs: what they read, what they write, and what they refuse (WIRE-4)."""
 
 import gzip
 import subprocess

@@ -1,4 +1,4 @@
-"""Where two logs part, and that cutting there makes one a prefix of the other."""
+"""Where two logs part, and that cutting there makes one a prefix of the other (REP-6)."""
 
 import pytest
 from hypothesis import given

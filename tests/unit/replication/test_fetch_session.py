@@ -1,4 +1,4 @@
-"""Incremental fetch sessions, as KIP-227 and PROTOCOL.md 33 and 34 describe them."""
+"""Incremental fetch sessions, as KIP-227 describes them (WIRE-6)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a follower asks for, and what it does with the answers."""
+"""What a follower asks for, and what it does with the answers (REP-1, REP-6)."""
 
 import pytest
 from tests.unit.replication.model_log import ModelLog

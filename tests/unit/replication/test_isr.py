@@ -1,4 +1,4 @@
-"""Into the ISR, out of it, and what becomes of proposals."""
+"""Into the ISR, out of it, and what becomes of proposals (REP-2)."""
 
 from itertools import pairwise
 

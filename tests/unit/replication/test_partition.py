@@ -1,4 +1,4 @@
-"""The leader's side of a partition: epochs, high watermark, and what it answers on the hot path."""
+"""The leader's side of a partition: epochs, high watermark, and what it answers on the hot path (REP-3 to REP-5)."""
 
 import pytest
 from tests.unit.replication.leaders import LAG_MS, LEADER_EPOCH, assigned, fetched, leader, proposals

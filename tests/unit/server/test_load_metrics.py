@@ -1,4 +1,4 @@
-"""How busy a broker is, in numbers that anybody may read."""
+"""How busy a broker is, in numbers that anybody may read (CTL-8)."""
 
 from __future__ import annotations
 

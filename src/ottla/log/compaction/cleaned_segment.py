@@ -1,6 +1,6 @@
 """Writes a cleaned segment: `<base>.log.cleaned` and its indexes, durable when it is finished.
 
-Index entries follow the rule of the append path (PROTOCOL.md 5.4). The indexes are small and written at the end, as
+Index entries follow the rule of the append path. The indexes are small and written at the end, as
 ordinary files: nobody reads them before they have their final names.
 """
 

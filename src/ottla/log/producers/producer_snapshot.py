@@ -1,4 +1,4 @@
-"""The producer state as a file: `<offset>.snapshot` holds the state before that offset (PROTOCOL.md 5.6).
+"""The producer state as a file: `<offset>.snapshot` holds the state before that offset.
 
 Only each producer's last batch is in it; the batches before are forgotten over a restart, as in Kafka.
 """

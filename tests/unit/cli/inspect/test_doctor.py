@@ -1,4 +1,4 @@
-"""`ottla doctor`, as a person and a program see it."""
+"""`ottla doctor`, as a person and a program see it (OPS-7)."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""`ottla dump`, as a person and a program see it."""
+"""`ottla dump`, as a person and a program see it (OPS-7)."""
 
 import json
 import os

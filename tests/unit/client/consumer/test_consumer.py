@@ -1,4 +1,4 @@
-"""The consumer against a fake broker: reading, positions, commits, errors."""
+"""The consumer against a fake broker: reading, positions, commits, errors (GRP-6)."""
 
 from __future__ import annotations
 

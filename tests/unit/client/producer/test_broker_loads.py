@@ -1,3 +1,5 @@
+"""The loads of brokers, as the load-aware partitioner reads them (PRO-1)."""
+
 from __future__ import annotations
 
 from ottla.client.producer.broker_loads import relative_loads

@@ -1,4 +1,4 @@
-"""The producer's shell against brokers that say what a test tells them to."""
+"""The producer's shell against brokers that say what a test tells them to (PRO-3, PRO-6, PRO-7)."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Serializers of keys and values: bytes, strings, JSON, Avro, and the user's own (PRO-5)."""
+
 from __future__ import annotations
 
 import sys

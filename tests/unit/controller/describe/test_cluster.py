@@ -1,4 +1,4 @@
-"""Descriptions of the cluster (CTL-6, PROTOCOL.md 8, 9, 11, 13)."""
+"""Descriptions of the cluster (CTL-6)."""
 
 from uuid import UUID
 

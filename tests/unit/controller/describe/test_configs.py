@@ -1,4 +1,4 @@
-"""Describing settings: all of them, with where they come from (PROTOCOL.md 16)."""
+"""Describing settings: all of them, with where they come from (CTL-7)."""
 
 from tests.unit.controller.cluster import NODE_ID, Cluster, topic
 

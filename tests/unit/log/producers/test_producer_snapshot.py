@@ -1,4 +1,4 @@
-"""Producer state as a file, in Kafka's format (PROTOCOL.md 5.6)."""
+"""Producer state as a file, in Kafka's format (STO-2, PRO-4)."""
 
 from struct import pack
 

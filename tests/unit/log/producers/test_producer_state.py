@@ -1,4 +1,4 @@
-"""Sequences of idempotent and transactional producers (PRO-4; PROTOCOL.md 18 to 22)."""
+"""Sequences of idempotent and transactional producers (PRO-4)."""
 
 import pytest
 from tests.simulation.disk import SimulatedDisk

@@ -1,4 +1,4 @@
-"""From times to offsets (STO-8; PROTOCOL.md 35)."""
+"""From times to offsets (STO-8)."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Leader epochs and where they begin (PROTOCOL.md 37)."""
+"""Leader epochs and where they begin (REP-6)."""
 
 import pytest
 from tests.simulation.disk import SimulatedDisk

@@ -1,4 +1,4 @@
-"""What a crash took out of the middle of a log, and who decides about it (STO-9, REP-2)."""
+"""What a crash took out of the middle of a log, and who decides about it (STO-9, REP-2, REP-9)."""
 
 from random import Random
 

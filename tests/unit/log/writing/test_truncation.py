@@ -1,4 +1,4 @@
-"""Cutting a log's end off, as followers do."""
+"""Cutting a log's end off, as followers do (REP-6)."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What lies on disk follows the image, also what happened while the broker was down."""
+"""What lies on disk follows the image, also what happened while the broker was down (STO-1)."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When a voter without memory may say that it is new."""
+"""When a voter without memory may say that it is new (CTL-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals of ISR changes on their way to the controller, and its answers on their way back."""
+"""Proposals of ISR changes on their way to the controller, and its answers on their way back (REP-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress that others see: which offsets count, and that a failure harms nothing."""
+"""Progress that others see: which offsets count, and that a failure harms nothing (PIPE-6)."""
 
 import logging
 import pickle

@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch (RET-3, RET-4, RET-7; PROTOCOL.md 5.9).
+"""What compaction leaves of one batch (RET-3, RET-4, RET-7).
 
     a record at or behind the pass's end      stays
     without a key                             goes

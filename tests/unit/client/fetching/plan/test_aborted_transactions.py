@@ -1,3 +1,5 @@
+"""A reader of committed records leaves out aborted transactions (EOS-2)."""
+
 from __future__ import annotations
 
 from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions

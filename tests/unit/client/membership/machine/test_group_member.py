@@ -1,4 +1,4 @@
-"""A member of a group, by the effects that its machine answers."""
+"""A member of a group, by the effects that its machine answers (GRP-1, GRP-4, GRP-7)."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Assignments to members that subscribe to different topics (GRP-2)."""
+
 from __future__ import annotations
 
 from tests.unit.client.assigned_groups import partitions_of, shown

@@ -1,3 +1,5 @@
+"""The producer's batches: when they are sent, retried, split and given up (PRO-2, PRO-3)."""
+
 from __future__ import annotations
 
 import pytest

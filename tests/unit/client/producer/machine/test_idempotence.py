@@ -1,3 +1,5 @@
+"""Producer ids, epochs and sequences of an idempotent producer (PRO-4)."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Every partitioner: by key as Java's client does it, and the others (PRO-1)."""
+
 from __future__ import annotations
 
 import random
