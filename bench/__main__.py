@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import report
+from bench.apache.maven import CannotFetchError
 from bench.memory import WarmPages
 from bench.targets import BROKERS, MOCK, Target, started
 from bench.workloads import WORKLOADS, Run, Workload
-from tests.compat.apache_kafka import CannotFetchError
 
 QUICK_SCALE = 0.1
 WARM_UP_SCALE = 0.25

@@ -28,15 +28,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import report
+from bench import report, wire
+from bench.apache.maven import CannotFetchError
 from bench.client_loads import CONSUME, PRODUCE, WARM_UP
 from bench.memory import WarmPages
 from bench.processes import Stopwatch
 from bench.targets import Target, started
 from bench.verdicts import Spread
-from tests.brokers import wait_until
-from tests.compat.apache_kafka import CannotFetchError
-from tests.integration.peer import Peer, create_topic, delete_topic
+
+from ottla.localcluster.waiting import wait_until
 
 RESULTS = Path(__file__).with_name("RESULTS_CLIENTS.md")
 TARGETS = ("ottla", "apache")
@@ -175,9 +175,9 @@ class Bench:
 
     def _fill(self, target: Target, topic: str, workload: Workload) -> None:
         """A topic with enough for the fastest reader, written once per broker."""
-        with Peer(target.port) as peer:
+        with wire.connect(target.port) as connection:
             try:
-                create_topic(peer, topic)
+                wire.create_topic(connection, topic)
             except AssertionError:  # it is there already
                 return
         most = int(max(RECORDS.values()) * self.scale * workload.share * (1 + WARM_UP)) + 60_000
@@ -188,13 +188,13 @@ class Bench:
 @contextlib.contextmanager
 def passing_topic(target: Target, topic: str) -> Iterator[None]:
     """A topic that is gone afterwards, with everything in it."""
-    with Peer(target.port) as peer:
-        create_topic(peer, topic)
+    with wire.connect(target.port) as connection:
+        wire.create_topic(connection, topic)
     try:
         yield
     finally:
-        with Peer(target.port) as peer:
-            delete_topic(peer, topic)
+        with wire.connect(target.port) as connection:
+            wire.delete_topic(connection, topic)
         if target.broker is not None:
             data = target.broker.data
             wait_until(lambda: not [*data.glob(f"{topic}-0*")], f"{topic} is gone from the disk")

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench.apache.maven import CannotFetchError
 from bench.cluster_client import ClusterResult
 from bench.failover_targets import Cluster, apache, ottla
 from bench.memory import WarmPages
@@ -34,7 +35,6 @@ from bench.report import TARGETS_NOTE, figures_table, machine, verdicts_table
 from bench.targets import KAFKA_OPTIONS
 from bench.verdicts import Target
 from bench.workloads import Figures, client_answer
-from tests.compat.apache_kafka import CannotFetchError
 
 RESULTS: Final = Path(__file__).with_name("RESULTS_CLUSTER.md")
 SOURCE: Final = Path(__file__).resolve().parents[1] / "src"

@@ -28,20 +28,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import report, wire
+from bench import messages, report, wire
 from bench.groups import Figure, table
 from bench.processes import cpu_seconds, family
 from bench.workloads import run_client
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
-from tests.integration.peer import Peer, create_topic
 
 from ottla.config import TopicConfig
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.log.compaction.cleaner import CleanerLimits
 from ottla.log.compaction.plan.offset_map import OffsetMap
 from ottla.log.compaction.remote_cleaner import RemoteCleaner
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
@@ -217,23 +216,31 @@ def alter(port: int, topic: str, **settings: object) -> None:
     resource = IncrementalAlterConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs
     )
-    with Peer(port) as peer:
-        answer = peer.ask(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(resources=[resource])
-        )
+    with wire.connect(port) as connection:
+        answer = messages.ask(connection, 1, IncrementalAlterConfigsRequest(resources=[resource]))
     assert answer.responses[0].error_code == 0, answer.responses[0].error_message
 
 
 def prepare(broker: BrokerProcess, scale: Scale) -> int:
     """Topics to be compacted and to be deleted from; the pid of the cleaner's process, at work."""
     port = broker.port
-    with Peer(port) as peer:
+    with wire.connect(port) as connection:
         for topic in ("noise0", "noise1"):
-            # A ratio that is never reached: nothing is compacted before all is there.
-            create_topic(
-                peer, topic, cleanup_policy="compact", segment_bytes=32 << 20, min_cleanable_dirty_ratio=1
+            # A ratio that is never reached: nothing is compacted before all records are there.
+            messages.create_topic(
+                connection,
+                topic,
+                settings={
+                    "cleanup.policy": "compact",
+                    "segment.bytes": 32 << 20,
+                    "min.cleanable.dirty.ratio": 1,
+                },
             )
-        create_topic(peer, "old", segment_bytes=1 << 20, retention_bytes=-1, file_delete_delay_ms=0)
+        messages.create_topic(
+            connection,
+            "old",
+            settings={"segment.bytes": 1 << 20, "retention.bytes": -1, "file.delete.delay.ms": 0},
+        )
     for topic in ("noise0", "noise1", "old"):
         load(port, topic, scale.noise_megabytes // 3)
     for topic in ("noise0", "noise1"):
@@ -298,7 +305,7 @@ def measure_neighbours(directory: Path, scale: Scale) -> list[Figure]:
         "log.retention.check.interval.ms": "100",
         "log.segment.delete.delay.ms": "0",
     }
-    with running(start_ottla(directory / "neighbours", settings)) as broker:
+    with running(start_broker(directory / "neighbours", settings)) as broker:
         cleaner = prepare(broker, scale)
         os.kill(cleaner, signal.SIGSTOP)
         left = [scale.noise_megabytes // 3]

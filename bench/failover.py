@@ -20,10 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from bench.apache.maven import CannotFetchError
 from bench.failover_probes import LibrdkafkaWriter, RawWriter, longest_gap_s, write_everywhere
 from bench.failover_targets import NAMES, STARTERS, Cluster
 from bench.report import machine, table
-from tests.compat.apache_kafka import CannotFetchError
 
 RESULTS: Final = Path(__file__).with_name("RESULTS_FAILOVER.md")
 TOPIC: Final = "failover"

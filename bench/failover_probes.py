@@ -7,19 +7,16 @@ at once: what it measures is the cluster's time. `LibrdkafkaWriter` has the clie
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
+from bench import messages, wire
 from bench.failover_targets import Cluster
 from confluent_kafka import Producer
-from tests.integration.peer import PRODUCE_VERSION, Peer, batch, produce_request
-
-from ottla.errors import ErrorCode
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 _AGAIN_S: Final = 0.002
 _LOOK_S: Final = 0.002
@@ -49,16 +46,14 @@ class RawWriter:
         while not self._stopping.is_set():
             with contextlib.suppress(OSError):
                 leader = self._find_leader(avoided=leader)
-                with Peer(self._cluster.ports[leader]) as peer:
-                    peer.socket.settimeout(_ANSWER_S)
-                    while not self._stopping.is_set() and self._write(peer):
+                with wire.connect(self._cluster.ports[leader]) as connection:
+                    connection.settimeout(_ANSWER_S)
+                    while not self._stopping.is_set() and self._write(connection):
                         self.acknowledged.append(time.monotonic())
             time.sleep(_AGAIN_S)
 
-    def _write(self, peer: Peer) -> bool:
-        request = produce_request(self._topic, batch(b"x" * 100), partition=self._partition, timeout_ms=1_500)
-        answer = peer.ask(ApiKey.PRODUCE, PRODUCE_VERSION, request)
-        return bool(answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE)
+    def _write(self, connection: socket.socket) -> bool:
+        return bool(messages.write_record(connection, self._topic, [self._partition]))
 
     def _find_leader(self, avoided: int) -> int:
         """By the newest word of all who answer; the last leader is asked last, it may know least."""
@@ -128,19 +123,9 @@ def write_everywhere(cluster: Cluster, topic: str, partitions: set[int]) -> list
                 if each.partition_index in left and each.leader_id in cluster.ports:
                     leaders.setdefault(each.leader_id, []).append(each.partition_index)
             for leader, led in leaders.items():
-                with contextlib.suppress(OSError), Peer(cluster.ports[leader]) as peer:
-                    done = _write_to(peer, topic, led)
+                with contextlib.suppress(OSError), wire.connect(cluster.ports[leader]) as connection:
+                    done = messages.write_record(connection, topic, led)
                     left -= done
                     taken += [time.monotonic()] * len(done)
         time.sleep(_LOOK_S)
     return taken
-
-
-def _write_to(peer: Peer, topic: str, partitions: list[int]) -> set[int]:
-    data = [PartitionProduceData(index=each, records=memoryview(batch(b"x" * 100))) for each in partitions]
-    wanted = TopicProduceData(name=topic, partition_data=data)
-    request = ProduceRequest(acks=-1, timeout_ms=1_500, topic_data=[wanted])
-    answer = peer.ask(ApiKey.PRODUCE, PRODUCE_VERSION, request)
-    return {
-        each.index for each in answer.responses[0].partition_responses if each.error_code == ErrorCode.NONE
-    }

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bench import messages, wire
+from bench.apache.cluster import apache_cluster
 from bench.targets import KAFKA_OPTIONS
-from tests.brokers import HOST
-from tests.compat.apache_cluster import apache_cluster
-from tests.integration.peer import Peer
 
 from ottla.localcluster.launch import running_cluster
-from ottla.protocol.apis import ApiKey
+from ottla.localcluster.ports import HOST
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from ottla.protocol.messages.partitions import ElectLeadersRequest
 from ottla.protocol.messages.quorum import (
@@ -24,9 +23,6 @@ from ottla.protocol.messages.quorum import (
     DescribeQuorumTopicData,
 )
 from ottla.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
@@ -56,8 +52,8 @@ class Cluster:
     def topic_at(self, node_id: int, name: str) -> MetadataResponseTopic:
         """What one node says of a topic; OSError if it does not answer."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-        with Peer(self.ports[node_id]) as peer:
-            found: MetadataResponseTopic = peer.ask(ApiKey.METADATA, 12, request).topics[0]
+        with wire.connect(self.ports[node_id]) as connection:
+            found: MetadataResponseTopic = messages.ask(connection, 12, request).topics[0]
         return found
 
     def topic(self, name: str) -> MetadataResponseTopic:
@@ -73,8 +69,8 @@ class Cluster:
             topic_name="__cluster_metadata", partitions=[DescribeQuorumPartitionData()]
         )
         for port in self.ports.values():
-            with contextlib.suppress(OSError), Peer(port) as peer:
-                answer = peer.ask(ApiKey.DESCRIBE_QUORUM, 0, DescribeQuorumRequest(topics=[metadata]))
+            with contextlib.suppress(OSError), wire.connect(port) as connection:
+                answer = messages.ask(connection, 0, DescribeQuorumRequest(topics=[metadata]))
                 if answer.error_code == 0 and answer.topics[0].partitions[0].error_code == 0:
                     leader: int = answer.topics[0].partitions[0].leader_id
                     return leader
@@ -87,17 +83,13 @@ class Cluster:
         node_id: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        configs = [CreatableTopicConfig(name=each, value=value) for each, value in (settings or {}).items()]
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=3, configs=configs)
-        with Peer(self.ports[node_id or next(iter(self.ports))]) as peer:
-            request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-            (created,) = peer.ask(ApiKey.CREATE_TOPICS, 7, request).topics
-        assert created.error_code == 0, f"{created.error_code}: {created.error_message}"
+        with wire.connect(self.ports[node_id or next(iter(self.ports))]) as connection:
+            messages.create_topic(connection, name, partitions, replication_factor=3, settings=settings)
 
     def delete_topic(self, name: str) -> None:
-        with Peer(next(iter(self.ports.values()))) as peer:
-            request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
-            (deleted,) = peer.ask(ApiKey.DELETE_TOPICS, 6, request).responses
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
+        with wire.connect(next(iter(self.ports.values()))) as connection:
+            (deleted,) = messages.ask(connection, 6, request).responses
         assert deleted.error_code == 0, f"{deleted.error_code}: {deleted.error_message}"
 
     def await_in_sync(self, topic: str) -> None:
@@ -107,9 +99,9 @@ class Cluster:
     def prefer_leaders(self) -> None:
         """Let the first replica of each partition lead, so that leaders are spread as at the beginning."""
         for port in self.ports.values():
-            with contextlib.suppress(OSError), Peer(port) as peer:
+            with contextlib.suppress(OSError), wire.connect(port) as connection:
                 request = ElectLeadersRequest(topic_partitions=None, timeout_ms=30_000)
-                if peer.ask(ApiKey.ELECT_LEADERS, 2, request).error_code == 0:
+                if messages.ask(connection, 2, request).error_code == 0:
                     return
         raise AssertionError(f"{self.name}: nobody elects leaders")
 

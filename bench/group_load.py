@@ -16,8 +16,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.brokers import HOST
-
+from ottla.localcluster.ports import HOST
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import RequestHeader, write_request
 from ottla.protocol.messages.groups import (

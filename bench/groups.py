@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import itertools
 import shlex
+import socket
 import statistics
 import sys
 import tempfile
@@ -26,13 +27,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import report
+from bench import messages, report, wire
 from bench.group_load import Heart, Member, connections, form_groups, frame, pipelined, rebalance
 from bench.processes import Stopwatch, cpu_seconds, memory_mebibytes
-from tests.brokers import BrokerProcess, running, start_ottla
-from tests.integration.peer import Peer, create_topic
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
@@ -92,10 +92,10 @@ QUICK = Scale(100, 10, 50, 3.0, 100, 2, 200, 1_000)
 @contextmanager
 def broker(directory: Path, name: str) -> Iterator[BrokerProcess]:
     """A new broker that has the topic and knows groups."""
-    with running(start_ottla(directory / name, SETTINGS)) as started:
-        with Peer(started.port) as peer:
-            create_topic(peer, TOPIC, PARTITIONS)
-            peer.ask(ApiKey.FIND_COORDINATOR, 6, FindCoordinatorRequest(coordinator_keys=["any"]))
+    with running(start_broker(directory / name, SETTINGS)) as started:
+        with wire.connect(started.port) as connection:
+            wire.create_topic(connection, TOPIC, PARTITIONS)
+            messages.ask(connection, 6, FindCoordinatorRequest(coordinator_keys=["any"]))
         yield started
 
 
@@ -160,19 +160,19 @@ def fetch_request(*groups: str) -> OffsetFetchRequest:
 
 def measure_restart(directory: Path, scale: Scale) -> list[Figure]:
     names = [f"restart-{number}" for number in range(scale.offset_groups)]
-    with broker(directory, "restart") as started, Peer(started.port) as peer:
+    with broker(directory, "restart") as started, wire.connect(started.port) as connection:
         for number, name in enumerate(names):
-            answer: OffsetCommitResponse = peer.ask(
-                ApiKey.OFFSET_COMMIT, COMMIT_VERSION, commit_request(name, range(PARTITIONS), number)
+            answer: OffsetCommitResponse = messages.ask(
+                connection, COMMIT_VERSION, commit_request(name, range(PARTITIONS), number)
             )
             assert not any(partition.error_code for partition in answer.topics[0].partitions)
     begun = time.perf_counter()
-    with running(start_ottla(directory / "restart", SETTINGS)) as started:
+    with running(start_broker(directory / "restart", SETTINGS)) as started:
         accepting_s = time.perf_counter() - begun
-        with Peer(started.port) as peer:
-            refusals, wrong = watch_loading(peer, names)
+        with wire.connect(started.port) as connection:
+            refusals, wrong = watch_loading(connection, names)
             loaded_s, cpu_s = time.perf_counter() - begun, cpu_seconds(started.pid)
-            wrong += sum(not is_right(peer, name, number) for number, name in enumerate(names))
+            wrong += sum(not is_right(connection, name, number) for number, name in enumerate(names))
     if wrong:
         raise AssertionError(f"{wrong} answers were wrong after the restart")
     what = f"restart with {scale.offset_groups * PARTITIONS:,} offsets"
@@ -185,13 +185,13 @@ def measure_restart(directory: Path, scale: Scale) -> list[Figure]:
     ]
 
 
-def watch_loading(peer: Peer, names: list[str]) -> tuple[int, int]:
+def watch_loading(connection: socket.socket, names: list[str]) -> tuple[int, int]:
     """Ask a group of every shard until all answer; how often a shard said that it loads, or something wrong."""
     waiting = {partition_for(name, SHARDS): (number, name) for number, name in enumerate(names)}
     refusals = wrong = 0
     while waiting:
         for shard, (number, name) in list(waiting.items()):
-            group = peer.ask(ApiKey.OFFSET_FETCH, FETCH_VERSION, fetch_request(name)).groups[0]
+            group = messages.ask(connection, FETCH_VERSION, fetch_request(name)).groups[0]
             if group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 refusals += 1
             else:
@@ -202,8 +202,8 @@ def watch_loading(peer: Peer, names: list[str]) -> tuple[int, int]:
     return refusals, wrong
 
 
-def is_right(peer: Peer, name: str, number: int) -> bool:
-    group = peer.ask(ApiKey.OFFSET_FETCH, FETCH_VERSION, fetch_request(name)).groups[0]
+def is_right(connection: socket.socket, name: str, number: int) -> bool:
+    group = messages.ask(connection, FETCH_VERSION, fetch_request(name)).groups[0]
     return [found.committed_offset for found in group.topics[0].partitions] == expected_offsets(number)
 
 
@@ -227,9 +227,8 @@ def commits(started: BrokerProcess, partitions: int, in_flight: int, count: int)
         frame(RequestHeader(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, n, "bench"), request)
         for n, request in enumerate(requests)
     ]
-    with Peer(started.port) as peer:
-        peer.socket.sendall(frames[0])
-        answer_bytes = len(peer.receive_frame()) + 4
+    with wire.connect(started.port) as connection:
+        answer_bytes = len(wire.ask(connection, frames[0])) + 8  # with its size and correlation id
     watch = Stopwatch(started.pid)
     with watch:
         pipelined(started.port, frames, in_flight, answer_bytes)

@@ -6,6 +6,9 @@ import contextlib
 import re
 import time
 from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]  # of the checkout: where `python -m bench` runs
 
 
 def family(pid: int) -> list[int]:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.apache.kafka import VERSION as KAFKA_VERSION
 from bench.memory import memory_bytes
 from bench.verdicts import TARGETS, Measured, Spread, Target
-from tests.compat.apache_kafka import VERSION as KAFKA_VERSION
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 TARGETS_NOTE = "The last column names the row of the [table of targets](../docs/benchmarks.md#targets)."

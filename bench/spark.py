@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import report, spark_loads
+from bench.apache.maven import CannotFetchError
+from bench.apache.spark_connector import connector_jars, connector_version
 from bench.spark_loads import CODECS, RECORDS, SIZES, WRITTEN, Figures, Place, fill, measured
 from bench.targets import started
 from bench.verdicts import Spread
-from tests.compat.apache_kafka import CannotFetchError
-from tests.compat.spark_connector import connector_jars, connector_version
 
 RESULTS: Final = Path(__file__).with_name("RESULTS_SPARK.md")
 SOURCE: Final = Path(__file__).resolve().parents[1] / "src"

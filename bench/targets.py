@@ -15,8 +15,18 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench import wire
-from tests.brokers import BrokerError, BrokerProcess, await_ready, free_port, running, spawn, start_ottla
-from tests.compat.apache_kafka import java, start_apache_kafka, write_properties
+from bench.apache.kafka import java, start_apache_kafka, write_properties
+
+from ottla.localcluster.broker_process import (
+    BrokerError,
+    BrokerProcess,
+    await_ready,
+    running,
+    serve_command,
+    spawn,
+    start_broker,
+)
+from ottla.localcluster.ports import free_port
 
 # What Kafka's own start script gives its broker.
 KAFKA_OPTIONS = (
@@ -62,7 +72,7 @@ def start_kafka(data: Path, settings: Settings = None, *, port: int = 0) -> Brok
 
 STARTERS: dict[str, Callable[..., BrokerProcess]] = {
     "floor": start_floor,
-    "ottla": start_ottla,
+    "ottla": start_broker,
     "apache": start_kafka,
 }
 
@@ -106,8 +116,7 @@ def _spawn_only(name: str, data: Path, port: int) -> BrokerProcess:
     if name == "floor":
         command = [sys.executable, "-m", "bench.floor", "--port", str(port), "--data", str(data)]
     elif name == "ottla":
-        ottla = str(Path(sys.executable).with_name("ottla"))
-        command = [ottla, "serve", "--data", str(data), "--port", str(port)]
+        command = serve_command(data, port=port)
     else:
         command = _kafka_command(data, port)
     return spawn(name, command, data, output, port)

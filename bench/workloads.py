@@ -19,9 +19,10 @@ from typing import Any
 
 from bench import wire
 from bench.load import Result
-from bench.processes import memory_mebibytes
+from bench.processes import ROOT, memory_mebibytes
 from bench.targets import BROKERS, MOCK, STARTERS, Target, seconds_to_ready
-from tests.brokers import ROOT, running
+
+from ottla.localcluster.broker_process import running
 
 Figures = dict[str, float]
 CLIENT_DEADLINE_SECONDS = 300.0

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.brokers import wait_until
 from tests.integration.peer import Peer
 
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.launch import running_cluster
 from ottla.localcluster.plan.cluster import ClusterOptions
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.topics import (

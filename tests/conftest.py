@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench.apache.kafka import start_apache_kafka
+from bench.apache.maven import CannotFetchError
 from hypothesis import settings
-from tests.brokers import BrokerProcess, running, start_ottla
-from tests.compat.apache_kafka import CannotFetchError, start_apache_kafka
 from tests.scheduling import Piles, begins
 from xdist.remote import Producer
+
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 
 # Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may. The examples are the same in every
 # run, so that a change is judged by what it changed; `--hypothesis-profile=explore` draws new ones.
@@ -49,7 +51,7 @@ def start(
 ) -> BrokerProcess:
     """A broker of the target's kind; skips the test, with the reason, where the control cannot be fetched."""
     if target == "ottla":
-        return start_ottla(data, properties, port=port)
+        return start_broker(data, properties, port=port)
     try:
         return start_apache_kafka(data, properties, port=port)
     except CannotFetchError as reason:

@@ -26,10 +26,10 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Final
 
-from tests.brokers import HOST
 from tests.integration.in_process import BrokerThread, broker_thread
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.ports import HOST
 from ottla.protocol.apis import DECLARED_APIS, ApiKey
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, read_response, response_frame

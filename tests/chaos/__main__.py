@@ -14,12 +14,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.brokers import ROOT
+from bench.apache.maven import CannotFetchError
 from tests.chaos.faults import KINDS
 from tests.chaos.java_workload import compiled
 from tests.chaos.report import page, write_page
 from tests.chaos.run import Options, Report, run
-from tests.compat.apache_kafka import CannotFetchError
+from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

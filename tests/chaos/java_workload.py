@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from bench.apache.kafka import HOME, TEST_HEAP, fetch
+from bench.apache.maven import CannotFetchError
 from tests.chaos.workload import GROUP
-from tests.compat.apache_kafka import HOME, TEST_HEAP, CannotFetchError, fetch
 
 _SOURCE: Final = Path(__file__).with_name("Workload.java")
 _COMPILE_DEADLINE_S: Final = 120

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.brokers import ROOT
 from tests.chaos.spark_kills import KINDS
 from tests.chaos.spark_report import page, write_page
 from tests.chaos.spark_run import Options, Report, run
+from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS_SPARK.md")
 

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.brokers import ROOT, wait_until
+from tests.repository import ROOT
+
+from ottla.localcluster.waiting import wait_until
 
 _MARK: Final = "OTTLA_CHAOS_SPARK"
 _END_DEADLINE_S: Final = 60.0

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.brokers import ROOT
 from tests.chaos.checker import judge
 from tests.chaos.history import Acked, History, Sent, read_journal
 from tests.chaos.replicas import differing_replicas, read_log
@@ -25,6 +24,7 @@ from tests.chaos.spark_driver import Driver, Job
 from tests.chaos.spark_kills import KINDS, Kill, Scene, carry_out, make_whole, plan
 from tests.chaos.workload import ConfluentProducer
 from tests.clusters import ObservedCluster, observed_cluster
+from tests.repository import ROOT
 
 TOPIC: Final = "chaos"
 RECOVERY_DEADLINE_S: Final = 180.0  # a driver, its executors and a cluster that start on two busy cores

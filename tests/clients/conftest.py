@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.brokers import BrokerProcess, wait_until
+from bench.apache.maven import CannotFetchError
 from tests.clients.catalogue import PROGRAMS, Family
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.model import Client, RefusedError
-from tests.compat.apache_kafka import CannotFetchError
+
+from ottla.localcluster.broker_process import BrokerProcess
+from ottla.localcluster.waiting import wait_until
 
 COUNTER = itertools.count()
 

@@ -13,8 +13,9 @@ import struct
 import threading
 from dataclasses import dataclass
 
-from tests.brokers import HOST
 from tests.clients.raw import FETCH
+
+from ottla.localcluster.ports import HOST
 
 # From these versions on the request header ends with tagged fields.
 FLEXIBLE_SINCE = {0: 9, 1: 12, 2: 6, 3: 9, 10: 3, 18: 3, 19: 5, 20: 4, 21: 2, 22: 2, 23: 4}

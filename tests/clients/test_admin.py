@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
-from tests.brokers import BrokerProcess, wait_until
 from tests.clients.catalogue import families
 from tests.clients.conftest import MakeTopic
 from tests.clients.model import AtTime, Client, Message, RefusedError
+
+from ottla.localcluster.broker_process import BrokerProcess
+from ottla.localcluster.waiting import wait_until
 
 TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5  # DescribeConfigs' numbers
 

@@ -6,11 +6,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.brokers import BrokerProcess
 from tests.clients.catalogue import Family, families
 from tests.clients.conftest import MakeTopic
 from tests.clients.model import AtTime, Client, Message, RefusedError
 from tests.clients.raw import StoredBatch, stored_batches
+
+from ottla.localcluster.broker_process import BrokerProcess
 
 TEN = [Message(f"record {n}".encode()) for n in range(10)]
 

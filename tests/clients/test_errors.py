@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.brokers import BrokerProcess
 from tests.clients import raw
 from tests.clients.catalogue import families
 from tests.clients.conftest import MakeTopic
 from tests.clients.model import Client, Message, RefusedError
+
+from ottla.localcluster.broker_process import BrokerProcess
 
 UNKNOWN_TOPIC_OR_PARTITION, CORRUPT_MESSAGE = 3, 2
 

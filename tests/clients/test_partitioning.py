@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.brokers import BrokerProcess
 from tests.clients.catalogue import FAMILIES
 from tests.clients.conftest import MakeTopic
 from tests.clients.families.ottla_family import OttlaClient
 from tests.clients.model import Client, Message
 from tests.clients.test_scenarios import read_all
+
+from ottla.localcluster.broker_process import BrokerProcess
 
 PARTITIONS = 13  # prime: a wrong bit anywhere in the hash shows
 LIKE_JAVA = ("java", "kafkajs", "aiokafka", "kafka-python")

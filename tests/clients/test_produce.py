@@ -6,11 +6,13 @@ import os
 import time
 
 import pytest
-from tests.brokers import BrokerProcess, wait_until
 from tests.clients.catalogue import Family, families, family_codecs
 from tests.clients.conftest import MakeTopic
 from tests.clients.model import Acks, Client, Codec, Message, Received
 from tests.clients.raw import stored_batches
+
+from ottla.localcluster.broker_process import BrokerProcess
+from ottla.localcluster.waiting import wait_until
 
 REPETITIVE = [Message(b"ottla " * 200 + str(n).encode(), f"key {n}".encode()) for n in range(30)]
 

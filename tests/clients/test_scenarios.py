@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-from tests.brokers import BrokerProcess
 from tests.clients.catalogue import Family, families
 from tests.clients.conftest import MakeTopic
 from tests.clients.model import Client, Message, Received
 from tests.clients.raw import stored_batches
+
+from ottla.localcluster.broker_process import BrokerProcess
 
 
 def read_all(reference: Client, topic: str, partitions: int) -> dict[int, list[Received]]:

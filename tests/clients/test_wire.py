@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.brokers import HOST, BrokerProcess, running, wait_until
 from tests.clients.catalogue import FAMILIES, Family, families
 from tests.clients.conftest import connect
 from tests.clients.families.confluent_family import ConfluentClient
@@ -19,6 +18,10 @@ from tests.clients.model import AtTime, Client, Message
 from tests.clients.raw import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from tests.clients.recording import RecordingProxy
 from tests.conftest import start
+
+from ottla.localcluster.broker_process import BrokerProcess, running
+from ottla.localcluster.ports import HOST
+from ottla.localcluster.waiting import wait_until
 
 INIT_PRODUCER_ID = 22
 APIS = (API_VERSIONS, METADATA, PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID)

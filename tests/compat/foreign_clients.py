@@ -11,9 +11,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.brokers import ROOT
+from bench.apache.kafka import HOME, TEST_HEAP, fetch
+from bench.apache.maven import CACHE, CannotFetchError
 from tests.clients.families.driver_family import Driver
-from tests.compat.apache_kafka import CACHE, HOME, TEST_HEAP, CannotFetchError, fetch
+from tests.repository import ROOT
 
 FETCH_DEADLINE_SECONDS = 300
 KAFKAJS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.brokers import ROOT
-from tests.compat.apache_kafka import CACHE, CannotFetchError
-from tests.compat.spark_connector import fetch_jars
+from bench.apache.maven import CACHE, CannotFetchError
+from bench.apache.spark_connector import fetch_jars
+from tests.repository import ROOT
 
 from ottla.spark.table_formats import TABLE_FORMATS
 

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 
 import pytest
-from tests.compat.apache_kafka import HOME, TEST_HEAP, CannotFetchError, fetch
+from bench.apache.kafka import HOME, TEST_HEAP, fetch
+from bench.apache.maven import CannotFetchError
 from tests.compat.foreign_clients import compile_java
 from tests.unit.client.assigned_groups import group_story, shown
 

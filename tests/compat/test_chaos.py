@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from bench.apache.maven import CannotFetchError
 from tests.chaos.java_workload import JOURNALS, compiled
 from tests.chaos.report import page
 from tests.chaos.run import run, short_options
-from tests.compat.apache_kafka import CannotFetchError
 
 
 def test_a_cluster_that_is_broken_ten_times_keeps_its_promises_to_java(tmp_path: Path) -> None:

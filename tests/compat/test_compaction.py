@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from bench.apache.kafka import run_tool
 from confluent_kafka import Producer
-from tests.brokers import BrokerProcess, running, wait_until
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.model import CODECS, Received
 from tests.clients.raw import fetch
-from tests.compat.apache_kafka import run_tool
 from tests.conftest import start
 
 from ottla.config import BrokerConfig, TopicConfig
+from ottla.localcluster.broker_process import BrokerProcess, running
+from ottla.localcluster.waiting import wait_until
 from ottla.log.compaction.cleaner import Cleaner, CleanerLimits
 from ottla.log.compaction.segment_reader import Throttle
 from ottla.log.files.open_files import OpenFiles

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running
+from bench.apache.kafka import ToolResult, run_tool
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.model import CODECS, Message
-from tests.compat.apache_kafka import ToolResult, run_tool
 from tests.conftest import start
 
 from ottla.config import BrokerConfig, TopicConfig
+from ottla.localcluster.broker_process import BrokerProcess, running
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
 from ottla.records.batch import iter_batches

@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from bench.apache.kafka import ToolResult, run_tool
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from tests.brokers import BrokerProcess, wait_until
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.groups.offsets_topic import OFFSETS_TOPIC, partition_of, records
 from tests.clients.model import Message
-from tests.compat.apache_kafka import ToolResult, run_tool
 from tests.compat.test_java_tools import Tools
+
+from ottla.localcluster.broker_process import BrokerProcess
+from ottla.localcluster.waiting import wait_until
 
 NAMES = itertools.count()
 PARTITIONS = 50  # of the offsets topic, where nobody says otherwise

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess
+from bench.apache.kafka import ToolResult, fetch, run_tool
+from bench.apache.maven import CannotFetchError
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.model import Client, Message
 from tests.clients.raw import stored_batches
-from tests.compat.apache_kafka import CannotFetchError, ToolResult, fetch, run_tool
+
+from ottla.localcluster.broker_process import BrokerProcess
 
 NAMES = itertools.count()
 

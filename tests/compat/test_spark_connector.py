@@ -13,14 +13,14 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.brokers import BrokerProcess
-from tests.compat.apache_kafka import CannotFetchError
-from tests.compat.spark_connector import connector_jars
+from bench.apache.maven import CannotFetchError
+from bench.apache.spark_connector import connector_jars
 from tests.spark.conftest import produce, start_session
 
 import ottla.spark
 from ottla.blocking import Admin
 from ottla.client.requests.topics import NewTopic
+from ottla.localcluster.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

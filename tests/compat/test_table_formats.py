@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.brokers import ROOT
-from tests.compat.apache_kafka import CannotFetchError
+from bench.apache.maven import CannotFetchError
 from tests.compat.table_format_job import TOPIC
 from tests.compat.table_format_spark import FormatSpark, format_jars, format_spark
+from tests.repository import ROOT
 
 import ottla.testing
 from ottla.spark.table_formats import TABLE_FORMATS

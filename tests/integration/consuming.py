@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.brokers import BrokerProcess, wait_until
 from tests.integration.peer import Peer, batch, produce
 
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.requests.groups import GroupDescription
 from ottla.client.requests.outcomes import succeeded
+from ottla.localcluster.broker_process import BrokerProcess
+from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
 
 SETTINGS = {

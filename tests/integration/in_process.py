@@ -14,9 +14,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from tests.brokers import HOST
-
 from ottla.config import BrokerConfig
+from ottla.localcluster.ports import HOST
 from ottla.log.log import Log
 from ottla.runtime.disk import Disk
 from ottla.runtime.runtime import Runtime

@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.brokers import HOST, BrokerProcess, start_ottla
 from tests.clients.raw import fetch, receive
 
+from ottla.localcluster.broker_process import BrokerProcess, start_broker
+from ottla.localcluster.ports import HOST
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -226,7 +227,7 @@ def check(bootstrap: str, producers: list[Producer]) -> int:
 def kill_and_check(data: Path, kills: int, seed: int, settings: dict[str, str]) -> int:
     """Run it; answer how many records were acknowledged. The broker restarts on the port it had."""
     rng = random.Random(seed)
-    broker = start_ottla(data)
+    broker = start_broker(data)
     stopping = threading.Event()
     try:
         create_topic(broker.port, {"segment.bytes": str(SEGMENT_BYTES), **settings})
@@ -253,7 +254,7 @@ def kill_and_check(data: Path, kills: int, seed: int, settings: dict[str, str]) 
 
 def _crash_and_restart(broker: BrokerProcess) -> BrokerProcess:
     broker.kill()
-    return start_ottla(broker.data, port=broker.port)
+    return start_broker(broker.data, port=broker.port)
 
 
 def main() -> int:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from tests.brokers import HOST
-
+from ottla.localcluster.ports import HOST
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.frame import RequestHeader, read_response, write_request

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tests.brokers import HOST, free_port
-
 from ottla.config import BrokerConfig
+from ottla.localcluster.ports import HOST, free_port
 from ottla.server.broker import Broker
 from ottla.wire.connection import Connection
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.integration.peer import (
     Peer,
     batch,
@@ -17,6 +16,8 @@ from tests.integration.peer import (
     took_s,
 )
 
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 
@@ -33,7 +34,7 @@ METADATA = (ApiKey.METADATA, 9, MetadataRequest(topics=None))
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = {"ottla.connection.response.bytes": str(QUEUE_BYTES)}
     data = tmp_path_factory.mktemp("back-pressure") / "data"
-    with running(start_ottla(data, settings)) as started, Peer(started.port) as peer:
+    with running(start_broker(data, settings)) as started, Peer(started.port) as peer:
         create_topic(peer, "large")
         create_topic(peer, "small")
         create_topic(peer, "other")

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla
 from tests.integration.command_line import OTTLA, ottla
+
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(start_ottla(tmp_path_factory.mktemp("cli") / "data")) as process:
+    with running(start_broker(tmp_path_factory.mktemp("cli") / "data")) as process:
         yield process
 
 
@@ -139,7 +140,7 @@ def test_a_data_directory_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
 
 def test_data_of_another_node_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with running(start_ottla(data)):
+    with running(start_broker(data)):
         pass
     done = ottla("serve", "--data", str(data), "--port", "0", "--node-id", "2")
     assert done.returncode == 2
@@ -167,7 +168,7 @@ def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_broker_stops_cleanly_when_it_is_told_to(tmp_path: Path, how: signal.Signals) -> None:
-    with running(start_ottla(tmp_path / "data")) as process:
+    with running(start_broker(tmp_path / "data")) as process:
         with socket.create_connection(("127.0.0.1", process.port)):
             process.process.send_signal(how)
             assert process.process.wait(10) == 0

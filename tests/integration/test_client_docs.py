@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla
+
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("clients.md", "delivery.md", "recipes.md", "migration.md")
@@ -48,7 +49,7 @@ PROGRAMS = [
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    with running(start_ottla(tmp_path_factory.mktemp("pages") / "data", settings)) as process:
+    with running(start_broker(tmp_path_factory.mktemp("pages") / "data", settings)) as process:
         yield process
 
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.brokers import wait_until
 from tests.clusters import ObservedCluster, eventually, observed_cluster
 
 from ottla.cli.main import ottla
 from ottla.localcluster.process_identity import process_started
 from ottla.localcluster.state import Condition
 from ottla.localcluster.state_file import read_state
+from ottla.localcluster.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main", "cluster"]
 

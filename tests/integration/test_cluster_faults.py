@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
-from tests.brokers import wait_until
 from tests.chaos.faults import make_whole
 from tests.chaos.replicas import LATEST, differing_replicas, read_partition
 from tests.clusters import ObservedCluster, eventually, observed_cluster
@@ -23,6 +22,7 @@ from tests.integration.peer import PRODUCE_VERSION, Peer, batch, list_offset, pr
 
 from ottla.cli.main import ottla
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.records.batch import iter_batches

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.killing import PRODUCE_VERSION, Client
 from tests.integration.peer import (
@@ -27,6 +26,8 @@ from tests.integration.peer import (
 )
 
 from ottla.config import TopicConfig
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.log.log import Log
 from ottla.protocol.apis import ApiKey
 from ottla.records.batch import iter_batches
@@ -271,7 +272,7 @@ def test_a_record_in_the_active_segment_does_not_wait_longer_than_the_largest_la
 
 
 def test_without_compacted_topics_there_is_no_process_and_a_stop_leaves_none(tmp_path: Path) -> None:
-    with running(start_ottla(tmp_path / "data", SETTINGS)) as broker:
+    with running(start_broker(tmp_path / "data", SETTINGS)) as broker:
         with Peer(broker.port) as peer:
             create_topic(peer, "plain")
             put(peer, "plain", {b"a": b"1"})
@@ -287,7 +288,7 @@ def test_without_compacted_topics_there_is_no_process_and_a_stop_leaves_none(tmp
 
 def test_a_cleaner_that_is_killed_costs_its_log_a_while_and_the_others_nothing(tmp_path: Path) -> None:
     slowly = SETTINGS | {"log.cleaner.io.max.bytes.per.second": "20000"}
-    with running(start_ottla(tmp_path / "data", slowly)) as broker, Peer(broker.port) as peer:
+    with running(start_broker(tmp_path / "data", slowly)) as broker, Peer(broker.port) as peer:
         create_topic(peer, "slow", **COMPACTED)
         overwrite(peer, "slow", rounds=200)
         wait_until(lambda: bool(children(broker.pid)), "the cleaner is there")
@@ -353,7 +354,7 @@ class Overwriter:
 
 def test_brokers_killed_while_they_compact_keep_the_newest_value_of_every_key(tmp_path: Path) -> None:
     rng = random.Random(7)
-    broker = start_ottla(tmp_path / "data", SETTINGS)
+    broker = start_broker(tmp_path / "data", SETTINGS)
     with Peer(broker.port) as peer:
         create_topic(peer, "kills", **(COMPACTED | {"segment_bytes": 20_000}))
     writer = Overwriter(broker.port)
@@ -366,7 +367,7 @@ def test_brokers_killed_while_they_compact_keep_the_newest_value_of_every_key(tm
             (cleaner,) = children(broker.pid)
             broker.kill()
             wait_until(partial(is_gone, cleaner), "its cleaner died too")
-            broker = start_ottla(broker.data, SETTINGS, port=broker.port)
+            broker = start_broker(broker.data, SETTINGS, port=broker.port)
     finally:
         writer.stopping.set()
         writer.thread.join()

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.integration.command_line import OTTLA, ottla
 from tests.integration.peer import Peer, batch, create_topic, produce
+
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 NUMBERS = itertools.count()
@@ -24,7 +26,7 @@ BASE_MS = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(start_ottla(tmp_path_factory.mktemp("consume") / "data", SETTINGS)) as process:
+    with running(start_broker(tmp_path_factory.mktemp("consume") / "data", SETTINGS)) as process:
         yield process
 
 
@@ -246,7 +248,7 @@ def test_a_partition_that_is_not_there_is_one_sentence(node: BrokerProcess, topi
 
 
 def test_a_restarted_broker_is_waited_for_while_following(tmp_path: Path) -> None:
-    first = start_ottla(tmp_path / "data", SETTINGS)
+    first = start_broker(tmp_path / "data", SETTINGS)
     with running(first):
         with Peer(first.port) as peer:
             create_topic(peer, "t")
@@ -255,7 +257,7 @@ def test_a_restarted_broker_is_waited_for_while_following(tmp_path: Path) -> Non
             assert process.stdout is not None
             assert process.stdout.readline() == b"before\n"
             first.kill()
-            with running(start_ottla(tmp_path / "data", SETTINGS, port=first.port)) as again:
+            with running(start_broker(tmp_path / "data", SETTINGS, port=first.port)) as again:
                 append(again, "t", b"after")
                 assert process.stdout.readline() == b"after\n"
                 assert process.wait(20) == 0

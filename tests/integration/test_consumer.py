@@ -16,7 +16,6 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.conftest import start
 from tests.integration.awaiting import awaited, until
 from tests.integration.consuming import SETTINGS, append, described, fill, member, reading
@@ -26,6 +25,8 @@ from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord, OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
 from ottla.records.compression import Compression
 
@@ -340,7 +341,7 @@ def test_our_members_and_librdkafkas_share_a_group(node: BrokerProcess, peer: Pe
 
 def test_a_consumer_goes_on_when_its_broker_was_killed_and_is_back(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    first = start_ottla(data, SETTINGS)
+    first = start_broker(data, SETTINGS)
     with Peer(first.port) as peer:
         create_topic(peer, "t", partitions=2)
         before = fill(peer, "t", 2, 20)
@@ -349,7 +350,7 @@ def test_a_consumer_goes_on_when_its_broker_was_killed_and_is_back(tmp_path: Pat
         async with reading(member(first, "g", auto_commit_interval_ms=50), "t") as reader:
             await until(lambda: reader.values == before)
             first.kill()
-            with running(await asyncio.to_thread(start_ottla, data, SETTINGS, port=first.port)) as again:
+            with running(await asyncio.to_thread(start_broker, data, SETTINGS, port=first.port)) as again:
                 with Peer(again.port) as peer:
                     after = fill(peer, "t", 2, 20)
                 await until(lambda: after <= reader.values)

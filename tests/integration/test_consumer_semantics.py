@@ -12,7 +12,6 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from tests.brokers import BrokerProcess, running
 from tests.conftest import start
 from tests.integration.awaiting import awaited, until
 from tests.integration.consuming import SETTINGS, append, fill, member
@@ -20,6 +19,7 @@ from tests.integration.peer import Peer, batch, create_topic
 
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.consumer.processing import at_least_once
+from ottla.localcluster.broker_process import BrokerProcess, running
 from ottla.model import TopicPartition
 
 COOPERATIVE: dict[str, Any] = {"partition_assignment_strategy": ["cooperative-sticky"]}

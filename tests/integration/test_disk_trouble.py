@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import (
     Peer,
@@ -22,6 +21,7 @@ from tests.integration.peer import (
 from tests.integration.troubled_disk import TroubledDisk
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.brokers import ROOT, running, start_ottla
+from tests.repository import ROOT
+
+from ottla.localcluster.broker_process import running, start_broker
 
 
 def test_the_clients_example_writes_and_reads(tmp_path: Path) -> None:
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    with running(start_ottla(tmp_path / "data", settings)) as broker:
+    with running(start_broker(tmp_path / "data", settings)) as broker:
         done = subprocess.run(
             [sys.executable, str(ROOT / "examples" / "clients.py"), broker.bootstrap],
             capture_output=True,

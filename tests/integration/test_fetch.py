@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread
 from tests.integration.peer import (
     Peer,
@@ -30,6 +29,7 @@ from tests.integration.peer import (
 )
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.topics import (

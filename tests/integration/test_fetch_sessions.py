@@ -4,11 +4,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread
 from tests.integration.peer import Peer, batch, create_topic, delete_topic, fetch_request, produce, values_of
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import FetchRequest, ForgottenTopic
 

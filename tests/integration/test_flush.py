@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, alter_config, batch, create_topic, produce, produce_request
 from tests.integration.troubled_disk import TroubledDisk
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 
 CHECKPOINT_INTERVAL_MS = 50

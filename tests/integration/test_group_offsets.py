@@ -8,7 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.brokers import running, start_ottla, wait_until
 from tests.integration.group_members import (
     SETTINGS,
     commit_request,
@@ -22,6 +21,8 @@ from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, create_topic
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.broker_process import running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest
@@ -200,7 +201,7 @@ def test_committed_offsets_and_groups_survive_the_end_of_the_process(tmp_path: P
     seed = random.SystemRandom().randrange(1 << 30)
     drawn = random.Random(seed)
     names = [f"group-{number}" for number in range(100)]
-    with running(start_ottla(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
+    with running(start_broker(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
         create_topic(peer, "t", 20)
         peer.ask(ApiKey.FIND_COORDINATOR, 0, FindCoordinatorRequest("any"))
         for _ in range(400):
@@ -212,7 +213,7 @@ def test_committed_offsets_and_groups_survive_the_end_of_the_process(tmp_path: P
             ids = [(member.member_id, member.generation) for member in some]
         before = every_offset(peer, names)
         getattr(broker, ending)()
-    with running(start_ottla(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
+    with running(start_broker(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
         wait_until(lambda: not any(errors_while_loading(peer, [*names, "members"])), "all is loaded")
         assert every_offset(peer, names) == before, f"seed {seed}"
         with members(broker.port, "members", 2) as some:
@@ -224,7 +225,7 @@ def test_committed_offsets_and_groups_survive_the_end_of_the_process(tmp_path: P
 def test_while_a_large_log_is_loaded_no_answer_is_wrong(tmp_path: Path) -> None:
     partitions, rounds = 50, 8
     names = [f"group-{number}" for number in range(100)]
-    with running(start_ottla(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
+    with running(start_broker(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
         create_topic(peer, "t", partitions)
         peer.ask(ApiKey.FIND_COORDINATOR, 0, FindCoordinatorRequest("any"))
         for last in range(rounds):
@@ -234,7 +235,7 @@ def test_while_a_large_log_is_loaded_no_answer_is_wrong(tmp_path: Path) -> None:
                 )
                 assert not any(errors_of(peer.ask(ApiKey.OFFSET_COMMIT, 9, request)))
     expected = {("t", index): last * 100 + index for index in range(partitions)}
-    with running(start_ottla(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
+    with running(start_broker(tmp_path / "data", SETTINGS)) as broker, Peer(broker.port) as peer:
         seen: set[int] = set()
         left = list(names)
         while left:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.group_members import (
     GENERATIONS,
     SETTINGS,
@@ -24,6 +23,7 @@ from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, create_topic
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.group_admin import (

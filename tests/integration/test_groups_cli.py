@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.brokers import BrokerProcess, running, start_ottla
 from tests.integration.command_line import ottla
 from tests.integration.peer import Peer, batch, create_topic, now_ms, produce
 
 from ottla.cli.main import ottla as command
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 from ottla.model import TopicPartition
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -26,7 +26,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(start_ottla(tmp_path_factory.mktemp("groups") / "data", SETTINGS)) as process:
+    with running(start_broker(tmp_path_factory.mktemp("groups") / "data", SETTINGS)) as process:
         yield process
 
 

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 
 import pytest
 from crc32c import crc32c
-from tests.brokers import HOST, BrokerProcess, running, start_ottla, wait_until
 from tests.fuzz.mutations import mutate
 from tests.fuzz.random_messages import random_message
 from tests.integration.peer import (
@@ -26,6 +25,9 @@ from tests.integration.peer import (
 )
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.ports import HOST
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import DECLARED_APIS, ApiKey
 from ottla.protocol.frame import RequestHeader, write_request
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -41,7 +43,7 @@ ABSURD_SIZES = [-1, -(2**31), -5, 0, 1, 7, (100 << 20) + 1, 2**31 - 1]
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     # Connections come faster here than one loop accepts them; those that find no room to wait try again in a second.
     settings = {"socket.listen.backlog.size": "1024"}
-    with running(start_ottla(tmp_path_factory.mktemp("hostile") / "data", settings)) as started:
+    with running(start_broker(tmp_path_factory.mktemp("hostile") / "data", settings)) as started:
         with Peer(started.port) as peer:
             create_topic(peer, "t")
             create_topic(peer, "compacted", cleanup_policy="compact")

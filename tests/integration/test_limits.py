@@ -6,10 +6,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, batch, create_topic, fetch_request, produce
 
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.server import housekeeping

@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread
 from tests.integration.peer import (
     Peer,
@@ -20,6 +19,7 @@ from tests.integration.peer import (
 )
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.codec import decode
 from ottla.protocol.frame import read_response

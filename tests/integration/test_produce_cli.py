@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.integration.command_line import OTTLA
 from tests.integration.peer import Peer, create_topic, fetch, read_all, records_of
+
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 
 NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(start_ottla(tmp_path_factory.mktemp("produce") / "data")) as process:
+    with running(start_broker(tmp_path_factory.mktemp("produce") / "data")) as process:
         yield process
 
 

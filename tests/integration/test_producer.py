@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess
 from tests.integration.awaiting import DEADLINE_SECONDS, awaited
 from tests.integration.peer import Peer, create_topic, delete_topic, fetch, read_all, records_of
 
@@ -20,6 +19,7 @@ import ottla
 from ottla.client.producer.machine.partitioners import TopicPartitions, murmur2
 from ottla.client.producer.machine.settings import Acks, CompressionName
 from ottla.client.producer.producer import Producer
+from ottla.localcluster.broker_process import BrokerProcess
 from ottla.records.batch import iter_batches
 
 NUMBERS = itertools.count()

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running
 from tests.conftest import start
+
+from ottla.localcluster.broker_process import BrokerProcess, running
 
 ROOT = Path(__file__).resolve().parents[2]
 # In the order in which a newcomer reads them.

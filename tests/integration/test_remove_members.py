@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from tests.brokers import BrokerProcess, running
 from tests.conftest import start
 from tests.integration.awaiting import awaited, until
 from tests.integration.consuming import SETTINGS, described, member, reading
@@ -20,6 +19,7 @@ from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
+from ottla.localcluster.broker_process import BrokerProcess, running
 
 # Nobody's session ends before the test does: partitions come free only because somebody was removed.
 PATIENT_MS = 120_000

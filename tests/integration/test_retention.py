@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import (
     Peer,
@@ -21,6 +20,7 @@ from tests.integration.peer import (
 )
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.topics import (
     DeleteRecordsPartition,

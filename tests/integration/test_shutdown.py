@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.brokers import BrokerProcess, running, start_ottla, wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import (
     Peer,
@@ -25,6 +24,8 @@ from tests.integration.peer import (
 )
 from tests.integration.troubled_disk import TroubledDisk
 
+from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 
@@ -89,7 +90,7 @@ def under_load(port: int) -> Iterator[list[Load]]:
 def test_a_stop_under_load_and_with_long_polls_takes_a_second_and_loses_nothing(
     tmp_path: Path, how: signal.Signals
 ) -> None:
-    broker = start_ottla(tmp_path / "data", {"log.segment.bytes": "100000"})
+    broker = start_broker(tmp_path / "data", {"log.segment.bytes": "100000"})
     with running(broker), ExitStack() as stack:
         with Peer(broker.port) as peer:
             create_topic(peer, "t", partitions=PARTITIONS)
@@ -102,7 +103,7 @@ def test_a_stop_under_load_and_with_long_polls_takes_a_second_and_loses_nothing(
             assert took_s(lambda: broker.process.wait(20)) < LIMIT_S
         assert broker.process.returncode == 0
         assert (tmp_path / "data" / CLEAN_MARK).exists()
-    with running(start_ottla(tmp_path / "data")) as again, Peer(again.port) as peer:
+    with running(start_broker(tmp_path / "data")) as again, Peer(again.port) as peer:
         for load in loads:
             stored = read_all(peer, "t", load.partition)
             assert all(stored[offset] == value for offset, value in load.acknowledged.items())
@@ -173,7 +174,7 @@ def test_nobody_is_served_before_the_broker_has_registered(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(start_ottla(tmp_path_factory.mktemp("first") / "data")) as broker:
+    with running(start_broker(tmp_path_factory.mktemp("first") / "data")) as broker:
         yield broker
 
 
@@ -210,7 +211,7 @@ class TestRefusals:
 
 def test_a_start_that_fails_half_way_does_not_call_the_unopened_logs_clean(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    broker = start_ottla(data)
+    broker = start_broker(data)
     with running(broker), Peer(broker.port) as peer:
         create_topic(peer, "a")
         create_topic(peer, "b")
@@ -253,5 +254,5 @@ def test_only_a_start_after_a_crash_reads_records(tmp_path: Path) -> None:
 
 def test_it_is_ready_soon(tmp_path: Path) -> None:
     started = time.perf_counter()
-    with running(start_ottla(tmp_path / "data")):
+    with running(start_broker(tmp_path / "data")):
         assert time.perf_counter() - started < 5

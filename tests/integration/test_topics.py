@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.brokers import running, start_ottla, wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import (
     Peer,
@@ -29,6 +28,8 @@ from tests.integration.peer import (
 )
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.broker_process import running, start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -269,7 +270,7 @@ class TestRestart:
         producers: list[int] = []
         before: dict[str, Any] = {}
         for crash in range(3):
-            broker = start_ottla(data)
+            broker = start_broker(data)
             with running(broker), Peer(broker.port) as peer:
                 if crash:
                     assert facts(peer, list(before)) == before
@@ -290,13 +291,13 @@ class TestRestart:
             bytes(batch(b"%d" % number, producer_id=0, producer_epoch=0, base_sequence=number))
             for number in range(5)
         ]
-        broker = start_ottla(data)
+        broker = start_broker(data)
         with running(broker), Peer(broker.port) as peer:
             create_topic(peer, "t")
             for sent in records:
                 produce(peer, "t", sent)
             broker.kill()
-        with running(start_ottla(data)) as again, Peer(again.port) as peer:
+        with running(start_broker(data)) as again, Peer(again.port) as peer:
             answers = [produce(peer, "t", sent) for sent in records]
             assert [(found.error_code, found.base_offset) for found in answers] == [(0, n) for n in range(5)]
             assert list_offset(peer, "t", LATEST).offset == 5

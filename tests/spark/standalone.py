@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow
 import pyspark
-from tests.brokers import wait_until
 
+from ottla.localcluster.waiting import wait_until
 from ottla.spark.runtime.class_archive import archive_options
 from ottla.spark.runtime.java import find_java
 

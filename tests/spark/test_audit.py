@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from tests.brokers import wait_until
 from tests.spark.conftest import produce
 
 import ottla.testing
 from ottla import blocking
 from ottla.cli.main import ottla as command
+from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
 from ottla.spark.audit.job import AuditError, Bound, Columns, Edge, audit
 from ottla.spark.audit.verdict import Fault, OffsetRun, notes

@@ -14,9 +14,10 @@ import pytest
 from examples.demo import Check, Killing, checks
 from examples.demo_orders import Sent, sample_orders
 from examples.demo_watch import Seen, Window
-from tests.brokers import ROOT, wait_until
+from tests.repository import ROOT
 
 from ottla.client.producer.machine.delivery_report import DeliveryReport
+from ottla.localcluster.waiting import wait_until
 
 _MARK = "OTTLA_DEMO_UNDER_TEST"
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.brokers import start_ottla, wait_until
 from tests.spark.conftest import NewTopic, produce
 
 from ottla.blocking import Admin
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.topics import NewTopic as CreatedTopic
 from ottla.errors import KafkaError
+from ottla.localcluster.broker_process import start_broker
+from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
 from ottla.testing import EmbeddedBroker
 
@@ -140,7 +141,7 @@ class Crash:
 
     def __init__(self, data: Path, *, at_records: int) -> None:
         self._data, self._at_records = data, at_records
-        self.broker = start_ottla(data)
+        self.broker = start_broker(data)
 
     def __enter__(self) -> Crash:
         with Admin(self.broker.bootstrap) as admin:
@@ -162,7 +163,7 @@ class Crash:
         with Admin(self.broker.bootstrap) as admin:
             wait_until(has_begun, "the write has begun", DEADLINE_S)
             self.broker.kill()
-        self.broker = start_ottla(self._data, port=self.broker.port)
+        self.broker = start_broker(self._data, port=self.broker.port)
         return seen
 
 

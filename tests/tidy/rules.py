@@ -124,6 +124,20 @@ def unfinished_marks(file: SourceFile, *, may_skip: bool) -> Iterator[str]:
             yield f"{file.path}:{number}: {found[0]}: a test that does not run shows nothing"
 
 
+def imports_of_tests(file: SourceFile) -> Iterator[str]:
+    """Programs do not depend on tests: what both need lies in src or in bench."""
+    for node in ast.walk(file.module):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            if name.partition(".")[0] == "tests":
+                yield f"{file.path}:{node.lineno}: imports {name}"
+
+
 def misplaced_unit_test(path: str, paths: frozenset[str]) -> Iterator[str]:
     """Files of tests/unit that no module of src/ottla stands behind.
 

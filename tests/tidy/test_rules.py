@@ -48,6 +48,16 @@ def test_a_module_without_a_docstring_is_found() -> None:
     assert list(rules.missing_docstring(source("", "src/ottla/log/__init__.py"))) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["from tests.clusters import eventually", "import tests.clusters as c", "from tests import clusters"],
+)
+def test_a_program_that_imports_tests_is_found(text: str) -> None:
+    (found,) = rules.imports_of_tests(source(f"def f():\n    {text}\n", "bench/load.py"))
+    assert found.startswith("bench/load.py:2: imports tests")
+    assert list(rules.imports_of_tests(source("import testing\nfrom ottla.testing import Broker\n"))) == []
+
+
 @pytest.mark.parametrize("word", rules.UNFINISHED_WORDS)
 def test_words_of_unfinished_work_are_found(word: str) -> None:
     (text,) = rules.unfinished_marks(source(f"x = 1\n# {word}: later\n"), may_skip=True)

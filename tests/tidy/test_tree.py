@@ -104,6 +104,10 @@ def test_nothing_is_left_unfinished() -> None:
     )
 
 
+def test_no_program_imports_tests() -> None:
+    none_of(text for file in files_in("src/", "bench/", "examples/") for text in rules.imports_of_tests(file))
+
+
 def test_unit_tests_mirror_the_source() -> None:
     files = files_in("tests/unit/")
     none_of(text for file in files for text in rules.misplaced_unit_test(file.path, paths()))

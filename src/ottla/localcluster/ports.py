@@ -41,6 +41,11 @@ def free_ports(host: str, count: int, taken: Iterable[int] = ()) -> list[int]:
     raise ClusterError(f"There are not {count} free ports at {host}: choose them with --port.")
 
 
+def free_port() -> int:
+    """A free port of this machine."""
+    return free_ports(HOST, 1)[0]
+
+
 def port_trouble(host: str, port: int) -> str | None:
     """Why no process could listen on a port; None if one could."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.brokers import BrokerProcess, running
+from bench.apache.maven import CannotFetchError
 from tests.clients.conftest import await_topic
 from tests.clients.families.confluent_family import ConfluentClient
 from tests.clients.groups.catalogue import GroupFamily, Hosts
@@ -16,10 +16,10 @@ from tests.clients.groups.host import Host, Member
 from tests.clients.groups.model import Membership
 from tests.clients.groups.offsets_topic import PARTITIONS
 from tests.clients.model import Client, Message
-from tests.compat.apache_kafka import CannotFetchError
 from tests.conftest import start
 
 from ottla.blocking import Admin
+from ottla.localcluster.broker_process import BrokerProcess, running
 
 COUNTER = itertools.count()
 # Groups begin at once, and sessions may be so short that a test can wait for their end. Some clients would create a topic

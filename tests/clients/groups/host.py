@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tests.brokers import ROOT, wait_until
 from tests.clients.families.driver_family import Driver
 from tests.clients.groups.model import Committed, Consumed, Event, Membership, Partition, View
 from tests.clients.model import DEADLINE_SECONDS
+from tests.repository import ROOT
+
+from ottla.localcluster.waiting import wait_until
 
 NAMES = itertools.count()
 

@@ -7,7 +7,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.brokers import BrokerProcess, wait_until
 from tests.clients.groups.catalogue import CONFLUENT, GroupFamily, group_families
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.groups.host import await_shared_out, rounds, until
@@ -15,6 +14,9 @@ from tests.clients.groups.model import Committed
 from tests.clients.groups.offsets_topic import recorded_group
 from tests.clients.groups.python_admins import ConfluentGroupAdmin
 from tests.clients.groups.raw_requests import commit, join_frame
+
+from ottla.localcluster.broker_process import BrokerProcess
+from ottla.localcluster.waiting import wait_until
 
 
 @group_families()

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
 import pytest
-from tests.brokers import BrokerProcess
 from tests.clients.families.ottla_family import run
 from tests.clients.groups.conftest import GroupTrial
 from tests.clients.model import Message
 
 import ottla
+from ottla.localcluster.broker_process import BrokerProcess
 
 PARTITIONS, KEYS, RECORDS = 2, 5, 40
 Handler: TypeAlias = Callable[[ottla.ConsumerRecord], Awaitable[None]]

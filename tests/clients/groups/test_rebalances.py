@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.brokers import running
 from tests.clients.groups.catalogue import (
     AIOKAFKA,
     CONFLUENT,
@@ -22,6 +21,8 @@ from tests.clients.groups.model import Assignor
 from tests.clients.groups.offsets_topic import recorded_group
 from tests.clients.groups.test_scenarios import have_read
 from tests.conftest import start
+
+from ottla.localcluster.broker_process import running
 
 PYTHON_FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, OTTLA)
 ASSIGNORS: tuple[Assignor, ...] = ("range", "roundrobin", "sticky", "cooperative-sticky")

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 
 import ottla
 import ottla.testing
+from ottla.localcluster.waiting import wait_until
 from ottla.testing import EmbeddedBroker
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 from tests.unit.log.batches import NOW_MS
 from tests.unit.log.compaction_model import append_records, compacted, records, unhurried
 from tests.unit.log.logs import open_log
 
+from ottla.localcluster.waiting import wait_until
 from ottla.log.compaction.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.log.compaction.worker_process import NICENESS

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, create_topic, delete_topic, describe_topic, took_s
 from tests.integration.troubled_disk import TroubledDisk
 from tests.unit.server.group_shards import commit_request, join_request, sync_request, wall_ms
 
 from ottla.errors import ErrorCode
+from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.coordinator import Coordinator, FindCoordinatorRequest

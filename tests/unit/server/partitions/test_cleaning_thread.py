@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.brokers import wait_until
 
+from ottla.localcluster.waiting import wait_until
 from ottla.log.compaction.cleaner import CleanerLimits, CleaningJob
 from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.runtime.threads import OsThreads

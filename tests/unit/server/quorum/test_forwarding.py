@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.brokers import HOST, free_port
 from tests.unit.wire.fake_broker import HANG_UP, FakeBroker
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.localcluster.ports import HOST, free_port
 from ottla.model import Address
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse

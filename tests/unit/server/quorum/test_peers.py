@@ -7,9 +7,9 @@ import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.brokers import HOST, free_port
 from tests.unit.wire.fake_broker import HANG_UP, SILENCE, FakeBroker
 
+from ottla.localcluster.ports import HOST, free_port
 from ottla.model import Address
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse

@@ -1,9 +1,7 @@
-"""Apache Kafka, fetched from Maven Central: the oracle that our broker is compared with.
+"""Apache Kafka as processes: the broker that ours is measured beside and compared with, and its command line tools.
 
-Nothing of it is kept in the repository. A small pom written into `.cache/` lets Maven, as an ordinary client,
-copy the broker, its tools and their dependencies there; the broker then runs as a single KRaft node on
-loopback, and each tool as a `java` process of its own. Where Java or Maven or the network is missing,
-`CannotFetchError` says so and the tests that need it are skipped with that sentence.
+The jars come from Maven Central (`maven`). The broker runs as a single KRaft node on loopback, and each tool as a `java`
+process of its own.
 """
 
 from __future__ import annotations
@@ -14,29 +12,25 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from tests.brokers import HOST, ROOT, BrokerProcess, accepts_connections, await_ready, free_port, spawn
+from bench.apache.maven import CACHE, CannotFetchError, dependency, fetch_jars
+
+from ottla.localcluster.broker_process import BrokerProcess, await_ready, spawn
+from ottla.localcluster.ports import HOST, accepts_connections, free_port
 
 # The newest 4.x of Maven Central when this was written; OTTLA_KAFKA_VERSION names another.
-VERSION = os.environ.get("OTTLA_KAFKA_VERSION", "4.3.1")
-CACHE = ROOT / ".cache"
-HOME = CACHE / f"apache-kafka-{VERSION}"
-MAVEN_DEADLINE_SECONDS = 600
-TOOL_DEADLINE_SECONDS = 90
-CLUSTER_ID = "b3R0bGEtY29tcGF0LTAwMA"  # any 16 bytes in base64url
-# What a test needs is small; C1 alone compiles sooner and the JVM starts in half the time.
-TEST_HEAP = ("-Xms256m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>ottla.compat</groupId><artifactId>apache-kafka</artifactId><version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-"""
+VERSION: Final = os.environ.get("OTTLA_KAFKA_VERSION", "4.3.1")
+HOME: Final = CACHE / f"apache-kafka-{VERSION}"
+TOOL_DEADLINE_S: Final = 90
+CLUSTER_ID: Final = "b3R0bGEtY29tcGF0LTAwMA"  # any 16 bytes in base64url
+# Tests need a small heap; C1 alone compiles sooner, and the JVM starts in half the time.
+TEST_HEAP: Final = ("-Xms256m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_DEPENDENCIES: Final = (
+    dependency("org.apache.kafka", "kafka_2.13", VERSION),
+    dependency("org.apache.kafka", "kafka-tools", VERSION),
+    dependency("org.slf4j", "slf4j-simple", "1.7.36"),
+)
 
 # Tools by the names that Kafka's scripts give them.
 TOOLS = {
@@ -56,13 +50,9 @@ TOOLS = {
 }
 
 
-class CannotFetchError(Exception):
-    """Something beyond PyPI is not to be had on this machine; the message says what and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool printed and how it ended."""
+    """The output and the exit status of a tool."""
 
     status: int
     stdout: str
@@ -77,41 +67,17 @@ def fetch() -> Path:
     """The directory of Kafka's jars, fetched on first use."""
     if shutil.which("java") is None:
         raise CannotFetchError("Apache Kafka needs java (17 or newer); it is not on the PATH")
-    jars = HOME / "jars"
-    if not jars.is_dir():
-        _copy_dependencies(jars)
-    return jars
-
-
-def _copy_dependencies(jars: Path) -> None:
-    if shutil.which("mvn") is None:
-        raise CannotFetchError("Apache Kafka comes from Maven Central; mvn is not on the PATH")
-    HOME.mkdir(parents=True, exist_ok=True)
-    (HOME / "pom.xml").write_text(POM.format(version=VERSION))
-    partial = HOME / f"jars.{os.getpid()}"  # renamed when whole, so that an interrupted fetch is no fetch
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
-    try:
-        done = subprocess.run(
-            command, cwd=HOME, capture_output=True, text=True, timeout=MAVEN_DEADLINE_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise CannotFetchError(
-            f"Maven did not fetch Apache Kafka {VERSION} in {MAVEN_DEADLINE_SECONDS} s"
-        ) from None
-    if done.returncode != 0:
-        raise CannotFetchError(f"Maven could not fetch Apache Kafka {VERSION}: {done.stdout[-600:]}")
-    if not jars.is_dir():
-        partial.rename(jars)
+    return fetch_jars(f"Apache Kafka {VERSION}", HOME, _DEPENDENCIES)
 
 
 def java(main: str, arguments: Sequence[str] = (), *, options: Sequence[str] = TEST_HEAP) -> list[str]:
-    """The command line that runs a class of Kafka's, saying on stderr only what is worth a warning."""
+    """The command line that runs a class of Kafka's, with warnings and errors only on stderr."""
     log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     return ["java", *options, log, "-cp", f"{fetch()}/*", main, *arguments]
 
 
 def run_tool(
-    name: str, *arguments: str, stdin: str | None = None, deadline_seconds: float = TOOL_DEADLINE_SECONDS
+    name: str, *arguments: str, stdin: str | None = None, deadline_seconds: float = TOOL_DEADLINE_S
 ) -> ToolResult:
     """Run one of Kafka's command line tools to its end."""
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Three Apache Kafka nodes on one machine, each broker and controller in one (KRaft): what our cluster is compared with."""
+"""Three Apache Kafka nodes on one machine, each broker and controller in one (KRaft), to compare our cluster with."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.brokers import (
-    HOST,
-    BrokerProcess,
-    accepts_connections,
-    await_ready,
-    spawn,
-)
-from tests.compat.apache_kafka import CLUSTER_ID, TEST_HEAP, CannotFetchError, java, run_tool
+from bench.apache.kafka import CLUSTER_ID, TEST_HEAP, java, run_tool
+from bench.apache.maven import CannotFetchError
 
-from ottla.localcluster.ports import free_ports
+from ottla.localcluster.broker_process import BrokerProcess, await_ready, spawn
+from ottla.localcluster.ports import HOST, accepts_connections, free_ports
 
 
 @dataclass(slots=True)
