@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from ottla.group.coordinator import Decision, GroupCoordinator, GroupRequestContext, GroupSettings
+from ottla.config import GroupConfig
+from ottla.group.coordinator import Decision, GroupCoordinator, GroupRequestContext
 from ottla.group.records import GroupRecord
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
@@ -45,7 +46,7 @@ class Machine:
     def __init__(self) -> None:
         numbers = count()
         self.coordinator = GroupCoordinator(
-            GroupSettings(initial_rebalance_delay_ms=0), lambda name: f"{name}-{next(numbers)}"
+            GroupConfig(initial_rebalance_delay_ms=0), lambda name: f"{name}-{next(numbers)}"
         )
         self.coordinator.loaded(NOW_MS)
         self.log: list[GroupRecord] = []
@@ -151,7 +152,7 @@ def measure_offsets() -> str:
     commit = (time.process_time() - begin) / OFFSETS
 
     def load() -> None:
-        coordinator = GroupCoordinator(GroupSettings(), str)
+        coordinator = GroupCoordinator(GroupConfig(), str)
         for record in machine.log:
             coordinator.replay(*record)
         coordinator.loaded(NOW_MS)

@@ -126,7 +126,7 @@ class Node:
         self.config = config = BrokerConfig.from_properties(properties)
         files = OpenFiles()
         self.runtime = Runtime(disk=disk or OsDisk())
-        self.directory = LogDirectory(self.runtime.disk, config.data_directory, files)
+        self.directory = LogDirectory(self.runtime.disk, config.logs.directory, files)
         self.incarnation_id = uuid4()
         self.flusher = Flusher(self.runtime.threads)
         self.remover = Remover(self.runtime.threads)

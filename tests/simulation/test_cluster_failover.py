@@ -31,11 +31,11 @@ from ottla.raft.voters import VoterSet
 
 CONFIG = BrokerConfig()
 TIMING = Timing(
-    heartbeat_ms=CONFIG.broker_heartbeat_interval_ms,
-    session_ms=CONFIG.broker_session_timeout_ms,
-    disconnect_grace_ms=CONFIG.ottla_broker_disconnect_grace_ms,
-    lag_time_max_ms=CONFIG.replica_lag_time_max_ms,
-    fetch_wait_ms=CONFIG.replica_fetch_wait_max_ms,
+    heartbeat_ms=CONFIG.membership.heartbeat_interval_ms,
+    session_ms=CONFIG.membership.session_timeout_ms,
+    disconnect_grace_ms=CONFIG.membership.disconnect_grace_ms,
+    lag_time_max_ms=CONFIG.replication.lag_time_max_ms,
+    fetch_wait_ms=CONFIG.replication.fetch_wait_max_ms,
     request_timeout_ms=1_000,
     retry_ms=20,
     tick_ms=500,

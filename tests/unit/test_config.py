@@ -1,6 +1,7 @@
 """Settings: Kafka's names and defaults, one sentence per refusal, and a reference page that cannot go stale."""
 
 from contextlib import suppress
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ottla.config import (
     BrokerConfig,
     ConfigError,
     ConfigType,
+    GroupConfig,
     Listener,
     TopicConfig,
     Voter,
@@ -21,8 +23,8 @@ from ottla.config import (
     render_reference,
     settings_of,
 )
+from ottla.config.listeners import derived_cluster_id
 from ottla.config.properties import environment_name
-from ottla.config.quorum import derived_cluster_id
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -36,12 +38,12 @@ def refused(**properties: str) -> str:
 def test_nothing_given_is_a_broker_on_localhost_with_kafkas_defaults() -> None:
     config = BrokerConfig.from_properties({})
     assert config == BrokerConfig()
-    assert config.listener == config.advertised_listener == Listener("PLAINTEXT", "localhost", 9092)
-    assert config.data_directory == "./ottla-data"
-    assert (config.node_id, config.num_partitions, config.message_max_bytes) == (1, 1, 1048588)
-    assert (config.log_retention_ms, config.log_retention_hours) == (None, 168)
-    assert config.max_connections == INT_MAX
-    assert config.log_flush_interval_messages == LONG_MAX
+    assert config.node.listener == config.node.advertised_listener == Listener("PLAINTEXT", "localhost", 9092)
+    assert config.logs.directory == "./ottla-data"
+    assert (config.node.id, config.topics.num_partitions, config.messages.max_bytes) == (1, 1, 1048588)
+    assert (config.retention.ms, config.retention.hours) == (None, 168)
+    assert config.connections.max_connections == INT_MAX
+    assert config.flushes.interval_messages == LONG_MAX
 
 
 def test_texts_become_values_of_the_declared_types() -> None:
@@ -55,12 +57,12 @@ def test_texts_become_values_of_the_declared_types() -> None:
             "log.dirs": "/data",
         }
     )
-    assert config.log_segment_bytes == 1024
-    assert config.auto_create_topics_enable is False
-    assert config.log_cleanup_policy == ("compact", "delete")
-    assert config.log_cleaner_min_cleanable_ratio == 0.25
-    assert config.listener == Listener("PLAINTEXT", "::1", 0)
-    assert config.data_directory == "/data"
+    assert config.logs.segment_bytes == 1024
+    assert config.topics.auto_create_enable is False
+    assert config.retention.cleanup_policy == ("compact", "delete")
+    assert config.cleaner.min_cleanable_ratio == 0.25
+    assert config.node.listener == Listener("PLAINTEXT", "::1", 0)
+    assert config.logs.directory == "/data"
     assert "log.segment.bytes" in config.given
     assert "num.partitions" not in config.given
 
@@ -96,8 +98,8 @@ def test_a_listener_that_clients_could_not_reach_needs_an_advertised_address() -
     config = BrokerConfig.from_properties(
         {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://kafka.example:19092"}
     )
-    assert config.advertised_listener == Listener("PLAINTEXT", "kafka.example", 19092)
-    assert BrokerConfig.from_properties({"listeners": "PLAINTEXT://:9092"}).listener.host == ""
+    assert config.node.advertised_listener == Listener("PLAINTEXT", "kafka.example", 19092)
+    assert BrokerConfig.from_properties({"listeners": "PLAINTEXT://:9092"}).node.listener.host == ""
     assert "only PLAINTEXT" in refused(listeners="SASL_SSL://localhost:9092")
 
 
@@ -185,11 +187,33 @@ def test_every_setting_is_declared_once_with_a_default_that_is_allowed_and_a_sen
         declared = settings_of(cls)
         assert len({item.name for item in declared}) == len(declared)
         for item in declared:
-            assert item.attribute == item.name.replace(".", "_")
+            assert item.value_in(cls()) == item.default, item.name
+            words = item.attribute.rpartition(".")[2].split("_")
+            assert set(words) <= set(item.name.split(".")), f"{item.attribute} does not recall {item.name}"
             assert item.doc.endswith("."), item.name
             text = item.render(item.default)
             assert text is None or item.parse(text) == item.default, item.name
             assert item.type in ConfigType
+
+
+def test_a_family_holds_what_was_given_and_the_other_families_are_untouched() -> None:
+    config = BrokerConfig.from_properties({"group.max.size": "4", "offsets.retention.minutes": "5"})
+    assert config.groups == GroupConfig(max_size=4, offsets_retention_minutes=5)
+    assert config.groups.offsets_retention_ms == 300_000
+    assert replace(config, groups=GroupConfig()) == BrokerConfig()
+
+
+def test_a_family_is_a_value_that_does_not_change() -> None:
+    groups = GroupConfig(max_size=4)
+    with pytest.raises(FrozenInstanceError, match=r"GroupConfig\.max_size cannot be changed"):
+        groups.max_size = 5  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError, match=r"GroupConfig\.max_size cannot be changed"):
+        del groups.max_size
+    with pytest.raises(TypeError, match="GroupConfig has no setting size"):
+        GroupConfig(size=4)  # type: ignore[call-arg]
+    assert {groups, GroupConfig(max_size=4)} == {groups}
+    assert groups != GroupConfig()
+    assert "max_size=4, offsets_retention_minutes=10080" in repr(groups)
 
 
 def test_no_two_settings_share_an_environment_variable() -> None:
@@ -204,15 +228,15 @@ def test_the_committed_reference_page_is_the_rendered_one() -> None:
 
 def test_a_node_alone_is_its_own_quorum_and_does_everything() -> None:
     config = BrokerConfig.from_properties({})
-    assert config.voters == ()
-    assert config.is_broker
-    assert config.is_voter
+    assert config.node.voters == ()
+    assert config.node.is_broker
+    assert config.node.is_voter
 
 
 def test_voters_come_in_the_order_of_their_ids() -> None:
     config = BrokerConfig.from_properties({"controller.quorum.voters": "3@c:9, 1@a:7,2@[::1]:8"})
-    assert config.voters == (Voter(1, "a", 7), Voter(2, "::1", 8), Voter(3, "c", 9))
-    assert ",".join(map(str, config.voters)) == "1@a:7,2@[::1]:8,3@c:9"
+    assert config.node.voters == (Voter(1, "a", 7), Voter(2, "::1", 8), Voter(3, "c", 9))
+    assert ",".join(map(str, config.node.voters)) == "1@a:7,2@[::1]:8,3@c:9"
 
 
 @pytest.mark.parametrize(
@@ -237,13 +261,13 @@ def test_a_node_without_a_place_in_its_quorum_is_refused() -> None:
     observer = BrokerConfig.from_properties(
         {"node.id": "4", "process.roles": "broker", "controller.quorum.voters": "1@a:1"}
     )
-    assert (observer.is_broker, observer.is_voter) == (True, False)
+    assert (observer.node.is_broker, observer.node.is_voter) == (True, False)
 
 
 def test_nodes_with_the_same_voters_derive_the_same_cluster_id() -> None:
     texts = ("1@a:1,2@b:2", "2@b:2, 1@a:1", "1@a:1,2@b:3")
     one, same, other = (
-        derived_cluster_id(BrokerConfig.from_properties({"controller.quorum.voters": text}).voters)
+        derived_cluster_id(BrokerConfig.from_properties({"controller.quorum.voters": text}).node.voters)
         for text in texts
     )
     assert one == same != other

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ottla.config import BrokerConfig, ConfigError, parse_properties, properties_from_environment
+from ottla.config import ConfigError, NodeConfig, parse_properties, properties_from_environment
 
 # Of the variables that begin with OTTLA_, those that are not for the broker.
 _OTHER_VARIABLES = {"OTTLA_BOOTSTRAP"}
@@ -60,6 +60,6 @@ def _listener(settings: Mapping[str, str], host: str | None, port: str | None) -
     if port is not None and not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise ConfigError(f"--port cannot be '{port}': it must be a number from 0 (any free port) to 65535.")
     text = settings.get("listeners")
-    listener = (BrokerConfig() if text is None else BrokerConfig(listeners=text)).listener
+    listener = (NodeConfig() if text is None else NodeConfig(listeners=text)).listener
     host, port = listener.host if host is None else host.strip("[]"), port or str(listener.port)
     return f"{listener.name}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -107,12 +107,12 @@ def _run(config: BrokerConfig, started: float) -> None:
 
 def ready_line(broker: Broker, seconds: float) -> str:
     """What a person, or a script that waits, wants to know about a broker that is ready."""
-    listener = broker.config.listener
+    listener = broker.config.node.listener
     host = f"[{listener.host}]" if ":" in listener.host else listener.host or "*"
     return (
         f"ottla {__version__} is ready at {host}:{broker.port} after {seconds:.2f} s"
-        f" (node {broker.config.node_id}, cluster {broker.cluster_id},"
-        f" data in {Path(broker.config.data_directory).absolute()})"
+        f" (node {broker.config.node.id}, cluster {broker.cluster_id},"
+        f" data in {Path(broker.config.logs.directory).absolute()})"
     )
 
 
@@ -123,13 +123,13 @@ def refusal(error: Exception, config: BrokerConfig) -> str:
     if not isinstance(error, OSError):
         return str(error)
     if error.filename is None:
-        return _address_refusal(error, config.listener)
+        return _address_refusal(error, config.node.listener)
     why = (
         "it is not a directory"
         if isinstance(error, FileExistsError)
         else (error.strerror or str(error)).lower()
     )
-    return f"The data directory {config.data_directory} cannot be used: {why} ({error.filename})."
+    return f"The data directory {config.logs.directory} cannot be used: {why} ({error.filename})."
 
 
 def _address_refusal(error: OSError, listener: Listener) -> str:

@@ -1,9 +1,16 @@
 """Addresses in settings: where a broker listens, and where the voters of the quorum are."""
 
 import re
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
 
 from ottla.config.setting import ConfigError
+
+MAX_VOTERS: Final = 5  # more voters make commits slower and add nothing: five survive two failures
+VOTERS: Final = "controller.quorum.voters"
 
 _HOST = r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:/,@\s]{empty}))"
 _LISTENER = re.compile(
@@ -56,3 +63,21 @@ def parse_voter(setting_name: str, text: str) -> Voter:
             "for example 1@localhost:9092."
         )
     return Voter(int(match["id"]), match["ipv6"] or match["host"], int(match["port"]))
+
+
+def parse_voters(texts: Sequence[str]) -> tuple[Voter, ...]:
+    """The voters in the order of their ids; ConfigError if they make no quorum."""
+    voters = sorted((parse_voter(VOTERS, text) for text in texts), key=lambda voter: voter.node_id)
+    ids = [voter.node_id for voter in voters]
+    twice = next((each for each in ids if ids.count(each) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{VOTERS} names node {twice} twice: each voter stands there once.")
+    if len(voters) > MAX_VOTERS:
+        raise ConfigError(f"{VOTERS} names {len(voters)} voters: a quorum has at most {MAX_VOTERS}.")
+    return tuple(voters)
+
+
+def derived_cluster_id(voters: Sequence[Voter]) -> str:
+    """An id that all nodes with the same voters agree on without a word."""
+    digest = sha256(",".join(map(str, voters)).encode()).digest()
+    return urlsafe_b64encode(digest[:16]).decode().rstrip("=")

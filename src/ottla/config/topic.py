@@ -6,7 +6,7 @@ A topic's own value comes first, then the broker's; where the broker has one set
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import (
@@ -17,14 +17,15 @@ from ottla.config.setting import (
     settings_of,
 )
 
-_MS_PER_UNIT = {"minutes": 60_000, "hours": 3_600_000}
+_MS_PER_UNIT: Final = {"minutes": 60_000, "hours": 3_600_000}
+_BROKER_DEFAULTS: Final = BrokerConfig()
 
 
 def broker_value(broker: BrokerConfig, synonyms: tuple[str, ...]) -> Any:
     """The value that a broker gives to the topic setting with these synonyms, in the topic setting's unit."""
     known = settings_by_name(BrokerConfig)
     for name in synonyms:
-        value = getattr(broker, known[name].attribute)
+        value = known[name].value_in(broker)
         if value is not None:
             return _in_ms(name, value)
     raise TypeError(f"none of {synonyms} has a default")
@@ -40,7 +41,7 @@ def topic_setting(name: str, *synonyms: str) -> Any:
     source = settings_by_name(BrokerConfig)[synonyms[0]]
     return setting(
         name,
-        broker_value(BrokerConfig(), synonyms),
+        broker_value(_BROKER_DEFAULTS, synonyms),
         doc=source.doc.partition("; if not set, ")[0].removesuffix(".") + ".",
         type=source.type,
         at_least=source.at_least,

@@ -74,7 +74,7 @@ class BrokerSettings:
         """Every setting of the broker."""
         for setting in settings_of(BrokerConfig):
             synonyms = tuple(self._synonyms((setting.name,)))
-            value = setting.render(getattr(self.in_force, setting.attribute))
+            value = setting.render(setting.value_in(self.in_force))
             yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
 
     def default_entries(self) -> Iterator[ConfigEntry]:
@@ -90,7 +90,7 @@ class BrokerSettings:
         resolved = self.topic_config(overrides)
         for setting in settings_of(TopicConfig):
             synonyms = tuple(self._synonyms(setting.synonyms))
-            value = setting.render(getattr(resolved, setting.attribute))
+            value = setting.render(setting.value_in(resolved))
             if setting.name in overrides:
                 own = ConfigSynonym(setting.name, value or "", ConfigSource.DYNAMIC_TOPIC_CONFIG)
                 synonyms = (own, *synonyms)
@@ -105,7 +105,7 @@ class BrokerSettings:
                 yield ConfigSynonym(name, self._default[name], ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
         settings = [settings_by_name(BrokerConfig)[name] for name in names]
         for setting in settings:
-            value = getattr(self._started_with, setting.attribute)
+            value = setting.value_in(self._started_with)
             text = setting.render(value)
             if text is not None and (setting.name in self._started_with.given or value != setting.default):
                 yield ConfigSynonym(setting.name, text, ConfigSource.STATIC_BROKER_CONFIG)

@@ -156,11 +156,9 @@ class _Alteration:
         return ",".join(item for item in items if item not in operands)
 
     def _inherited(self, resource: ConfigResource, setting: Setting) -> str:
-        if resource.type == ResourceType.TOPIC:
-            value = getattr(self._settings.topic_config({}), setting.attribute)
-        else:
-            value = getattr(self._settings.in_force, setting.attribute)
-        return setting.render(value) or ""
+        is_topic = resource.type == ResourceType.TOPIC
+        config = self._settings.topic_config({}) if is_topic else self._settings.in_force
+        return setting.render(setting.value_in(config)) or ""
 
     def _alter(self, resource: ConfigResource, values: dict[str, str], named: set[str]) -> None:
         if resource.type == ResourceType.BROKER:

@@ -125,9 +125,9 @@ class _Creation:
                 f"A partition cannot have {topic.replication_factor} replicas: give 1 or more, or -1 for the default.",
             )
         defaults = self._settings.in_force
-        count = defaults.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+        count = defaults.topics.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
         factor = (
-            defaults.default_replication_factor
+            defaults.topics.default_replication_factor
             if topic.replication_factor == DEFAULT
             else topic.replication_factor
         )
@@ -206,7 +206,7 @@ def _removal(
     state: DeleteTopicState, topic: TopicImage | None, is_repeated: bool, config: BrokerConfig
 ) -> RemoveTopicRecord:
     by_id = state.topic_id != ZERO_UUID
-    if not config.delete_topic_enable:
+    if not config.topics.delete_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED)
     if by_id == (state.name is not None):
         raise KafkaError(

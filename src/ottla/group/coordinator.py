@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from ottla.config import GroupConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.admin import delete_groups, describe_groups, list_groups
 from ottla.group.classic import ClassicGroup, GroupEvent
@@ -37,7 +38,6 @@ from ottla.group.offset_fetch import fetch_offsets
 from ottla.group.offsets import TopicsDeleted, check_commit, commit_offsets, delete_offsets, forget_topics
 from ottla.group.rebalance import extend_session, prepare_rebalance
 from ottla.group.records import GroupMetadataValue, OffsetCommitKey, decode_record
-from ottla.group.settings import GroupSettings
 from ottla.group.syncing import sync_group
 from ottla.group.timers import Timer, Timers
 from ottla.model import NO_PRODUCER_ID
@@ -56,7 +56,7 @@ from ottla.protocol.messages.groups import (
 )
 from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
-__all__ = ["Decision", "GroupCoordinator", "GroupRequestContext", "GroupSettings", "TopicsDeleted", "refusal"]
+__all__ = ["Decision", "GroupCoordinator", "GroupRequestContext", "TopicsDeleted", "refusal"]
 
 
 # Offsets examined or deleted in one run of expiry: some milliseconds, so that members do not have to wait.
@@ -67,7 +67,7 @@ _EXPIRY_RECORDS: Final = 1000
 class GroupCoordinator:
     """The machine. `new_member_id` makes a unique id out of a client's or instance's name."""
 
-    def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str]) -> None:
+    def __init__(self, settings: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self._settings = settings
         self._new_member_id = new_member_id
         self._groups: dict[str, ClassicGroup] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ottla.config import GroupConfig
 from ottla.group.records import GroupRecord
-from ottla.group.settings import GroupSettings
 from ottla.group.timers import Timer, Timers
 
 
@@ -46,7 +46,7 @@ class Turn:
     __slots__ = ("completions", "new_member_id", "notes", "now_ms", "records", "settings", "timers")
 
     def __init__(
-        self, now_ms: int, settings: GroupSettings, timers: Timers, new_member_id: Callable[[str], str]
+        self, now_ms: int, settings: GroupConfig, timers: Timers, new_member_id: Callable[[str], str]
     ) -> None:
         self.now_ms = now_ms
         self.settings = settings

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ottla.config import GroupConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.decision import GroupRequestContext, Parked, Turn
@@ -30,13 +31,12 @@ from ottla.group.rebalance import (
     prepare_rebalance,
     remove_member,
 )
-from ottla.group.settings import GroupSettings
 from ottla.group.static_members import keeps_its_place, replace_at_rest, replace_in_motion
 from ottla.group.timers import Timer
 from ottla.protocol.messages.groups import MEMBER_ID_REQUIRED_SINCE, JoinGroupRequest, JoinGroupResponse
 
 
-def check_join(request: JoinGroupRequest, settings: GroupSettings) -> None:
+def check_join(request: JoinGroupRequest, settings: GroupConfig) -> None:
     """Refuse what no group would accept."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)

@@ -61,9 +61,9 @@ class Broker:
         self.config = config
         self._runtime = runtime = runtime or Runtime()
         self._handlers = handlers
-        files = open_files_within(config.ottla_open_files_max, raise_descriptor_limit())
+        files = open_files_within(config.logs.open_files_max, raise_descriptor_limit())
         open_files = OpenFiles(files, files)
-        self._directory = LogDirectory(runtime.disk, config.data_directory, open_files)
+        self._directory = LogDirectory(runtime.disk, config.logs.directory, open_files)
         self._incarnation_id = runtime.random.uuid4()
         self._flusher = Flusher(runtime.threads)
         self._remover = Remover(runtime.threads)
@@ -113,7 +113,7 @@ class Broker:
             parts.listener.bind()
             parts.listener.start_accepting()
             parts.quorum.start()
-            if self.config.is_broker:
+            if self.config.node.is_broker:
                 await self._join(parts)
             else:
                 await parts.quorum.has_controller()
@@ -170,7 +170,7 @@ class Broker:
         await parts.quorum.peers.close()
 
     def _has_successors(self, quorum: Quorum) -> bool:
-        return self.config.controlled_shutdown_enable and len(quorum.image.live_brokers) > 1
+        return self.config.membership.controlled_shutdown_enable and len(quorum.image.live_brokers) > 1
 
     def _build(self) -> "_Parts":
         config, runtime, now_ms = self.config, self._runtime, self._runtime.clock.wall_ms
@@ -193,18 +193,18 @@ class Broker:
             duties=ControllerDuties(config, quorum, quorum.peers),
             partitions=partitions,
             fetch_sessions=FetchSessions(
-                config.max_incremental_fetch_session_cache_slots, self._new_session_id
+                config.fetches.max_incremental_session_cache_slots, self._new_session_id
             ),
             follower_sessions=sessions,
             flusher=self._flusher,
             producer_ids=ProducerIds(quorum),
             coordinators=Coordinators(config, quorum, partitions, self._flusher, runtime),
-            load=Load(config.data_directory, partitions, lambda: listener.traffic, runtime),
+            load=Load(config.logs.directory, partitions, lambda: listener.traffic, runtime),
             disk=runtime.disk,
             now_ms=now_ms,
         )
         gate = Gate(services, self._handlers)
-        listener = Listener(config.listener, gate, _limits(config), runtime.network)
+        listener = Listener(config.node.listener, gate, _limits(config), runtime.network)
         return _Parts(
             quorum=quorum,
             duties=services.duties,
@@ -218,8 +218,8 @@ class Broker:
             load=services.load,
             listener=listener,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
-            compaction=Compaction(config, partitions, self._directory, runtime.threads, now_ms)
-            if config.log_cleaner_enable
+            compaction=Compaction(config.cleaner, partitions, self._directory, runtime.threads, now_ms)
+            if config.cleaner.enable
             else None,
         )
 
@@ -244,7 +244,7 @@ class Broker:
         await membership.join()
 
     def _identity(self, listener: Listener) -> Identity:
-        advertised = self.config.advertised_listener
+        advertised = self.config.node.advertised_listener
         return Identity(
             cluster_id=self.cluster_id,
             incarnation_id=self._incarnation_id,
@@ -279,7 +279,7 @@ class Broker:
         except OSError as problem:
             logger.error("the checkpoints could not be written: %s", problem)
         # Logs that were not opened are as they were left; a controller without topics has none.
-        is_clean = self._are_logs_open or self._directory.was_closed_cleanly or not self.config.is_broker
+        is_clean = self._are_logs_open or self._directory.was_closed_cleanly or not self.config.node.is_broker
         epoch = self._directory.previous_broker_epoch
         if self._parts is not None and self.quorum.broker_epoch != NO_BROKER_EPOCH:
             epoch = self.quorum.broker_epoch
@@ -315,15 +315,15 @@ def _close(partition: HostedPartition) -> None:
 
 def _limits(config: BrokerConfig) -> ListenerLimits:
     return ListenerLimits(
-        socket_listen_backlog_size=config.socket_listen_backlog_size,
-        max_connections=config.max_connections,
-        max_connections_per_ip=config.max_connections_per_ip,
-        connections_max_idle_ms=config.connections_max_idle_ms,
-        idle_buffer_release_ms=config.ottla_idle_buffer_release_ms,
-        socket_request_max_bytes=config.socket_request_max_bytes,
-        queued_response_max_bytes=config.ottla_connection_response_bytes,
-        socket_send_buffer_bytes=config.socket_send_buffer_bytes,
-        socket_receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        socket_listen_backlog_size=config.connections.listen_backlog_size,
+        max_connections=config.connections.max_connections,
+        max_connections_per_ip=config.connections.max_connections_per_ip,
+        connections_max_idle_ms=config.connections.max_idle_ms,
+        idle_buffer_release_ms=config.connections.idle_buffer_release_ms,
+        socket_request_max_bytes=config.connections.request_max_bytes,
+        queued_response_max_bytes=config.connections.response_bytes,
+        socket_send_buffer_bytes=config.connections.send_buffer_bytes,
+        socket_receive_buffer_bytes=config.connections.receive_buffer_bytes,
     )
 
 

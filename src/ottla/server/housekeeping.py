@@ -54,12 +54,12 @@ class Housekeeping:
         if after_crash:
             self._tasks.append(asyncio.get_running_loop().create_task(self._settle()))
         chores: list[tuple[str, int, Callable[[], None] | None, Callable[[HostedPartition], None] | None]] = [
-            ("retention", config.log_retention_check_interval_ms, None, self._retain),
+            ("retention", config.retention.check_interval_ms, None, self._retain),
             ("flushing by time", _FLUSH_CHECK_INTERVAL_MS, self._flush_by_time, None),
-            ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, self._hosting.checkpoint, None),
+            ("checkpoints", config.flushes.offset_checkpoint_interval_ms, self._hosting.checkpoint, None),
             (
                 "producer expiry",
-                config.producer_id_expiration_check_interval_ms,
+                config.producer_ids.expiration_check_interval_ms,
                 None,
                 self._expire_producers,
             ),
@@ -140,4 +140,4 @@ class Housekeeping:
                 self._flusher.flush(partition)
 
     def _expire_producers(self, partition: HostedPartition) -> None:
-        partition.log.producers.expire(self._now_ms(), self._config.producer_id_expiration_ms)
+        partition.log.producers.expire(self._now_ms(), self._config.producer_ids.expiration_ms)

@@ -76,7 +76,7 @@ def test_host_and_port_replace_their_part_of_the_listener(
 def test_flags_replace_what_the_other_sources_say() -> None:
     settings = {"log.dirs": "/a", "log.dir": "/b", "node.id": "1", "num.partitions": "3"}
     config = BrokerConfig.from_properties(apply_flags(settings, data="/c", node_id="7"))
-    assert (config.data_directory, config.node_id, config.num_partitions) == ("/c", 7, 3)
+    assert (config.logs.directory, config.node.id, config.topics.num_partitions) == ("/c", 7, 3)
 
 
 def test_without_flags_nothing_is_set() -> None:

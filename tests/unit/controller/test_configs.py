@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from tests.unit.controller.cluster import Cluster, topic
 
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, LogConfig
 from ottla.controller.configs import ConfigOperation
 from ottla.controller.image import ResourceType
 from ottla.errors import ErrorCode
@@ -147,7 +147,7 @@ def test_a_resource_without_settings_here_is_refused(kind: int, name: str, code:
 
 
 def test_a_brokers_dynamic_settings_are_defaults_of_topics_at_once() -> None:
-    cluster = with_topic(BrokerConfig(log_segment_bytes=500))
+    cluster = with_topic(BrokerConfig(logs=LogConfig(segment_bytes=500)))
     assert cluster.settings.topic_config({}).segment_bytes == 500
     change(cluster, BROKER, "", ("log.segment.bytes", SET, "1000"), ("log.retention.ms", SET, "7"))
     assert cluster.settings.topic_config({}).segment_bytes == 1000

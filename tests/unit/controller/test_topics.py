@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.unit.controller.cluster import CLUSTER_ID, NODE_ID, Cluster, registration, topic
 
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, TopicDefaultsConfig
 from ottla.controller.controller import Controller
 from ottla.controller.image import ResourceType
 from ottla.controller.partitions import MAX_PARTITIONS_PER_COMMAND
@@ -73,7 +73,7 @@ def test_the_records_of_a_topic_are_topic_then_settings_then_partitions() -> Non
 
 
 def test_minus_one_asks_for_the_brokers_defaults() -> None:
-    config = BrokerConfig(num_partitions=4, default_replication_factor=2)
+    config = BrokerConfig(topics=TopicDefaultsConfig(num_partitions=4, default_replication_factor=2))
     (result,) = Cluster(config, brokers=3).create(topic("a", -1, -1)).topics
     assert (result.num_partitions, result.replication_factor) == (4, 2)
 
@@ -271,7 +271,7 @@ def test_a_topic_that_stands_twice_in_a_deletion_stays() -> None:
 
 
 def test_deletion_can_be_switched_off() -> None:
-    cluster = Cluster(BrokerConfig(delete_topic_enable=False))
+    cluster = Cluster(BrokerConfig(topics=TopicDefaultsConfig(delete_enable=False)))
     cluster.create(topic("a"))
     (response,) = cluster.commit(DeleteTopicsRequest(topic_names=["a"])).responses
     assert response.error_code == ErrorCode.TOPIC_DELETION_DISABLED

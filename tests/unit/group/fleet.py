@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from tests.unit.group.shell import GROUP, SESSION_MS, Shell
 
+from ottla.config import GroupConfig
 from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.consumer_protocol import subscribed_topics
-from ottla.group.coordinator import GroupCoordinator, GroupSettings
+from ottla.group.coordinator import GroupCoordinator
 from ottla.group.records import GroupMetadataKey, GroupMetadataValue, GroupRecord, decode_record
 from ottla.group.timers import NEVER
 from ottla.protocol.messages.groups import JoinGroupResponse, MemberIdentity, SyncGroupResponse
@@ -28,10 +29,10 @@ JOIN_VERSIONS = (3, 5, 8, 9)
 HEARTBEAT_MS = SESSION_MS // 3
 FLEET_SIZE = 6
 
-SETTINGS = GroupSettings(
+SETTINGS = GroupConfig(
     initial_rebalance_delay_ms=500,
     max_size=FLEET_SIZE,
-    offsets_retention_ms=200_000,
+    offsets_retention_minutes=3,
     offsets_retention_check_interval_ms=20_000,
 )
 

@@ -7,9 +7,10 @@ from itertools import count
 from struct import pack
 from typing import Any
 
+from ottla.config import GroupConfig
 from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup
-from ottla.group.coordinator import Decision, GroupCoordinator, GroupRequestContext, GroupSettings
+from ottla.group.coordinator import Decision, GroupCoordinator, GroupRequestContext
 from ottla.group.records import GroupRecord, decode_record
 from ottla.protocol.codec import decode, encode
 from ottla.protocol.messages.groups import (
@@ -36,7 +37,7 @@ GROUP = "orders"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 START_MS = 1_000_000
-NO_DELAY = GroupSettings(initial_rebalance_delay_ms=0)
+NO_DELAY = GroupConfig(initial_rebalance_delay_ms=0)
 
 LATEST = {
     JoinGroupRequest: 9,
@@ -63,7 +64,7 @@ def numbered_ids() -> Callable[[str], str]:
 class Shell:
     """The machine, its log in memory, and the answers that came. A ticket is a number."""
 
-    def __init__(self, settings: GroupSettings = NO_DELAY) -> None:
+    def __init__(self, settings: GroupConfig = NO_DELAY) -> None:
         self.settings = settings
         self.now_ms = START_MS
         self.log: list[GroupRecord] = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.group.shell import GROUP, SESSION_MS, START_MS, Shell
 
+from ottla.config import GroupConfig
 from ottla.errors import ErrorCode
-from ottla.group.coordinator import GroupCoordinator, GroupRequestContext, GroupSettings
+from ottla.group.coordinator import GroupCoordinator, GroupRequestContext
 from ottla.group.records import GroupMetadataValue, OffsetCommitValue, group_record, offset_record
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest
 from ottla.protocol.messages.groups import HeartbeatRequest, JoinGroupResponse, SyncGroupResponse
@@ -109,7 +110,7 @@ def test_a_group_that_cannot_be_written_empty_is_empty_all_the_same_and_comes_ba
 
 
 def test_offsets_without_a_tombstone_outlive_their_groups() -> None:
-    machine = GroupCoordinator(GroupSettings(), str)
+    machine = GroupCoordinator(GroupConfig(), str)
     machine.replay(*offset_record("g", "t", 0, OffsetCommitValue(5)))
     machine.replay(*group_record("g", GroupMetadataValue("consumer", 4, None, None, 9)))
     assert machine.groups["g"].generation == 4

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from tests.unit.group.shell import GROUP, Shell
 
+from ottla.config import GroupConfig
 from ottla.group.records import OffsetCommitValue, offset_record
-from ottla.group.settings import GroupSettings
 from ottla.protocol.messages.groups import MemberIdentity
 
-RETENTION_MS = 100_000
+RETENTION_MINUTES = 2
+RETENTION_MS = RETENTION_MINUTES * 60_000
 CHECK_MS = 1_000
 
 
 def new_shell() -> Shell:
     return Shell(
-        GroupSettings(
+        GroupConfig(
             initial_rebalance_delay_ms=0,
-            offsets_retention_ms=RETENTION_MS,
+            offsets_retention_minutes=RETENTION_MINUTES,
             offsets_retention_check_interval_ms=CHECK_MS,
         )
     )

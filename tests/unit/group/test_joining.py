@@ -12,8 +12,8 @@ from tests.unit.group.shell import (
     subscription,
 )
 
+from ottla.config import GroupConfig
 from ottla.errors import ErrorCode
-from ottla.group.settings import GroupSettings
 from ottla.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -85,7 +85,7 @@ def test_what_no_group_accepts_is_refused_and_leaves_no_group_behind(
 
 
 def test_an_empty_group_waits_for_more_members_and_longer_when_they_come() -> None:
-    shell = Shell(GroupSettings())
+    shell = Shell(GroupConfig())
     one, two = shell.new_id(), shell.new_id()
     first = shell.send_join(one)
     shell.wait(2_000)
@@ -97,7 +97,7 @@ def test_an_empty_group_waits_for_more_members_and_longer_when_they_come() -> No
 
 
 def test_the_initial_delay_is_not_extended_beyond_the_rebalance_timeout() -> None:
-    shell = Shell(GroupSettings())
+    shell = Shell(GroupConfig())
     ids = [shell.new_id(session_timeout_ms=60_000) for _ in range(10)]
     tickets = []
     for member_id in ids:
@@ -109,7 +109,7 @@ def test_the_initial_delay_is_not_extended_beyond_the_rebalance_timeout() -> Non
 
 
 def test_without_members_that_came_later_the_delay_is_the_setting() -> None:
-    shell = Shell(GroupSettings(initial_rebalance_delay_ms=500))
+    shell = Shell(GroupConfig(initial_rebalance_delay_ms=500))
     ticket = shell.send_join(shell.new_id())
     shell.wait(499)
     assert ticket not in shell.answers
@@ -118,7 +118,7 @@ def test_without_members_that_came_later_the_delay_is_the_setting() -> None:
 
 
 def test_only_the_leader_hears_of_the_other_members() -> None:
-    shell = Shell(GroupSettings())
+    shell = Shell(GroupConfig())
     one, two = shell.new_id(), shell.new_id()
     leader, follower = shell.send_join(one, topics=("a",)), shell.send_join(two, topics=("b",))
     shell.wait(6_000)
@@ -133,7 +133,7 @@ def test_only_the_leader_hears_of_the_other_members() -> None:
 
 
 def test_the_protocol_is_the_one_that_most_members_like_best_among_those_all_speak() -> None:
-    shell = Shell(GroupSettings())
+    shell = Shell(GroupConfig())
     likes = [("sticky", "range"), ("range", "roundrobin", "sticky"), ("sticky", "range", "own")]
     tickets = [shell.send_join(shell.new_id(), protocols=names) for names in likes]
     shell.wait(12_000)
@@ -160,7 +160,7 @@ def test_an_empty_group_can_become_one_of_another_type() -> None:
 
 
 def test_a_protocol_named_twice_counts_once() -> None:
-    shell = Shell(GroupSettings())
+    shell = Shell(GroupConfig())
     tickets = [shell.send_join(shell.new_id(), protocols=("range", "range")) for _ in range(2)]
     shell.wait(9_000)
     assert {shell.joined(ticket).protocol_name for ticket in tickets} == {"range"}
@@ -197,7 +197,7 @@ def test_a_follower_with_new_metadata_makes_the_group_rebalance() -> None:
 
 
 def test_a_member_that_missed_the_answer_gets_it_again_while_the_leader_assigns() -> None:
-    shell = Shell(GroupSettings())
+    shell = Shell(GroupConfig())
     one, two = shell.new_id(), shell.new_id()
     shell.send_join(one)
     shell.send_join(two)
@@ -230,7 +230,7 @@ def test_version_0_has_one_timeout_for_sessions_and_rebalances() -> None:
 
 
 def test_a_group_takes_no_more_members_than_are_allowed() -> None:
-    shell = Shell(GroupSettings(initial_rebalance_delay_ms=0, max_size=2))
+    shell = Shell(GroupConfig(initial_rebalance_delay_ms=0, max_size=2))
     leader, follower = shell.form(2)
     refused = shell.joined(shell.send_join())
     assert (refused.error_code, refused.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
@@ -247,7 +247,7 @@ def test_a_group_takes_no_more_members_than_are_allowed() -> None:
 
 
 def test_a_static_member_comes_back_into_a_full_group() -> None:
-    shell = Shell(GroupSettings(initial_rebalance_delay_ms=0, max_size=1))
+    shell = Shell(GroupConfig(initial_rebalance_delay_ms=0, max_size=1))
     ticket = shell.send_join(instance="i")
     shell.settle([shell.joined(ticket).member_id], 1)
     assert shell.joined(shell.send_join(instance="i")).error_code == 0
@@ -272,7 +272,7 @@ def test_metadata_outlives_the_frame_that_it_came_in() -> None:
 def test_members_of_a_loaded_group_that_is_too_large_now_have_to_join_again() -> None:
     shell = Shell()
     shell.form(3)
-    shell.settings = GroupSettings(initial_rebalance_delay_ms=0, max_size=2)
+    shell.settings = GroupConfig(initial_rebalance_delay_ms=0, max_size=2)
     assert shell.restarted().state() == "PreparingRebalance"
     shell.settings = NO_DELAY
     assert shell.restarted().state() == "Stable"

@@ -11,10 +11,9 @@ from uuid import UUID
 
 from tests.integration.troubled_disk import TroubledDisk
 
-from ottla.config import TopicConfig
+from ottla.config import GroupConfig, TopicConfig
 from ottla.group.coordinator import GroupCoordinator
 from ottla.group.records import decode_record
-from ottla.group.settings import GroupSettings
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
 from ottla.protocol.messages.group_admin import DescribeGroupsRequest
@@ -42,7 +41,7 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 
 NODE = 1
 FOLLOWER = 2
-SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, min_session_timeout_ms=1)
+SETTINGS = GroupConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=1)
 SESSION_MS = 60_000
 
 

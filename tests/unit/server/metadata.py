@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, LogConfig
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
@@ -28,7 +28,7 @@ DEADLINE_S = 10.0
 
 def opened(path: Path, disk: Disk | None = None) -> LogDirectory:
     directory = LogDirectory(disk or OsDisk(), str(path), OpenFiles())
-    open_directory(BrokerConfig(log_dirs=str(path)), directory, uuid4)
+    open_directory(BrokerConfig(logs=LogConfig(dirs=str(path))), directory, uuid4)
     return directory
 
 

@@ -107,8 +107,8 @@ def test_a_broker_that_comes_back_has_its_port_and_its_records(end: object) -> N
 
 def test_settings_are_a_brokers() -> None:
     with ottla.testing.broker(settings={"num.partitions": 3, "auto.create.topics.enable": False}) as broker:
-        assert broker.look(lambda inside: inside.config.num_partitions) == 3
-        assert broker.look(lambda inside: inside.config.auto_create_topics_enable) is False
+        assert broker.look(lambda inside: inside.config.topics.num_partitions) == 3
+        assert broker.look(lambda inside: inside.config.topics.auto_create_enable) is False
 
 
 def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_behind() -> None:

@@ -43,9 +43,9 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
         context.services.quorum.image,
         request,
         context.version,
-        listener_name=config.advertised_listener.name,
+        listener_name=config.node.advertised_listener.name,
         controller_id=_controller_id(context),
-        auto_create=config.auto_create_topics_enable,
+        auto_create=config.topics.auto_create_enable,
     )
     if answer.to_create:
         context.services.quorum.submit_soon(_creation(answer.to_create))
@@ -67,7 +67,7 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
     return cluster.describe_cluster(
         context.services.quorum.image,
         request,
-        listener_name=config.advertised_listener.name,
+        listener_name=config.node.advertised_listener.name,
         controller_id=_controller_id(context),
     )
 
@@ -90,8 +90,8 @@ def describe_topic_partitions(
     return cluster.describe_topic_partitions(
         context.services.quorum.image,
         request,
-        listener_name=config.advertised_listener.name,
-        limit=config.max_request_partition_size_limit,
+        listener_name=config.node.advertised_listener.name,
+        limit=config.topics.max_request_partition_size_limit,
     )
 
 
@@ -100,10 +100,10 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     """Settings with their sources and synonyms."""
     config = context.services.config
     image = context.services.quorum.image
-    settings = BrokerSettings(image, config.node_id, config)
-    response = configs.describe_configs(image, request, settings, node_id=config.node_id)
+    settings = BrokerSettings(image, config.node.id, config)
+    response = configs.describe_configs(image, request, settings, node_id=config.node.id)
     for asked, result in zip(request.resources, response.results, strict=True):
-        if asked.resource_type == ResourceType.BROKER and asked.resource_name == str(config.node_id):
+        if asked.resource_type == ResourceType.BROKER and asked.resource_name == str(config.node.id):
             result.configs += _load_entries(context, asked.configuration_keys, request.include_documentation)
     return response
 

@@ -51,7 +51,9 @@ async def _find(context: RequestContext, key_type: int, key: str) -> Coordinator
         leader = context.services.quorum.image.brokers.get(coordinators.leader_of(key))
     except KafkaError as error:
         return _refused(key, error.code, error.message)
-    endpoint = None if leader is None else leader.endpoint(context.services.config.advertised_listener.name)
+    endpoint = (
+        None if leader is None else leader.endpoint(context.services.config.node.advertised_listener.name)
+    )
     if leader is None or endpoint is None:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.message)
     return Coordinator(

@@ -116,7 +116,7 @@ def _find(context: RequestContext, want: FetchPartitionData) -> HostedPartition:
 
 def _read(context: RequestContext, request: FetchRequest, wanted: Sequence[FetchPartitionData]) -> _Reading:
     reading = _Reading()
-    max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+    max_bytes = min(request.max_bytes, context.services.config.fetches.max_bytes)
     for want in wanted:
         try:
             result = _read_partition(context, request, want, max_bytes - reading.size_bytes, reading)
@@ -181,5 +181,5 @@ def _answer(
 
 def _endpoints(context: RequestContext, leaders: Sequence[int]) -> list[NodeEndpoint]:
     services = context.services
-    listener = services.config.advertised_listener.name
+    listener = services.config.node.advertised_listener.name
     return [NodeEndpoint(*found) for found in addresses(services.quorum.image, listener, leaders)]

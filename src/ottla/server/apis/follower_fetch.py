@@ -141,8 +141,8 @@ class FollowerFetch:
 
     def _read(self) -> _Reading:
         reading, session = _Reading(), self._session
-        max_bytes = min(self._request.max_bytes, self._services.config.fetch_max_bytes)
-        least_bytes = self._services.config.replica_fetch_max_bytes
+        max_bytes = min(self._request.max_bytes, self._services.config.fetches.max_bytes)
+        least_bytes = self._services.config.replication.fetch_max_bytes
         for others, cursor in zip(range(len(session.news), 0, -1), tuple(session.news), strict=True):
             left_bytes = max_bytes - reading.size_bytes
             share_bytes = min(left_bytes, max(least_bytes, left_bytes // others))

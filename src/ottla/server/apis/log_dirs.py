@@ -18,7 +18,7 @@ api = ApiFamily()
 def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """One result: a broker has one data directory."""
     disk = context.services.disk
-    path = disk.absolute(context.services.config.data_directory)
+    path = disk.absolute(context.services.config.logs.directory)
     try:
         usage = disk.usage(path)
     except OSError:

@@ -339,7 +339,7 @@ class ProduceGatherer:
                 if leader is not None:
                     partition.current_leader = LeaderIdAndEpoch(*leader)
                     leaders.append(leader.leader_id)
-        listener = self._services.config.advertised_listener.name if leaders else ""
+        listener = self._services.config.node.advertised_listener.name if leaders else ""
         response.node_endpoints = [NodeEndpoint(*found) for found in addresses(image, listener, leaders)]
 
 

@@ -104,7 +104,7 @@ class Coordinators:
         shard = self._shards.get(index)
         if shard is not None:
             return shard
-        if topic.partitions[index].leader != self._config.node_id or self._is_stopped:
+        if topic.partitions[index].leader != self._config.node.id or self._is_stopped:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         # The log may have been opened since: a full disk has room again, or the topic is just being created.
         self._take(index)
@@ -124,11 +124,11 @@ class Coordinators:
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(self._config.offsets_topic_segment_bytes),
+            "segment.bytes": str(self._config.groups.offsets_topic_segment_bytes),
         }
         topic = CreatableTopic(
             name=OFFSETS_TOPIC,
-            num_partitions=self._config.offsets_topic_num_partitions,
+            num_partitions=self._config.groups.offsets_topic_num_partitions,
             replication_factor=self._replication_factor(),
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
         )
@@ -144,7 +144,9 @@ class Coordinators:
     def _replication_factor(self) -> int:
         """As many replicas as are asked for, or as there are brokers."""
         image, config = self._quorum.image, self._config
-        wanted = min(config.offsets_topic_replication_factor, max(len(image.brokers), len(config.voters)))
+        wanted = min(
+            config.groups.offsets_topic_replication_factor, max(len(image.brokers), len(config.node.voters))
+        )
         live = len(image.live_brokers)
         if live < wanted and self._steady_ms() - self._started_ms < _GATHERING_MS:
             raise KafkaError(
@@ -183,10 +185,9 @@ class Coordinators:
     def _new_shard(self, partition: HostedPartition) -> GroupShard:
         # Imported here: a broker without groups starts faster without the machine that coordinates them.
         from ottla.group.coordinator import GroupCoordinator
-        from ottla.group.settings import GroupSettings
         from ottla.server.coordinators.group_shard import GroupShard
 
-        machine = GroupCoordinator(GroupSettings.of(self._config), self._new_member_id)
+        machine = GroupCoordinator(self._config.groups, self._new_member_id)
         return GroupShard(partition, machine, self._flusher, self._now_ms, self._steady_ms)
 
     async def _load(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from ottla.config import BrokerConfig
+from ottla.config import CleanerConfig
 from ottla.log.compaction.cleaned_segment import CleanedSegment
 from ottla.log.compaction.cleaner import CleanerLimits, Mapped
 from ottla.log.compaction.log_compaction import CleaningPass, SegmentGroup
@@ -43,21 +43,21 @@ class Compaction:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: CleanerConfig,
         partitions: Partitions,
         directory: LogDirectory,
         threads: Threads,
         now_ms: Callable[[], int],
     ) -> None:
-        self._backoff_s = max(config.log_cleaner_backoff_ms / 1000, _SHORTEST_BACKOFF_S)
+        self._backoff_s = max(config.backoff_ms / 1000, _SHORTEST_BACKOFF_S)
         self._partitions = partitions
         self._directory = directory
         self._now_ms = now_ms
         self._cleaning = CleaningThread(
             CleanerLimits(
-                map_bytes=config.log_cleaner_dedupe_buffer_size,
-                io_bytes=config.log_cleaner_io_buffer_size,
-                bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+                map_bytes=config.dedupe_buffer_size,
+                io_bytes=config.io_buffer_size,
+                bytes_per_second=config.io_max_bytes_per_second,
             ),
             threads,
         )

@@ -57,7 +57,7 @@ class Hosting:
         self._propose = propose
         # A follower for which there is nothing is silent for the wait of its fetch: that says nothing.
         self._isolation_patience_ms = max(
-            config.broker_session_timeout_ms // 2, 2 * config.replica_fetch_wait_max_ms
+            config.membership.session_timeout_ms // 2, 2 * config.replication.fetch_wait_max_ms
         )
         self._image: ClusterImage | None = None
         self._watchers: list[Callable[[], None]] = []
@@ -130,7 +130,7 @@ class Hosting:
 
     def _is_registered(self, image: ClusterImage) -> bool:
         """Whether the image is from after this start."""
-        known = image.brokers.get(self._config.node_id)
+        known = image.brokers.get(self._config.node.id)
         return known is not None and known.incarnation_id == self._incarnation_id
 
     def _try_to_host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
@@ -145,7 +145,7 @@ class Hosting:
         config: TopicConfig | None = None
         for placed in topic.partitions:
             hosted = self._partitions.find(topic.name, placed.index)
-            if self._config.node_id not in placed.replicas:
+            if self._config.node.id not in placed.replicas:
                 if hosted is not None and self.is_active:
                     self._remove(hosted, "it was moved to other brokers")
                     yield
@@ -166,7 +166,7 @@ class Hosting:
         if (replica.leader_epoch, replica.partition_epoch) == (placed.leader_epoch, placed.partition_epoch):
             return
         lost = hosted.log.first_lost_offset
-        if lost is not None and placed.leader == self._config.node_id:
+        if lost is not None and placed.leader == self._config.node.id:
             # Before the role is taken: the epoch begins where the log ends then. A follower settles it before its first fetch.
             self._settle_hole(hosted, placed, lost)
         assigned = Assigned(
@@ -205,16 +205,16 @@ class Hosting:
 
     def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
         """The settings in force: the topic's own, then this broker's, then all brokers', then the static ones."""
-        settings = BrokerSettings(image, self._config.node_id, self._config)
+        settings = BrokerSettings(image, self._config.node.id, self._config)
         return settings.topic_config(image.config_of(ResourceType.TOPIC, topic))
 
     def _open(self, topic: TopicImage, placed: PartitionImage, config: TopicConfig) -> HostedPartition:
         log = self._directory.open_log(topic.name, placed.index, topic.topic_id, config, self._now_ms())
         committed = self._directory.high_watermark(topic.name, placed.index)
         replica = PartitionReplica(
-            self._config.node_id,
+            self._config.node.id,
             min(max(committed, log.log_start_offset), log.log_end_offset),
-            replica_lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            replica_lag_time_max_ms=self._config.replication.lag_time_max_ms,
             min_insync_replicas=config.min_insync_replicas,
             isolation_patience_ms=self._isolation_patience_ms,
         )
@@ -251,13 +251,13 @@ class Hosting:
         A log of a topic that nobody knows goes only where others keep the metadata, too: a node that is alone and lost its metadata
         must not throw the rest away with it.
         """
-        is_alone = len(self._config.voters) <= 1 and self._config.is_voter
+        is_alone = len(self._config.node.voters) <= 1 and self._config.node.is_voter
         for name in self._strays():
             topic = image.topics_by_id.get(self._directory.topic_id_of(name) or UUID(int=0))
             if topic is None and is_alone:
                 continue
             placed = topic.partition(int(name.rpartition("-")[2])) if topic is not None else None
-            if placed is not None and self._config.node_id in placed.replicas:
+            if placed is not None and self._config.node.id in placed.replicas:
                 continue
             logger.warning("%s is not placed on this broker any more; it is removed", name)
             try:

@@ -123,7 +123,7 @@ class Membership:
                 continue
             if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 complain_at = self._complain(
-                    f"another broker with the id {self._config.node_id} is running", complain_at
+                    f"another broker with the id {self._config.node.id} is running", complain_at
                 )
                 await asyncio.sleep(_RETRY_S * 5)
                 continue
@@ -143,19 +143,19 @@ class Membership:
         config, identity = self._config, self._identity
         known_epoch = self.broker_epoch if self.broker_epoch >= 0 else identity.previous_broker_epoch
         return BrokerRegistrationRequest(
-            broker_id=config.node_id,
+            broker_id=config.node.id,
             cluster_id=identity.cluster_id,
             incarnation_id=identity.incarnation_id,
             listeners=[
                 Listener(
-                    name=config.advertised_listener.name,
+                    name=config.node.advertised_listener.name,
                     host=identity.host,
                     port=identity.port,
                     security_protocol=0,
                 )
             ],
-            features=[Feature(CAPACITY_FEATURE, 0, config.ottla_broker_capacity)],
-            rack=config.broker_rack,
+            features=[Feature(CAPACITY_FEATURE, 0, config.membership.capacity)],
+            rack=config.node.rack,
             previous_broker_epoch=known_epoch,
             log_dirs=[identity.directory_id],
         )
@@ -163,7 +163,7 @@ class Membership:
     # ---- heartbeats
 
     async def _beat(self) -> None:
-        interval_s = self._config.broker_heartbeat_interval_ms / 1000
+        interval_s = self._config.membership.heartbeat_interval_ms / 1000
         while True:
             self._now.clear()
             is_heard = await self._beat_once()
@@ -177,7 +177,7 @@ class Membership:
     async def _beat_once(self) -> bool:
         """Whether the controller has answered, and nothing has to be told it at once."""
         request = BrokerHeartbeatRequest(
-            broker_id=self._config.node_id,
+            broker_id=self._config.node.id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._quorum.image.last_offset,
             want_shut_down=self._wants_to_stop,
@@ -215,7 +215,7 @@ class Membership:
 
 def advertised(config: BrokerConfig, port: int, hostname: Callable[[], str]) -> tuple[str, int]:
     """Where others reach this node; what the settings leave open is filled in."""
-    listener = config.advertised_listener
+    listener = config.node.advertised_listener
     return listener.host or hostname(), listener.port or port
 
 

@@ -40,7 +40,7 @@ class ControllerDuties:
         self._quorum = quorum
         self._peers = peers
         self._liveness = BrokerLiveness(
-            config.broker_session_timeout_ms, config.ottla_broker_disconnect_grace_ms
+            config.membership.session_timeout_ms, config.membership.disconnect_grace_ms
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._now = asyncio.Event()  # look again, something changed
@@ -88,7 +88,7 @@ class ControllerDuties:
             self._liveness.activate(self._quorum.image, self._now_ms())
             loop = asyncio.get_running_loop()
             self._tasks = [loop.create_task(self._watch()), loop.create_task(self._probe())]
-            if self._config.auto_leader_rebalance_enable:
+            if self._config.leader_balance.enable:
                 self._tasks.append(loop.create_task(self._balance()))
 
     # ---- duties
@@ -105,7 +105,7 @@ class ControllerDuties:
                 pass
             self._now.clear()
             # This node is there: it is the one that looks.
-            self._liveness.heard(self._config.node_id, self._now_ms(), self)
+            self._liveness.heard(self._config.node.id, self._now_ms(), self)
             gone = self._liveness.expired(self._quorum.image, self._now_ms())
             if gone:
                 self._report(gone)
@@ -124,7 +124,7 @@ class ControllerDuties:
         """See whether the brokers that this controller has not heard of are there at all."""
         await asyncio.sleep(_PROBE_AFTER_S)
         unheard = [
-            each for each in self._liveness.unheard(self._quorum.image) if each != self._config.node_id
+            each for each in self._liveness.unheard(self._quorum.image) if each != self._config.node.id
         ]
         await asyncio.gather(*(self._probe_one(broker_id) for broker_id in unheard))
 
@@ -135,8 +135,8 @@ class ControllerDuties:
 
     async def _balance(self) -> None:
         while True:
-            await asyncio.sleep(self._config.leader_imbalance_check_interval_seconds)
-            await self._decide(BalanceLeaders(self._config.leader_imbalance_per_broker_percentage))
+            await asyncio.sleep(self._config.leader_balance.check_interval_seconds)
+            await self._decide(BalanceLeaders(self._config.leader_balance.imbalance_per_broker_percentage))
 
     async def _decide(self, command: FenceBrokers | BalanceLeaders) -> None:
         try:

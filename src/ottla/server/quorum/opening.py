@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from ottla.config import BrokerConfig
-from ottla.config.quorum import derived_cluster_id
+from ottla.config.listeners import derived_cluster_id
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
@@ -26,9 +26,9 @@ from ottla.server.quorum.state_file import QuorumStateFile
 
 def open_directory(config: BrokerConfig, directory: LogDirectory, new_uuid: Callable[[], UUID]) -> None:
     """Open the data directory as one of this cluster. KafkaError if it is another's."""
-    wanted = config.ottla_cluster_id
-    fresh = wanted or (derived_cluster_id(config.voters) if config.voters else None)
-    directory.open(config.node_id, new_uuid, fresh)
+    wanted = config.node.cluster_id
+    fresh = wanted or (derived_cluster_id(config.node.voters) if config.node.voters else None)
+    directory.open(config.node.id, new_uuid, fresh)
     if wanted is not None and directory.cluster_id != wanted:
         found = directory.cluster_id
         directory.close(clean=directory.was_closed_cleanly)
@@ -48,28 +48,28 @@ def open_quorum(
 ) -> Quorum:
     """The quorum as of what is on this disk; it does nothing before it is started."""
     disk, now_ms, new_uuid = runtime.disk, runtime.clock.wall_ms, runtime.random.uuid4
-    voters = {voter.node_id: Address(voter.host, voter.port) for voter in config.voters}
+    voters = {voter.node_id: Address(voter.host, voter.port) for voter in config.node.voters}
 
     def address_of(node_id: int) -> Address | None:
         if node_id in voters:
             return voters[node_id]
         broker = quorum.image.brokers.get(node_id)
-        endpoint = broker.endpoint(config.advertised_listener.name) if broker is not None else None
+        endpoint = broker.endpoint(config.node.advertised_listener.name) if broker is not None else None
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     file = QuorumStateFile(disk, f"{directory.path}/{METADATA_TOPIC}-{METADATA_PARTITION}")
     log = MetadataLog(directory, disk, file, now_ms)
-    voter_set = VoterSet(voters or [config.node_id])
+    voter_set = VoterSet(voters or [config.node.id])
     _refuse_loss(log, is_alone=len(voter_set.ids) == 1)
-    if config.is_voter and file.read() is None:
+    if config.node.is_voter and file.read() is None:
         # Other nodes that knew this directory knew one that remembers its votes.
-        directory.renew_id(config.node_id, new_uuid())
-    identity = ReplicaKey(config.node_id, directory.directory_id)
-    peers = Peers(config.node_id, address_of)
+        directory.renew_id(config.node.id, new_uuid())
+    identity = ReplicaKey(config.node.id, directory.directory_id)
+    peers = Peers(config.node.id, address_of)
     quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config))
     member = QuorumMember(quorate, log, file, peers, runtime)
-    controller = Controller(config.node_id, directory.cluster_id, config, new_uuid)
-    writer = SnapshotWriter(log, config.metadata_log_max_record_bytes_between_snapshots, now_ms)
+    controller = Controller(config.node.id, directory.cluster_id, config, new_uuid)
+    writer = SnapshotWriter(log, config.quorum.max_record_bytes_between_snapshots, now_ms)
     replay = MetadataReplay(log, controller, writer, on_image)
     quorum = Quorum(member, replay, peers, now_ms, on_halt)
     return quorum
@@ -77,14 +77,14 @@ def open_quorum(
 
 def raft_settings(config: BrokerConfig) -> RaftSettings:
     """The quorum's settings, with Kafka's names."""
-    fetch_timeout_ms = config.controller_quorum_fetch_timeout_ms
+    fetch_timeout_ms = config.quorum.fetch_timeout_ms
     return RaftSettings(
-        election_timeout_ms=config.controller_quorum_election_timeout_ms,
-        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        election_timeout_ms=config.quorum.election_timeout_ms,
+        election_backoff_max_ms=config.quorum.election_backoff_max_ms,
         fetch_timeout_ms=fetch_timeout_ms,
         fetch_max_wait_ms=min(RaftSettings().fetch_max_wait_ms, fetch_timeout_ms // 4),
-        request_timeout_ms=config.controller_quorum_request_timeout_ms,
-        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        request_timeout_ms=config.quorum.request_timeout_ms,
+        retry_backoff_ms=config.quorum.retry_backoff_ms,
     )
 
 

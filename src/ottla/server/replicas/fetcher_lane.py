@@ -82,8 +82,8 @@ class FetcherLane:
         self._session = FetcherSession(services.config)
         self._changed = asyncio.Event()
         self._failures = 0
-        self._limit_bytes = services.config.replica_fetch_response_max_bytes
-        lag_ms = services.config.replica_lag_time_max_ms
+        self._limit_bytes = services.config.replication.fetch_response_max_bytes
+        lag_ms = services.config.replication.lag_time_max_ms
         self._timeout_ms = min(max(lag_ms // 2, _SHORTEST_TIMEOUT_MS), _LONGEST_TIMEOUT_MS)
         self._cut_jobs: list[CutJob] = []
         self._task: asyncio.Task[None] | None = None
@@ -112,7 +112,7 @@ class FetcherLane:
             except Exception:
                 logger.exception("fetching from broker %d failed", self._leader)
                 self._session.reset()
-                await asyncio.sleep(self._services.config.replica_fetch_backoff_ms / 1000)
+                await asyncio.sleep(self._services.config.replication.fetch_backoff_ms / 1000)
 
     async def _round(self) -> None:
         """One fetch, if there is something to ask for now."""
@@ -163,13 +163,13 @@ class FetcherLane:
             self._limit_bytes = max(self._limit_bytes // 2, _LEAST_BYTES)
         if self._failures == 1:
             logger.warning("broker %d cannot be fetched from (%s): %s", self._leader, self._name, problem)
-        await self._pause(self._services.config.replica_fetch_backoff_ms / 1000)
+        await self._pause(self._services.config.replication.fetch_backoff_ms / 1000)
 
     def _reachable(self) -> None:
         if self._failures:
             logger.info("broker %d is fetched from again (%s)", self._leader, self._name)
         self._failures = 0
-        most_bytes = self._services.config.replica_fetch_response_max_bytes
+        most_bytes = self._services.config.replication.fetch_response_max_bytes
         if self._limit_bytes < most_bytes:
             self._limit_bytes = min(2 * self._limit_bytes, most_bytes)
 

@@ -121,9 +121,9 @@ class FetcherSession:
         if len(self._suspended) == len(self.followed):
             return None
         return FetchRequest(
-            replica_state=ReplicaState(self._config.node_id, broker_epoch),
+            replica_state=ReplicaState(self._config.node.id, broker_epoch),
             max_wait_ms=self._wait_ms(now_ms),
-            min_bytes=self._config.replica_fetch_min_bytes,
+            min_bytes=self._config.replication.fetch_min_bytes,
             max_bytes=max_bytes,
             session_id=self._session_id,
             session_epoch=self._epoch,
@@ -160,7 +160,7 @@ class FetcherSession:
 
     def _wait_ms(self, now_ms: int) -> int:
         """As long as is allowed, but not beyond the time at which another partition may be asked for again."""
-        longest_ms = self._config.replica_fetch_wait_max_ms
+        longest_ms = self._config.replication.fetch_wait_max_ms
         due_ms = min(self._retries(), default=now_ms + longest_ms)
         return min(longest_ms, max(due_ms - now_ms, _SHORTEST_WAIT_MS))
 
@@ -179,7 +179,7 @@ class FetcherSession:
             last_fetched_epoch=asked.last_fetched_epoch,
             log_start_offset=asked.log_start_offset,
             # How much of an answer falls to one partition is for the leader to share out.
-            partition_max_bytes=max(self._config.replica_fetch_max_bytes, _PARTITION_BYTES),
+            partition_max_bytes=max(self._config.replication.fetch_max_bytes, _PARTITION_BYTES),
         )
 
     def _take_forgotten(self) -> list[ForgottenTopic]:

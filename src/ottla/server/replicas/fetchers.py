@@ -101,7 +101,7 @@ class Fetchers:
         self, before: ClusterImage, after: ClusterImage, changed: Iterable[TopicImage]
     ) -> Iterable[HostedPartition]:
         """What may have another leader now. The first image after the start assigns everything."""
-        node_id = self._config.node_id
+        node_id = self._config.node.id
         if before.brokers.get(node_id) is not after.brokers.get(node_id):
             return [*self._partitions, *self._places]
         gone = [partition for partition in self._places if partition.is_closed]
@@ -129,9 +129,9 @@ class Fetchers:
 
     def _place_of(self, partition: HostedPartition) -> _Place | None:
         replica = partition.replica
-        if partition.is_closed or replica.leader in (NO_LEADER, self._config.node_id):
+        if partition.is_closed or replica.leader in (NO_LEADER, self._config.node.id):
             return None
-        if self._throttle.is_limited and self._config.node_id in partition.adding_replicas:
+        if self._throttle.is_limited and self._config.node.id in partition.adding_replicas:
             return _Place(replica.leader, FETCH_MOVING)
         is_flushed = partition.must_flush(acks_all=True)
         return _Place(replica.leader, FETCH_FLUSHED if is_flushed else FETCH)
@@ -146,9 +146,9 @@ class Fetchers:
         return lane
 
     def _limit_rates(self, image: ClusterImage) -> None:
-        settings = BrokerSettings(image, self._config.node_id, self._config).in_force
-        self._throttle.limit(settings.follower_replication_throttled_rate)
-        self._sessions.throttle.limit(settings.leader_replication_throttled_rate)
+        settings = BrokerSettings(image, self._config.node.id, self._config).in_force
+        self._throttle.limit(settings.replication.follower_throttled_rate)
+        self._sessions.throttle.limit(settings.replication.leader_throttled_rate)
 
     def _expect_followers(self, before: ClusterImage, changed: Iterable[TopicImage]) -> None:
         """Who is about to fetch what this broker leads now should not have to wait for its last fetch to end."""
@@ -161,7 +161,7 @@ class Fetchers:
                     placed.leader_epoch,
                     placed.replicas,
                 )
-                if placed.leader == self._config.node_id and is_new:
+                if placed.leader == self._config.node.id and is_new:
                     expected.update(placed.replicas)
         if expected:
             self._sessions.expect(expected)

@@ -49,8 +49,8 @@ class Isr:
     """The proposals of one broker."""
 
     def __init__(self, config: BrokerConfig, quorum: Quorum, partitions: Partitions) -> None:
-        self._node_id = config.node_id
-        self._tick_s = min(config.replica_lag_time_max_ms / 2, _LONGEST_TICK_MS) / 1000
+        self._node_id = config.node.id
+        self._tick_s = min(config.replication.lag_time_max_ms / 2, _LONGEST_TICK_MS) / 1000
         self._quorum = quorum
         self._partitions = partitions
         self._proposals: dict[HostedPartition, ProposeIsr] = {}

@@ -126,11 +126,11 @@ def test_every_broker_is_told_what_a_broker_must_know() -> None:
     state = planned(port=9092, has_proxy=True, settings={"num.partitions": "8"})
     for broker in state.brokers:
         config = BrokerConfig.from_properties(broker_settings(Path("/c"), state, broker))
-        assert config.node_id == broker.node_id
-        assert config.listener.port == broker.port
-        assert config.advertised_listener.port == broker.advertised_port
-        assert config.num_partitions == 8
-        assert config.data_directory == f"/c/broker-{broker.node_id}"
+        assert config.node.id == broker.node_id
+        assert config.node.listener.port == broker.port
+        assert config.node.advertised_listener.port == broker.advertised_port
+        assert config.topics.num_partitions == 8
+        assert config.logs.directory == f"/c/broker-{broker.node_id}"
     settings = broker_settings(Path("/c"), state, state.brokers[0])
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:9092,2@127.0.0.1:9093,3@127.0.0.1:9094"
     assert settings["ottla.cluster.id"] == state.cluster_id

@@ -380,7 +380,9 @@ def test_a_deadline_that_cannot_be_written_is_survived(hosted: Hosted) -> None:
 
 def test_offsets_that_are_too_old_are_forgotten_piece_by_piece(tmp_path: Path) -> None:
     hosted = Hosted(tmp_path, max_message_bytes=10_000)
-    hosted.settings = replace(hosted.settings, offsets_retention_ms=1, offsets_retention_check_interval_ms=20)
+    hosted.settings = replace(
+        hosted.settings, offsets_retention_minutes=0, offsets_retention_check_interval_ms=20
+    )
 
     async def scenario(shard: GroupShard) -> None:
         for group in range(10):

@@ -1,0 +1,64 @@
+"""The settings of what is written to and read from a topic."""
+
+from ottla.config.setting import LONG_MAX, ConfigType, family, setting
+
+
+@family
+class MessageConfig:
+    """Which record batches are accepted, and how they are stored."""
+
+    max_bytes: int = setting(
+        "message.max.bytes",
+        (1 << 20) + 12,
+        at_least=0,
+        dynamic=True,
+        doc="The largest record batch accepted, after compression.",
+    )
+    compression_type: str = setting(
+        "compression.type",
+        "producer",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        dynamic=True,
+        doc="How batches are stored: 'producer' keeps what the producer chose, anything else is enforced.",
+    )
+    timestamp_type: str = setting(
+        "log.message.timestamp.type",
+        "CreateTime",
+        choices=("CreateTime", "LogAppendTime"),
+        dynamic=True,
+        doc="Whether a record's timestamp is the producer's or the time at which the broker appended it.",
+    )
+    timestamp_before_max_ms: int = setting(
+        "log.message.timestamp.before.max.ms",
+        LONG_MAX,
+        type=ConfigType.LONG,
+        at_least=0,
+        dynamic=True,
+        doc="A record whose timestamp is older than the broker's clock by more than this is refused.",
+    )
+    timestamp_after_max_ms: int = setting(
+        "log.message.timestamp.after.max.ms",
+        3_600_000,
+        type=ConfigType.LONG,
+        at_least=0,
+        dynamic=True,
+        doc="A record whose timestamp is ahead of the broker's clock by more than this is refused.",
+    )
+
+
+@family
+class FetchConfig:
+    """How much a fetch may take."""
+
+    max_bytes: int = setting(
+        "fetch.max.bytes",
+        55 << 20,
+        at_least=1024,
+        doc="The most that one fetch answers, whatever the client asks for; a single larger batch still goes out.",
+    )
+    max_incremental_session_cache_slots: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        at_least=0,
+        doc="How many incremental fetch sessions the broker remembers; without a slot a client sends full fetches.",
+    )
