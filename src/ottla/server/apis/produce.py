@@ -20,8 +20,10 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import first_version
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.produce import (
+    ZSTD_SINCE,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -48,9 +50,8 @@ from ottla.wire.deadlines import Deadlines
 
 api = ApiFamily()
 
-_FIRST_ZSTD_VERSION = 7
-_FIRST_LEADER_HINT_VERSION = 10
-_FIRST_TOPIC_ID_VERSION = 13
+_TOPIC_IDS_SINCE = first_version(TopicProduceData, "topic_id")
+_LEADER_HINTS_SINCE = first_version(PartitionProduceResponse, "current_leader")
 _VALID_ACKS = (-1, 0, 1)
 # As in Kafka: a client of this name means it, and may repair an internal topic.
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -212,7 +213,7 @@ class ProduceGatherer:
         if acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
         partitions = self._services.partitions
-        if context.version >= _FIRST_TOPIC_ID_VERSION:
+        if context.version >= _TOPIC_IDS_SINCE:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
@@ -226,7 +227,7 @@ class ProduceGatherer:
         return partition
 
     def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[Wait]:
-        """Who must be waited for before these requests may be answered: an fsync, or followers."""
+        """The partitions whose fsync or whose followers these requests wait for."""
         waits: list[Wait] = []
         for partition in partitions:
             end = partition.log.log_end_offset
@@ -250,7 +251,7 @@ class ProduceGatherer:
     async def _answer_later(
         self, entries: list[_Entry], outcomes: Outcomes, waits: list[Wait], acks_all: bool, timeout_s: float
     ) -> list[Part]:
-        """For who waits for the disk, and perhaps for followers, too."""
+        """The answers once the disk, and perhaps followers, have the records."""
         settled = await asyncio.gather(*(self._settled(*wait, acks_all, timeout_s) for wait in waits))
         failures = {
             partition: failure
@@ -321,18 +322,18 @@ class ProduceGatherer:
         self, correlation_id: int, version: int, responses: list[TopicProduceResponse]
     ) -> bytearray:
         response = ProduceResponse(responses=responses)
-        if version >= _FIRST_LEADER_HINT_VERSION:
+        if version >= _LEADER_HINTS_SINCE:
             self._tell_leaders(version, response)
         return response_frame(correlation_id, ApiKey.PRODUCE, version, response)
 
     def _tell_leaders(self, version: int, response: ProduceResponse) -> None:
-        """Tell who asked the wrong broker which one is right."""
+        """Tell clients that asked the wrong broker which one leads (KIP-951)."""
         image, leaders = self._services.quorum.image, []
         for topic in response.responses:
             misdirected = [p for p in topic.partition_responses if p.error_code in MISDIRECTED]
             if not misdirected:
                 continue
-            by_id = version >= _FIRST_TOPIC_ID_VERSION
+            by_id = version >= _TOPIC_IDS_SINCE
             known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
             for partition in misdirected:
                 leader = current_leader(known, partition.index)
@@ -348,7 +349,7 @@ def _checked_records(version: int, records: memoryview | None) -> memoryview:
     if records is None or not len(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request carries one record batch per partition")
     attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
-    if version < _FIRST_ZSTD_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
+    if version < ZSTD_SINCE and attributes & CODEC_MASK == Compression.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
     if attributes & TRANSACTIONAL:
         # Nobody could ever end it: readers of committed records would wait behind it for good.

@@ -83,8 +83,8 @@ class Gatherer(Protocol):
         """Carry out what was taken in; the answers in order, or what to wait for. Raises UnanswerableError."""
 
 
-G = TypeVar("G", bound=Gatherer)
 MakeGatherer = Callable[[Services, Session], Gatherer]
+M = TypeVar("M", bound=MakeGatherer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +117,12 @@ class ApiFamily:
 
         return register
 
-    def gathers(self, request: type[Any]) -> Callable[[type[G]], type[G]]:
+    def gathers(self, request: type[Any]) -> Callable[[M], M]:
         """Register a class of gatherers for these requests."""
 
-        def register(gatherer: type[G]) -> type[G]:
-            make: MakeGatherer = gatherer
+        def register(make: M) -> M:
             self._register(request, Registration(partial(_answer_alone, make), make))
-            return gatherer
+            return make
 
         return register
 

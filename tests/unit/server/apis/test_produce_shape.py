@@ -213,7 +213,7 @@ def test_shapes_without_number_are_not_kept(partition: HostedPartition) -> None:
         assert shape is not None
         shapes.add(shape)
         assert found_in(shapes, frame) is shape
-    assert len(shapes._by_words) <= 256
+    assert len(shapes._by_prefix) <= 256
 
 
 def test_nothing_is_recognised_once_the_partition_is_gone() -> None:
