@@ -34,6 +34,9 @@ class Inode:
         """What a power loss leaves: old and new sectors, in any mixture, of any length between the two."""
         now, then = bytes(self.data), self.durable
         survivor = Inode()
+        if now == then:
+            survivor.data, survivor.durable = self.data.copy(), then
+            return survivor
         low, high = sorted((len(now), len(then)))
         length = random.choice((low, high, random.randint(low, high))) if now != then else len(then)
         content = bytearray(length)

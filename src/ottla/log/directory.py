@@ -40,6 +40,9 @@ _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<
 _DOOMED: Final = "-delete"
 _STRAY: Final = "-stray"
 
+# With an index entry for every 4 KiB a segment ends after 32 MiB at the latest: more than lies between two snapshots.
+_METADATA_CONFIG: Final = TopicConfig(segment_index_bytes=64 << 10)
+
 
 class LogDirectory:
     """The logs of one broker on one disk."""
@@ -134,7 +137,7 @@ class LogDirectory:
 
     def open_metadata_log(self, topic: str, now_ms: int) -> Log:
         """The log of the cluster's metadata: partition 0 of its topic, with the settings of its own."""
-        return self._open_log(TopicPartition(topic, 0), TopicConfig(), now_ms)
+        return self._open_log(TopicPartition(topic, 0), _METADATA_CONFIG, now_ms)
 
     def checkpoint(
         self,

@@ -17,6 +17,7 @@ from ottla.log.segments.lost_offset import Loss
 from ottla.log.segments.segment_list import Segments
 from ottla.log.segments.truncation_job import CutJob
 from ottla.runtime.disk import Disk
+from ottla.runtime.ordered_set import OrderedSet
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class LogState:
         self.flushed_bytes = 0
         self.unflushed_since_ms = 0
         # Directories in which files were created or renamed since they were last made durable.
-        self.unsynced_directories: set[str] = set()
+        self.unsynced_directories: OrderedSet[str] = OrderedSet()
         # Rises when anybody but the appender moves the log's end or changes what an append must heed.
         self.layout_version = 0
         self.configure(config)

@@ -103,7 +103,7 @@ class Writer(Client):
             while not self.is_stopping:
                 for _ in range(self.world.dice.randrange(1, 5)):
                     self._send(producer, life)
-                await asyncio.sleep(0.01 + self.world.dice.random() ** 2 * 0.4)
+                await asyncio.sleep(0.01 + self.world.dice.random() ** 2 * 0.8)
 
     def _send(self, producer: ottla.Producer, life: int) -> None:
         topic, index = self.world.dice.choice(self._partitions())

@@ -142,6 +142,8 @@ class Faults:
             node.kill()
             for _ in range(40):
                 await asyncio.sleep(0.2)
+                if node.is_running:
+                    break
                 if self._story.is_dispensable(node):
                     self._say(f"wipe {node.host}")
                     node.wipe()

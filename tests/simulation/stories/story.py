@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 # A topic that is deleted and created again; nothing is promised about its records.
 FLEETING: Final = "fleeting"
 _START_S: Final = 30.0
-_FAULTS_S: Final = 16.0
+_FAULTS_S: Final = 12.0
 _HEALING_S: Final = 90.0
 
 
@@ -116,19 +117,17 @@ class Story:
         try:
             self._tell()
         except Exception as error:
-            self.ledger.broken.append(f"the story broke off: {error!r}")
-            raise
-        finally:
-            outcome = Outcome(
-                self.seed,
-                [*self.ledger.broken, *self.world.problems],
-                self.world.trace,
-                self.world.now,
-                dict(self.ledger.counts),
-                self.lines,
-            )
-            self.world.bury()
-            gc.enable()
+            self.ledger.broken.append("".join(traceback.format_exception(error)))
+        outcome = Outcome(
+            self.seed,
+            [*self.ledger.broken, *self.world.problems],
+            self.world.trace,
+            self.world.now,
+            dict(self.ledger.counts),
+            self.lines,
+        )
+        self.world.bury()
+        gc.enable()
         return outcome
 
     def _tell(self) -> None:
@@ -239,7 +238,7 @@ class Story:
             audit.check_group("g", partition, self.ledger.committed.get(("g", partition), 0))
 
     def _until(
-        self, condition: Callable[[], bool], limit_s: float, what: str, check_every_s: float = 0.0
+        self, condition: Callable[[], bool], limit_s: float, what: str, check_every_s: float = 0.02
     ) -> bool:
         """Run until a condition holds, something is broken, or the time is over, which is a broken promise as well."""
         world, broken, problems = self.world, self.ledger.broken, self.world.problems
@@ -247,12 +246,10 @@ class Story:
 
         def is_over() -> bool:
             nonlocal next_check
-            if broken or problems:
-                return True
             if world.now < next_check:
                 return False
             next_check = world.now + check_every_s
-            return condition()
+            return bool(broken or problems) or condition()
 
         if not world.run(is_over, world.now + limit_s) and what:
             broken.append(f"not within {limit_s:.0f} s: {what}")

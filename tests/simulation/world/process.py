@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.world.threads import SimulatedPool
@@ -80,7 +81,10 @@ class ProcessLoop(_AnyLoop):  # type: ignore[misc]
             self.on_killed()
 
     def forget(self) -> None:
-        """Let go of what waited in a process that was killed."""
+        """Let go of what waited in a process that was killed. The `finally` blocks that run now find nothing to do."""
+        for task in self._tasks:
+            with suppress(BaseException):
+                task.get_coro().close()
         for held in (self._ready, self._tasks, self._graveyard):
             held.clear()
         self._readers.clear()

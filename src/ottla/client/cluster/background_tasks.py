@@ -10,13 +10,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ottla.runtime.ordered_set import OrderedSet
+
 
 class Background:
     """Starts tasks and forgets none of them; `on_failure` is called when one of them broke."""
 
     def __init__(self, on_failure: Callable[[], None]) -> None:
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self.failure: BaseException | None = None
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

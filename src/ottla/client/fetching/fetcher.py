@@ -40,6 +40,7 @@ from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import FetchResponse, PartitionData
 from ottla.protocol.messages.leader_epochs import EpochEndOffset
+from ottla.runtime.ordered_set import OrderedSet
 
 # After an error that passes by itself: metadata is asked for meanwhile.
 BLOCKED_SECONDS: Final = 0.1
@@ -75,7 +76,7 @@ class Fetcher:
         self._reserved_bytes = 0  # what the requests under way may bring
         self._is_closed = False
         self.readers: dict[TopicPartition, PartitionReader] = {}
-        self._unplaced: set[PartitionReader] = set()  # may need a position
+        self._unplaced: OrderedSet[PartitionReader] = OrderedSet()  # may need a position
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these too; each waits for a position."""
@@ -93,7 +94,9 @@ class Fetcher:
         """The readers whose position has to be looked up now."""
         if not self._unplaced:
             return []
-        self._unplaced = {each for each in self._unplaced if each.position is None or each.is_out_of_range}
+        self._unplaced = OrderedSet(
+            each for each in self._unplaced if each.position is None or each.is_out_of_range
+        )
         return [each for each in self._unplaced if each.needs_position]
 
     @property

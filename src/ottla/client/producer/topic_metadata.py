@@ -15,6 +15,7 @@ from ottla.client.producer.machine.accumulator import Accumulator
 from ottla.client.producer.machine.delivery_report import Failure
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+from ottla.runtime.ordered_set import OrderedSet
 
 
 class ProducerTopics:
@@ -32,7 +33,7 @@ class ProducerTopics:
         self._topology = topology
         self._max_block_ms = max_block_ms
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._wanted: set[str] = set()
+        self._wanted: OrderedSet[str] = OrderedSet()
         self._askers: defaultdict[str, list[asyncio.Future[int]]] = defaultdict(list)
         self.loads: dict[int, float] = {}
 

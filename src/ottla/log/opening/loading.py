@@ -76,7 +76,7 @@ def _load(disk: Disk, open_files: OpenFiles, opening: Opening) -> LogState:
         state.cut_job = CutJob(disk, directory, state.segments.active.file)
     if is_new or not opening.is_clean:
         # After a crash a name may be there that was never made durable, and the next flush must vouch for it.
-        state.unsynced_directories.update((directory, directory.rpartition("/")[0]))
+        state.unsynced_directories.update(dict.fromkeys((directory, directory.rpartition("/")[0])))
     _complete(state, opening, scanned_from)
     return state
 

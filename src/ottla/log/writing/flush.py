@@ -9,6 +9,7 @@ from ottla.log.files.file_names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME
 from ottla.log.state import LogState
 from ottla.log.writing.rolling import snapshot_path
 from ottla.runtime.disk import Disk, File
+from ottla.runtime.ordered_set import OrderedSet
 
 
 class FlushJob:
@@ -38,7 +39,7 @@ class FlushJob:
         ]
         self.offset = state.log_end_offset
         self.appended_bytes = state.appended_bytes
-        self._directories = set(state.unsynced_directories)
+        self._directories = OrderedSet(state.unsynced_directories)
         self.epochs_version = state.leader_epochs.version
         if state.directory in self._directories:
             self._paths.append(segments.active.path(SNAPSHOT))

@@ -22,6 +22,7 @@ from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.records.builder import build_batch
 from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Record
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.coordinators.group_replay import replay_log
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
@@ -60,7 +61,7 @@ class GroupShard:
         self._steady_ms = monotonic_ms
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tickets = count(1)
-        self._releases: set[asyncio.Task[None]] = set()
+        self._releases: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
 

@@ -23,6 +23,7 @@ from struct import Struct
 from ottla.errors import KafkaError
 from ottla.protocol.codec import DecodeError
 from ottla.runtime.network import Network, Socket
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.answers.deferred import Deferred, Outcome
 from ottla.server.answers.send_queue import Part, SendQueue, part_bytes
 from ottla.server.gate.dispatch import Gate
@@ -81,7 +82,7 @@ class Connection:
         self._buffer = ReceiveBuffer(max_frame_bytes)
         self._queue = SendQueue(sock, network)
         self._pending: deque[_Pending] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._is_release_due = False
         self._muted = False
         self._unsent_bytes = 0

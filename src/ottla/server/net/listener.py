@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ottla.config.listeners import Listener as ListenerAddress
 from ottla.runtime.network import ListeningSocket, Network, Socket
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.session import Session
 from ottla.server.load_metrics import Traffic
@@ -54,7 +55,7 @@ class Listener:
         self._gate = gate
         self._limits = limits
         self._sockets: list[ListeningSocket] = []
-        self._connections: set[Connection] = set()
+        self._connections: OrderedSet[Connection] = OrderedSet()
         self._per_ip: Counter[str] = Counter()
         self._ip_of: dict[Connection, str] = {}
         self._past = Traffic(0, 0)

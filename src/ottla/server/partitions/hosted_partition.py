@@ -39,6 +39,7 @@ from ottla.replication.events import (
 from ottla.replication.isolation import StepDown
 from ottla.replication.isr import ProposeIsr
 from ottla.replication.partition import READ_COMMITTED, PartitionReplica
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.answers.watermark import Watermark
 
 logger = logging.getLogger(__name__)
@@ -126,7 +127,7 @@ class HostedPartition:
         self.flushes_by_time = log.config.flush_ms < LONG_MAX
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.flushed_offset)
-        self.readers: set[Reader] = set()
+        self.readers: OrderedSet[Reader] = OrderedSet()
         self.cursors: list[Cursor] = []
         # Replicas that the partition is being moved to: their fetches may be throttled.
         self.adding_replicas: frozenset[int] = frozenset()
@@ -421,7 +422,7 @@ class Partitions:
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._by_id: dict[tuple[UUID, int], HostedPartition] = {}
         # The topics that have a log which could not be opened.
-        self.unopened: set[str] = set()
+        self.unopened: OrderedSet[str] = OrderedSet()
         self._version = 0
 
     @property

@@ -18,6 +18,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from ottla.protocol.messages.partitions import AlterPartitionRequest
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.quorum.member import QuorumMember
 from ottla.server.quorum.replay import MetadataReplay
 
@@ -47,7 +48,7 @@ class Commands:
         self._queue: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
         self._over: asyncio.Future[KafkaError] | None = None  # while open
         self._task: asyncio.Task[None] | None = None
-        self._answering: set[asyncio.Task[None]] = set()
+        self._answering: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     def start(self) -> None:
         """Take commands from now on; without `open` they are refused."""

@@ -32,6 +32,7 @@ from ottla.raft.replica import RaftReplica
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.runtime.runtime import Runtime
 from ottla.server.quorum.founding import Founding
 from ottla.server.quorum.metadata_log import MetadataLog
@@ -108,10 +109,10 @@ class QuorumMember:
         is_question = memory is None and self.is_voter and (self.is_alone or log.log_end_offset == 0)
         self._founding = Founding(quorum.identity.node_id, quorum.voters) if is_question else None
         self._tenant: Tenant | None = None
-        self._tickets: set[asyncio.Future[Answer]] = set()
+        self._tickets: OrderedSet[asyncio.Future[Answer]] = OrderedSet()
         self._thread = runtime.threads.pool(1, "ottla-metadata")
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._writing: set[asyncio.Task[None]] = set()  # of them, those that wait for the disk
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
+        self._writing: OrderedSet[asyncio.Task[None]] = OrderedSet()  # of them, those that wait for the disk
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
         self._pieces = bytearray()
@@ -199,18 +200,18 @@ class QuorumMember:
         """Hand the leadership over, stand for election no more, and see that the others know, if they answer."""
         if self.is_alone or self._tenant is None:
             return
-        before = set(self._tasks)
+        before = OrderedSet(self._tasks)
         was_leader = self._replica.is_leader
         self._step(events.Leave())
-        if was_leader and self._tasks - before:
-            await asyncio.wait(self._tasks - before, timeout=_FAREWELL_S)
+        if was_leader and (farewells := self._tasks.without(before)):
+            await asyncio.wait(farewells, timeout=_FAREWELL_S)
 
     async def stop(self) -> None:
         """Do nothing any more; what is being written is finished first."""
         self._is_stopped = True
         if self._alarm is not None:
             self._alarm.cancel()
-        for task in self._tasks - self._writing:
+        for task in self._tasks.without(self._writing):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
