@@ -23,8 +23,8 @@ class Watcher:
     def __init__(self, story: Story) -> None:
         self._story = story
         self._leaders: dict[tuple[_Key, int], int] = {}
-        self._watermarks: dict[tuple[_Key, str], int] = {}
-        self._epochs: dict[_Key, dict[int, int]] = {}
+        # By the hosted replica: one that was moved away and came back begins again.
+        self._watermarks: dict[HostedPartition, int] = {}
         self.looks = 0
 
     def look(self) -> None:
@@ -53,13 +53,12 @@ class Watcher:
                 self._broken(
                     f"{partition.name}: n{leader} and {node.host} both led epoch {replica.leader_epoch}"
                 )
-        assert node.process is not None
-        life = key, node.process.name
-        if watermark < self._watermarks.get(life, 0):
+        before = self._watermarks.get(partition, 0)
+        if watermark < before:
             self._broken(
-                f"{partition.name}: the high watermark of {node.host} went from {self._watermarks[life]} back to {watermark}"
+                f"{partition.name}: the high watermark of {node.host} went from {before} back to {watermark}"
             )
-        self._watermarks[life] = watermark
+        self._watermarks[partition] = watermark
         if watermark > partition.log.log_end_offset:
             self._broken(
                 f"{partition.name}: the high watermark of {node.host} is {watermark}, "
