@@ -19,21 +19,24 @@ from tests.simulation.raft_codec import coded, unchanged
 from tests.simulation.raft_disk import ENTRY_BYTES, QuorumLog, RaftDisk, SimulatedLog
 from tests.simulation.raft_node import RaftMember, Trace, World
 
+from ottla.config import QuorumConfig
 from ottla.raft.events import Disconnected, Leave
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 
 SETTINGS = RaftSettings(
-    election_timeout_ms=150,
+    quorum=QuorumConfig(
+        election_timeout_ms=150,
+        election_backoff_max_ms=100,
+        fetch_timeout_ms=300,
+        request_timeout_ms=200,
+        retry_backoff_ms=10,
+    ),
     election_backoff_ms=5,
-    election_backoff_max_ms=100,
-    fetch_timeout_ms=300,
     fetch_max_wait_ms=100,
     fetch_max_bytes=6 * ENTRY_BYTES,
     snapshot_chunk_bytes=40,
-    request_timeout_ms=200,
-    retry_backoff_ms=10,
     disconnect_grace_ms=10,
 )
 DRIFT_PER_MILLE = 100
@@ -154,7 +157,7 @@ class RaftStory:
             return
         # A voter that elects another leader stops fetching from the old one; its last fetch may be on the way, or may
         # have waited in a process that stood still, for no longer than the old leader's patience.
-        patience_us = SETTINGS.fetch_timeout_ms * MS * 1_000 // (1_000 - DRIFT_PER_MILLE)
+        patience_us = SETTINGS.quorum.fetch_timeout_ms * MS * 1_000 // (1_000 - DRIFT_PER_MILLE)
         oldest_us = self.cluster.schedule.now_us - self._longest_delay_us - 2 * patience_us - 2 * MS
         self.checks.read(member.node_id, replica.high_watermark, oldest_us)
 

@@ -78,7 +78,7 @@ def die_silently(world: World, leader: RaftMember) -> None:
     [
         (resign, 100),
         (die_noticed, 2 * SETTINGS.disconnect_grace_ms + 200),
-        (die_silently, SETTINGS.fetch_timeout_ms + SETTINGS.election_spread_ms + 250),
+        (die_silently, SETTINGS.quorum.fetch_timeout_ms + SETTINGS.election_spread_ms + 250),
     ],
 )
 def test_the_next_leader_decides_within(end: Callable[[World, RaftMember], None], bound_ms: int) -> None:

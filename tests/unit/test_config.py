@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,7 @@ from ottla.config import (
 )
 from ottla.config.listeners import derived_cluster_id
 from ottla.config.properties import environment_name
+from ottla.config.setting import settings_by_name
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -194,6 +196,15 @@ def test_every_setting_is_declared_once_with_a_default_that_is_allowed_and_a_sen
             text = item.render(item.default)
             assert text is None or item.parse(text) == item.default, item.name
             assert item.type in ConfigType
+
+
+def test_a_topic_setting_has_the_type_of_the_broker_setting_that_is_its_default() -> None:
+    topic_types, known = get_type_hints(TopicConfig), settings_by_name(BrokerConfig)
+    for item in settings_of(TopicConfig):
+        for name in item.synonyms:
+            family, _, attribute = known[name].attribute.partition(".")
+            declared = get_type_hints(type(getattr(BrokerConfig(), family)))[attribute]
+            assert declared in (topic_types[item.attribute], topic_types[item.attribute] | None), item.name
 
 
 def test_a_family_holds_what_was_given_and_the_other_families_are_untouched() -> None:

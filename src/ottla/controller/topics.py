@@ -17,6 +17,7 @@ from ottla.controller.partitions import PartitionDraft
 from ottla.controller.records import ConfigRecord, RemoveTopicRecord, TopicRecord
 from ottla.controller.topic_names import check_topic_name, folded
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import BROKER_DEFAULT
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.topics import (
     CreatableTopic,
@@ -30,7 +31,6 @@ from ottla.protocol.messages.topics import (
     DeleteTopicState,
 )
 
-DEFAULT: Final = -1
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 # Kafka keeps the first hundred ids for itself: 0 is "no topic", 1 the metadata log, others mark log directories.
@@ -114,27 +114,29 @@ class _Creation:
     def _replica_lists(self, topic: CreatableTopic) -> list[list[int]]:
         if topic.assignments:
             return self._assigned(topic)
-        if topic.num_partitions != DEFAULT and topic.num_partitions <= 0:
+        if topic.num_partitions != BROKER_DEFAULT and topic.num_partitions <= 0:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"A topic cannot have {topic.num_partitions} partitions: give 1 or more, or -1 for the default.",
             )
-        if topic.replication_factor != DEFAULT and topic.replication_factor <= 0:
+        if topic.replication_factor != BROKER_DEFAULT and topic.replication_factor <= 0:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"A partition cannot have {topic.replication_factor} replicas: give 1 or more, or -1 for the default.",
             )
         defaults = self._settings.in_force
-        count = defaults.topics.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+        count = (
+            defaults.topics.num_partitions if topic.num_partitions == BROKER_DEFAULT else topic.num_partitions
+        )
         factor = (
             defaults.topics.default_replication_factor
-            if topic.replication_factor == DEFAULT
+            if topic.replication_factor == BROKER_DEFAULT
             else topic.replication_factor
         )
         return self._partitions.placed(count, factor)
 
     def _assigned(self, topic: CreatableTopic) -> list[list[int]]:
-        if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+        if topic.num_partitions != BROKER_DEFAULT or topic.replication_factor != BROKER_DEFAULT:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 "Where replicas are assigned, the numbers of partitions and of replicas must both be -1.",

@@ -43,7 +43,7 @@ class Election:
 
     def wait(self) -> None:
         """Give a leader, or a candidate, time to show up."""
-        timeout_ms = self._node.settings.election_timeout_ms
+        timeout_ms = self._node.settings.quorum.election_timeout_ms
         self.due_at_ms = self._node.now_ms + timeout_ms + self._node.jitter(timeout_ms)
 
     def wait_at_most(self, delay_ms: int) -> None:
@@ -96,7 +96,9 @@ class Election:
     def pause(self) -> None:
         """A round is lost: let the others try, longer each time."""
         settings = self._node.settings
-        longest_ms = min(settings.election_backoff_ms << self._lost_rounds, settings.election_backoff_max_ms)
+        longest_ms = min(
+            settings.election_backoff_ms << self._lost_rounds, settings.quorum.election_backoff_max_ms
+        )
         self._lost_rounds = min(self._lost_rounds + 1, 16)
         self._is_over = True
         self.wait_at_most(settings.election_backoff_ms + self._node.jitter(longest_ms))

@@ -121,7 +121,7 @@ class Following:
 
     def retry_later(self) -> None:
         """The question was in vain."""
-        self._retry_at_ms = self._node.now_ms + self._node.settings.retry_backoff_ms
+        self._retry_at_ms = self._node.now_ms + self._node.settings.quorum.retry_backoff_ms
 
     # ---- answers of the leader, in this epoch
 
@@ -219,4 +219,4 @@ class Following:
         """All followers heard the leader last at the same time; they should not lose it at the same time."""
         node = self._node
         spread_ms = node.settings.election_spread_ms
-        self.deadline_ms = node.now_ms + node.settings.fetch_timeout_ms + node.jitter(spread_ms)
+        self.deadline_ms = node.now_ms + node.settings.quorum.fetch_timeout_ms + node.jitter(spread_ms)

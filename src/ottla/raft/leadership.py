@@ -153,7 +153,7 @@ class Leadership:
             return
         is_idle = fetch.fetch_offset == node.log.log_end_offset == node.high_watermark
         if is_idle and node.now_ms >= self._marked_at_ms:
-            self._marked_at_ms = node.now_ms + node.settings.retry_backoff_ms
+            self._marked_at_ms = node.now_ms + node.settings.quorum.retry_backoff_ms
             self._append_leader_change()
 
     # ---- commits
@@ -210,7 +210,7 @@ class Leadership:
         if not others_needed:
             return NEVER
         latest_first = sorted((progress.fetched_at_ms for progress in self.voters.values()), reverse=True)
-        return latest_first[others_needed - 1] + self._node.settings.fetch_timeout_ms
+        return latest_first[others_needed - 1] + self._node.settings.quorum.fetch_timeout_ms
 
     # ---- answers
 

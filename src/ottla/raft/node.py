@@ -208,7 +208,7 @@ class Node:
         """Ask a node; the id tells the answer. `wait_ms` is how long the other may take on purpose."""
         self._request_id += 1
         self.asked[self._request_id] = Asked(to, request)
-        self._say(Send(to, self._request_id, request, wait_ms + self.settings.request_timeout_ms))
+        self._say(Send(to, self._request_id, request, wait_ms + self.settings.quorum.request_timeout_ms))
         return self._request_id
 
     def reply(self, ticket: Any, answer: Answer) -> None:

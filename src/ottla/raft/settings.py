@@ -1,34 +1,30 @@
-"""The settings of the quorum."""
+"""The settings of the quorum: the operator's, and the numbers that no operator needs to choose."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from ottla.config import QuorumConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftSettings:
-    """Most are Kafka's `controller.quorum.*`, and have its defaults."""
+    """The times that a member of the quorum waits, and the bytes that it sends at once."""
 
-    election_timeout_ms: int = (
-        1_000  # how long a round of votes, or the wait for one, lasts; up to twice that
-    )
+    quorum: QuorumConfig = field(default=QuorumConfig())
     election_backoff_ms: int = 20  # the pause after the first round that was lost; it doubles
-    election_backoff_max_ms: int = 1_000
-    fetch_timeout_ms: int = 2_000  # a leader is lost, to its followers and to itself, after this much silence
     fetch_max_wait_ms: int = 500  # how long a fetch may wait at the leader; well below the fetch timeout
     fetch_max_bytes: int = 8 << 20
     snapshot_chunk_bytes: int = 1 << 20
-    request_timeout_ms: int = 2_000
-    retry_backoff_ms: int = 20
     disconnect_grace_ms: int = 100  # how long a leader whose connection died may take to come back
     observer_session_ms: int = 300_000  # an observer that is silent this long is not described any more
 
     @property
     def election_spread_ms(self) -> int:
         """The time over which candidates that could stand at the same moment are spread, so that one wins."""
-        return max(self.election_timeout_ms // 4, 1)
+        return max(self.quorum.election_timeout_ms // 4, 1)
 
     @property
     def begin_interval_ms(self) -> int:
         """How often a leader announces itself to voters that do not fetch: before they lose patience."""
-        return max(self.fetch_timeout_ms // 2, 1)
+        return max(self.quorum.fetch_timeout_ms // 2, 1)

@@ -133,7 +133,7 @@ class Member:
     # ---- the ways to get somewhere
 
     def become_prospective(self) -> list[Send]:
-        self.wait(10 * SETTINGS.fetch_timeout_ms)
+        self.wait(10 * SETTINGS.quorum.fetch_timeout_ms)
         assert self.replica.state is State.PROSPECTIVE
         return self.all(Send)
 

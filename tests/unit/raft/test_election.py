@@ -54,7 +54,7 @@ def test_it_leads_when_a_majority_votes_for_it() -> None:
 
 def test_one_voter_elects_itself_once_its_vote_is_persisted() -> None:
     member = Member([1])
-    member.wait(SETTINGS.election_timeout_ms)
+    member.wait(SETTINGS.quorum.election_timeout_ms)
     assert member.state() is State.CANDIDATE
     member.persist()
     assert member.replica.is_leader
@@ -152,9 +152,9 @@ def test_a_candidate_votes_for_nobody_else_in_its_epoch() -> None:
 
 def test_who_has_voted_waits_for_what_becomes_of_it() -> None:
     member = Member()
-    member.wait(SETTINGS.election_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.election_timeout_ms - 1)
     assert member.votes(member.vote(epoch=1))
-    member.wait(SETTINGS.election_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.election_timeout_ms - 1)
     assert member.state() is State.UNATTACHED
     member.wait(1)
     assert member.state() is State.PROSPECTIVE
@@ -164,7 +164,7 @@ def test_who_refused_does_not_wait_longer() -> None:
     member = Member(log=log_of(1))
     member.hear(Received("", BeginEpoch(1, 1, 2)))
     member.hear(Received("", EndEpoch(1, 2, ())))
-    member.wait(SETTINGS.election_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.election_timeout_ms - 1)
     assert not member.votes(member.vote(epoch=2))
     member.wait(1)
     assert member.state() is State.PROSPECTIVE
@@ -187,7 +187,7 @@ def test_a_lost_round_is_tried_again_after_a_pause_that_grows() -> None:
 def test_who_is_refused_does_not_wait_for_the_silent() -> None:
     member = Member([1, 2, 3, 4, 5])
     first, *_ = member.become_prospective()
-    assert member.replica.next_deadline_ms == member.now_ms + SETTINGS.election_timeout_ms
+    assert member.replica.next_deadline_ms == member.now_ms + SETTINGS.quorum.election_timeout_ms
     member.answer(first, member.refused())
     assert member.replica.next_deadline_ms == member.now_ms + SETTINGS.election_backoff_ms
 

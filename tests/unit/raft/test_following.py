@@ -50,7 +50,7 @@ def test_a_follower_asks_its_leader_for_what_comes_next() -> None:
     send = member.become_follower(leader_id=3, epoch=2)
     assert send.to == 3
     assert send.request == Fetch(key(1), True, 2, 2, 1, 0, 500, SETTINGS.fetch_max_bytes)
-    assert send.timeout_ms == SETTINGS.fetch_max_wait_ms + SETTINGS.request_timeout_ms
+    assert send.timeout_ms == SETTINGS.fetch_max_wait_ms + SETTINGS.quorum.request_timeout_ms
 
 
 def test_it_appends_flushes_and_asks_again() -> None:
@@ -124,7 +124,7 @@ def test_a_damaged_answer_is_asked_for_again() -> None:
     member.answer(member.become_follower(), member.fetched(high_watermark=0, records=b"damaged"))
     member.hear(AppendRefused())
     assert not fetches(member)
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
 
 
@@ -133,14 +133,14 @@ def test_a_question_without_an_answer_is_asked_again() -> None:
     send = member.become_follower()
     member.hear(Unanswered(send.request_id))
     assert not fetches(member)
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
 
 
 def test_a_silent_leader_is_lost() -> None:
     member = Member()
     member.become_follower()
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     assert member.state() is State.FOLLOWER
     member.wait(1)
     assert member.state() is State.PROSPECTIVE
@@ -150,9 +150,9 @@ def test_a_silent_leader_is_lost() -> None:
 def test_an_answer_is_a_sign_of_life() -> None:
     member = Member()
     send = member.become_follower()
-    member.now_ms += SETTINGS.fetch_timeout_ms - 1
+    member.now_ms += SETTINGS.quorum.fetch_timeout_ms - 1
     member.answer(send, member.fetched(high_watermark=0))
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     assert member.state() is State.FOLLOWER
 
 
@@ -197,7 +197,7 @@ def test_an_observer_asks_the_voters_in_turn_who_leads() -> None:
         (send,) = fetches(member)
         asked.append(send.to)
         member.answer(send, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 0, None))
-        member.wait(SETTINGS.retry_backoff_ms)
+        member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert sorted(set(asked)) == [1, 2, 3]
 
 
@@ -207,7 +207,7 @@ def test_an_observer_follows_the_leader_it_is_told_of_and_looks_on_when_that_is_
     assert (member.state(), member.replica.leader_id) == (State.FOLLOWER, 3)
     (send,) = fetches(member)
     assert send.to == 3
-    member.wait(SETTINGS.fetch_timeout_ms)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms)
     assert member.state() is State.UNATTACHED
     assert len(fetches(member)) == 1
 
@@ -244,7 +244,7 @@ def test_a_snapshot_that_is_gone_is_given_up() -> None:
     member.answer(member.become_follower(epoch=4), member.fetched(snapshot_id=SNAPSHOT))
     gone = FetchSnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND, 4, 2, SNAPSHOT)
     member.answer(member.the(Send), gone)
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
 
 
@@ -253,7 +253,7 @@ def test_a_snapshot_that_came_broken_is_fetched_again() -> None:
     member.answer(member.become_follower(epoch=4), member.fetched(snapshot_id=SNAPSHOT))
     member.answer(member.the(Send), piece(member, 0, b"abcdef"))
     member.hear(SnapshotRefused(1))
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     member.answer(fetches(member)[0], member.fetched(snapshot_id=SNAPSHOT))
     member.answer(member.the(Send), piece(member, 0, b"abcdef"))
     assert member.the(FinishSnapshot) == FinishSnapshot(2, SNAPSHOT)
@@ -263,7 +263,7 @@ def test_a_snapshot_that_is_ready_too_late_does_not_touch_the_log() -> None:
     member = Member(memory=QuorumState(3))
     member.answer(member.become_follower(epoch=4), member.fetched(snapshot_id=SNAPSHOT))
     member.answer(member.the(Send), piece(member, 0, b"abcdef"))
-    member.wait(SETTINGS.fetch_timeout_ms)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms)
     assert member.state() is State.PROSPECTIVE
     assert member.hear(SnapshotReady(1)) == []
 
@@ -273,7 +273,7 @@ def test_an_answer_out_of_an_older_epoch_is_none() -> None:
     send = member.become_follower(epoch=2)
     member.answer(send, FetchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, -1, None))
     assert member.effects == []
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
 
 
@@ -281,7 +281,7 @@ def test_a_cut_behind_the_logs_end_is_none() -> None:
     member = Member(log=log_of(1, 1))
     member.answer(member.become_follower(epoch=4), member.fetched(diverging=EpochEnd(1, 5)))
     assert member.effects == []
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
 
 
@@ -291,7 +291,7 @@ def test_an_error_of_the_leader_is_followed_by_a_pause() -> None:
     member.answer(send, FetchAnswer(ErrorCode.KAFKA_STORAGE_ERROR, 1, 2))
     assert member.effects == []
     assert member.state() is State.FOLLOWER
-    member.wait(SETTINGS.retry_backoff_ms)
+    member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
 
 

@@ -77,7 +77,7 @@ def test_records_of_older_epochs_are_committed_with_one_of_its_own() -> None:
 
 def test_a_single_voter_commits_what_it_flushes() -> None:
     member = Member([1])
-    member.wait(SETTINGS.election_timeout_ms)
+    member.wait(SETTINGS.quorum.election_timeout_ms)
     member.persist()
     member.append()
     assert Flush() in member.effects
@@ -213,10 +213,10 @@ def test_a_fetch_of_a_newer_epoch_ends_the_leadership() -> None:
 
 def test_a_leader_that_no_majority_asks_resigns() -> None:
     member = leader()
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     assert member.replica.is_leader
     member.ask(member.fetch(2, 1, high_watermark=1), "waits")
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     assert member.replica.is_leader
     member.wait(1)
     assert (member.state(), member.replica.leader_id) == (State.RESIGNED, None)
@@ -225,14 +225,14 @@ def test_a_leader_that_no_majority_asks_resigns() -> None:
 
 def test_what_waited_while_the_process_stood_still_is_no_sign_of_life() -> None:
     member = leader()
-    member.now_ms += SETTINGS.fetch_timeout_ms
+    member.now_ms += SETTINGS.quorum.fetch_timeout_ms
     answer = member.asked(member.fetch(2, 1))
     assert answer == FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, None)
 
 
 def test_a_voter_without_memory_does_not_keep_a_leader() -> None:
     member = leader()
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     member.ask(member.fetch(2, 1, is_proven=False))
     member.wait(1)
     assert member.state() is State.RESIGNED
@@ -241,9 +241,9 @@ def test_a_voter_without_memory_does_not_keep_a_leader() -> None:
 def test_a_voter_that_fetches_a_snapshot_keeps_its_leader() -> None:
     member = leader()
     member.ask(member.fetch(2, 1))
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     member.ask(FetchSnapshot(key(2), 1, SnapshotId(4, 1), 0, 50))
-    member.wait(SETTINGS.fetch_timeout_ms - 1)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms - 1)
     assert member.replica.is_leader
 
 
@@ -255,7 +255,7 @@ def test_a_leader_about_to_stop_names_those_who_could_follow_it() -> None:
     assert member.state() is State.RESIGNED
     end = EndEpoch(1, 1, (key(3), ReplicaKey(2)))
     assert [(send.to, send.request) for send in member.all(Send)] == [(2, end), (3, end)]
-    member.wait(10 * SETTINGS.election_timeout_ms)
+    member.wait(10 * SETTINGS.quorum.election_timeout_ms)
     assert member.state() is State.UNATTACHED  # it does not stand any more
 
 
@@ -287,7 +287,7 @@ def test_voters_that_do_not_fetch_are_told_again_who_leads() -> None:
 
 def test_observers_that_are_silent_for_long_are_forgotten() -> None:
     member = Member([1])
-    member.wait(SETTINGS.election_timeout_ms)
+    member.wait(SETTINGS.quorum.election_timeout_ms)
     member.persist()
     member.append()
     member.ask(member.fetch(9, 1))

@@ -42,10 +42,10 @@ def test_a_voter_without_memory_votes_for_nobody() -> None:
 
 def test_it_does_not_stand() -> None:
     member = Member(memory=None)
-    member.wait(100 * SETTINGS.election_timeout_ms)
+    member.wait(100 * SETTINGS.quorum.election_timeout_ms)
     assert member.state() is State.UNATTACHED
     member.ask(BeginEpoch(1, 5, 2))
-    member.wait(SETTINGS.fetch_timeout_ms)
+    member.wait(SETTINGS.quorum.fetch_timeout_ms)
     assert member.state() is State.UNATTACHED
     assert not member.sent(Vote)
 
@@ -131,7 +131,7 @@ def test_it_looks_for_a_leader_as_an_observer_does() -> None:
 
 def a_vote_is_lost_with_its_disk() -> Table:
     table = Table(1, 2, 3, 4, 5)
-    table.wait(1, SETTINGS.election_timeout_ms)
+    table.wait(1, SETTINGS.quorum.election_timeout_ms)
     table.hand_over(1, 2, 3, 4, 5, keep=asks_for_more)
     assert table.leaders() == {1: 1}
     assert all(member.log.log_end_offset == 1 for member in table.members.values())
@@ -150,7 +150,7 @@ def a_vote_is_lost_with_its_disk() -> Table:
 
 def lose_the_leader(table: Table, *node_ids: int) -> None:
     for node_id in node_ids:
-        table.wait(node_id, SETTINGS.fetch_timeout_ms)
+        table.wait(node_id, SETTINGS.quorum.fetch_timeout_ms)
 
 
 def two_leaders_with_an_early_proof() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, QuorumConfig
 from ottla.config.listeners import derived_cluster_id
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
@@ -66,7 +66,7 @@ def open_quorum(
         directory.renew_id(config.node.id, new_uuid())
     identity = ReplicaKey(config.node.id, directory.directory_id)
     peers = Peers(config.node.id, address_of)
-    quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config))
+    quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config.quorum))
     member = QuorumMember(quorate, log, file, peers, runtime)
     controller = Controller(config.node.id, directory.cluster_id, config, new_uuid)
     writer = SnapshotWriter(log, config.quorum.max_record_bytes_between_snapshots, now_ms)
@@ -75,17 +75,10 @@ def open_quorum(
     return quorum
 
 
-def raft_settings(config: BrokerConfig) -> RaftSettings:
-    """The quorum's settings, with Kafka's names."""
-    fetch_timeout_ms = config.quorum.fetch_timeout_ms
-    return RaftSettings(
-        election_timeout_ms=config.quorum.election_timeout_ms,
-        election_backoff_max_ms=config.quorum.election_backoff_max_ms,
-        fetch_timeout_ms=fetch_timeout_ms,
-        fetch_max_wait_ms=min(RaftSettings().fetch_max_wait_ms, fetch_timeout_ms // 4),
-        request_timeout_ms=config.quorum.request_timeout_ms,
-        retry_backoff_ms=config.quorum.retry_backoff_ms,
-    )
+def raft_settings(config: QuorumConfig) -> RaftSettings:
+    """The quorum's settings; a fetch never waits so long that its leader looks lost."""
+    longest_wait_ms = min(RaftSettings().fetch_max_wait_ms, config.fetch_timeout_ms // 4)
+    return RaftSettings(quorum=config, fetch_max_wait_ms=longest_wait_ms)
 
 
 def _refuse_loss(log: MetadataLog, *, is_alone: bool) -> None:
