@@ -52,7 +52,7 @@ def answers(response: Any) -> list[PartitionData]:
 @contextmanager
 def waiting(served: BrokerThread, topic: str, request: Any, version: int = 12) -> Iterator[Callable[[], Any]]:
     """A fetch that waits in a long poll; call what is yielded for its answer."""
-    readers = served.partition(topic).readers
+    readers = served.partition(topic).waiters.readers
     with Peer(served.port) as reader:
         reader.send(ApiKey.FETCH, version, request)
         wait_until(lambda: len(readers) == 1, "the fetch waits")
@@ -71,7 +71,7 @@ class TestWaiting:
             started = time.monotonic()
             for index in (2, 0):
                 produce(peer, topic, batch(bytes(100)), partition=index)
-                assert len(served.partition(topic).readers) == 1, "it goes on waiting"
+                assert len(served.partition(topic).waiters.readers) == 1, "it goes on waiting"
             produce(peer, topic, batch(bytes(100)), partition=1)
             sizes = [len(found.records or b"") for found in answers(answer())]
             assert time.monotonic() - started < SOON_S
@@ -146,14 +146,14 @@ class TestWaiting:
         try:
             for reader in readers:
                 reader.send(ApiKey.FETCH, 12, fetch_request((topic, 0, 0), max_wait_ms=LONG_MS))
-            wait_until(lambda: len(served.partition(topic).readers) == 50, "all wait")
+            wait_until(lambda: len(served.partition(topic).waiters.readers) == 50, "all wait")
             produce(peer, topic, batch(b"news"))
             for reader in readers:
                 assert values_of(answers(reader.receive(ApiKey.FETCH, 12)[1])[0]) == [b"news"]
         finally:
             for reader in readers:
                 reader.socket.close()
-        assert not served.partition(topic).readers
+        assert not served.partition(topic).waiters.readers
 
     def test_records_deleted_meanwhile_are_told_of(
         self, served: BrokerThread, peer: Peer, topic: str

@@ -79,7 +79,7 @@ def test_an_empty_request_waits_for_all_its_partitions(served: BrokerThread, pee
     with Peer(served.port) as reader:
         session = Session(reader, [(topic, 0, 0), (topic, 1, 0)])
         reader.send(ApiKey.FETCH, VERSION, session.request(max_wait_ms=10_000))
-        wait_until(lambda: len(served.partition(topic, 1).readers) == 1, "it waits")
+        wait_until(lambda: len(served.partition(topic, 1).waiters.readers) == 1, "it waits")
         produce(peer, topic, batch(b"news"), partition=1)
         assert answered(reader.receive(ApiKey.FETCH, VERSION)[1]) == {1: [b"news"]}
 

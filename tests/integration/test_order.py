@@ -270,7 +270,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_long_poll_is_forgotten(
     served: BrokerThread, peer: Peer, topic: str
 ) -> None:
     create_topic(peer, topic)
-    readers = served.partition(topic).readers
+    readers = served.partition(topic).waiters.readers
     with Peer(served.port) as leaving:
         leaving.send(ApiKey.FETCH, 12, fetch_request((topic, 0, 0), max_wait_ms=60_000, min_bytes=1))
         wait_until(lambda: len(readers) == 1, "the fetch waits")

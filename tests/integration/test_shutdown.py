@@ -119,7 +119,7 @@ def test_a_long_poll_is_answered_when_the_broker_stops(tmp_path: Path) -> None:
     with broker_thread(tmp_path / "data") as broker, Peer(broker.port) as peer:
         create_topic(peer, "t")
         peer.send(ApiKey.FETCH, 12, fetch_request(("t", 0, 0), max_wait_ms=60_000))
-        wait_until(lambda: len(broker.partition("t").readers) == 1, "the fetch waits")
+        wait_until(lambda: len(broker.partition("t").waiters.readers) == 1, "the fetch waits")
         stopping = threading.Thread(target=broker.stop)
         stopping.start()
         assert peer.receive(ApiKey.FETCH, 12)[1].responses[0].partitions[0].error_code == 0

@@ -162,7 +162,7 @@ class Broker:
         await parts.isr.stop()
         await parts.fetchers.stop()
         for partition in parts.partitions:
-            partition.wake_readers()
+            partition.waiters.wake()
         await parts.coordinators.stop()
         await parts.listener.drain(_DRAIN_S)
         await parts.duties.stop()

@@ -136,7 +136,8 @@ class Housekeeping:
         """Ten times a second, so it must cost nothing where no topic has flush.ms: one comparison per partition."""
         now_ms = self._now_ms()
         for partition in self._partitions:
-            if partition.flushes_by_time and partition.is_flush_overdue(now_ms):
+            policy = partition.flush_policy
+            if policy.is_by_time and not partition.is_closed and policy.is_overdue(now_ms):
                 self._flusher.flush(partition)
 
     def _expire_producers(self, partition: HostedPartition) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
+from ottla.errors import KafkaError
+
 # Called with None when the value is reached, or with what `fail` or `refuse` was given; in the middle of whatever moved it.
-Waiter = Callable[[Exception | None], None]
+Waiter = Callable[[KafkaError | None], None]
 
 
 class Watermark:
@@ -22,7 +24,7 @@ class Watermark:
         self.value = value
         self._waiting: list[tuple[int, int, Waiter]] = []
         self._order = count()
-        self._failure: Exception | None = None
+        self._failure: KafkaError | None = None
 
     @property
     def is_awaited(self) -> bool:
@@ -38,12 +40,12 @@ class Watermark:
         while waiting and waiting[0][0] <= value:
             heappop(waiting)[2](None)
 
-    def fail(self, failure: Exception) -> None:
+    def fail(self, failure: KafkaError) -> None:
         """Tell everybody, now and later, that the value will not rise any more."""
         self._failure = failure
         self.refuse(failure)
 
-    def refuse(self, failure: Exception) -> None:
+    def refuse(self, failure: KafkaError) -> None:
         """Tell everybody who waits now that it is in vain; whoever comes later may be luckier."""
         waiting, self._waiting = self._waiting, []
         for _, _, waiter in waiting:
@@ -64,7 +66,7 @@ class Watermark:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def wake(failure: Exception | None) -> None:
+        def wake(failure: KafkaError | None) -> None:
             if future.done():
                 return
             if failure is None:

@@ -84,13 +84,13 @@ async def _wait(
         wait = FetchWait(request.min_bytes - reading.size_bytes)
         timer = loop.call_at(deadline, wait.wake)
         for partition in partitions:
-            partition.readers.add(wait)
+            partition.waiters.add_reader(wait)
         try:
             await wait.future
         finally:
             timer.cancel()
             for partition in partitions:
-                partition.readers.discard(wait)
+                partition.waiters.remove_reader(wait)
         reading = _read(context, request, session.partitions)
         # Woken for another reason than records: the deadline, a deleted topic, a broker that stops.
         woken = wait.is_over

@@ -237,7 +237,7 @@ async def _followed(context: RequestContext, timeout_s: float, wait: _Deletion) 
     try:
         async with asyncio.timeout(timeout_s):
             while not error and _low_watermark(context, partition) < start:
-                await partition.next_follower_start()
+                await partition.waiters.next_follower_start()
                 error = partition.replica.fetch_error(-1)
     except TimeoutError:
         error = ErrorCode.REQUEST_TIMED_OUT

@@ -6,13 +6,9 @@ ids from 13.
 The requests of one socket read are gathered and appended together, one call per partition. Most producers send the same
 bytes again and again around different records; `produce_shape.py` recognises such requests without decoding them.
 
-acks=all waits for the high watermark of the leadership under which the records were appended (partitions/hosted_partition.py):
-the answer is NOT_LEADER_OR_FOLLOWER when that leadership ends first, and NOT_ENOUGH_REPLICAS_AFTER_APPEND when the in-sync
-replicas became too few.
+When an append is acknowledged, and with which error if it is not, partitions/acknowledgement.py says.
 """
 
-import asyncio
-from collections.abc import Iterable
 from functools import partial
 
 from ottla.controller.image import INTERNAL_TOPICS
@@ -35,24 +31,22 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.records.compression import Compression
 from ottla.records.header import CODEC_MASK, TRANSACTIONAL
-from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
-from ottla.server.answers.watermark import Watermark
 from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.apis.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
 from ottla.server.gate.basis import basis_of
 from ottla.server.gate.handlers import Answer, ApiFamily, RequestContext, UnanswerableError
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
-from ottla.server.partitions.commit_wait import CommitWait, Failures, Wait
+from ottla.server.partitions.acknowledgement import Acknowledgements, Failures
 from ottla.server.partitions.hosted_partition import HostedPartition
-from ottla.wire.deadlines import Deadlines
 
 api = ApiFamily()
 
 _TOPIC_IDS_SINCE = first_version(TopicProduceData, "topic_id")
 _LEADER_HINTS_SINCE = first_version(PartitionProduceResponse, "current_leader")
 _VALID_ACKS = (-1, 0, 1)
+_ACKS_LEADER = 1
 # As in Kafka: a client of this name means it, and may repair an internal topic.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -107,10 +101,11 @@ class ProduceGatherer:
         self._shape: ProduceShape | None = None
         self._shapes = ProduceShapes()
         self._basis = basis_of(services, session)
-        self._deadlines: Deadlines[CommitWait] | None = None
+        self._acknowledgements = Acknowledgements(services.flusher)
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
-        self._acks_all = False
+        # The strictest acks of the read: its requests are answered together.
+        self._acks = _ACKS_LEADER
 
     @property
     def has_requests(self) -> bool:
@@ -140,7 +135,7 @@ class ProduceGatherer:
         if staged is None:
             staged = self._staged[shape.partition] = []
         if shape.acks == ACKS_ALL:
-            self._acks_all = True
+            self._acks = ACKS_ALL
         self._entries.append((correlation_id, shape, len(staged)))
         staged.append(records)
         return True
@@ -148,7 +143,8 @@ class ProduceGatherer:
     def add(self, context: RequestContext, request: ProduceRequest) -> None:
         """Take in a decoded request. Records that must be refused are answered with the others, in order."""
         decoded = _Decoded(context.version, request)
-        self._acks_all |= request.acks == ACKS_ALL
+        if request.acks == ACKS_ALL:
+            self._acks = ACKS_ALL
         for topic in request.topic_data:
             placements = [self._place(context, request.acks, topic, data) for data in topic.partition_data]
             decoded.topics.append((topic, placements))
@@ -175,14 +171,13 @@ class ProduceGatherer:
         outcomes: Outcomes = {}
         for partition, record_sets in staged.items():
             outcomes[partition] = partition.append(record_sets, now_ms)
-        acks_all, self._acks_all = self._acks_all, False
-        waits = self._waits(outcomes, acks_all)
-        if not waits:
+        acks, self._acks = self._acks, _ACKS_LEADER
+        missing = self._acknowledgements.missing(outcomes, acks)
+        if not missing:
             return self._answers(entries, outcomes)
         timeout_s = max(known.timeout_ms for _, known, _ in entries) / 1000
-        if any(partition.must_flush(acks_all) for partition, _, _ in waits):
-            return self._answer_later(entries, outcomes, waits, acks_all, timeout_s)
-        return self._answer_when_committed(entries, outcomes, waits, timeout_s)
+        answers = partial(self._answers_after, entries, outcomes)
+        return self._acknowledgements.answer(missing, acks, timeout_s, answers)
 
     def _basis_changed(self) -> bool:
         """Whether the shapes rest on another basis than today's; they are forgotten then."""
@@ -226,63 +221,11 @@ class ProduceGatherer:
             )
         return partition
 
-    def _waits(self, partitions: Iterable[HostedPartition], acks_all: bool) -> list[Wait]:
-        """The partitions whose fsync or whose followers these requests wait for."""
-        waits: list[Wait] = []
-        for partition in partitions:
-            end = partition.log.log_end_offset
-            if (partition.must_flush(acks_all) and partition.flushed.value < end) or (
-                acks_all and partition.high_watermark.value < end
-            ):
-                waits.append((partition, end, partition.high_watermark))
-            elif partition.is_flush_due:
-                self._services.flusher.flush(partition)
-        return waits
-
-    def _answer_when_committed(
-        self, entries: list[_Entry], outcomes: Outcomes, waits: list[Wait], timeout_s: float
-    ) -> Deferred:
-        loop = asyncio.get_running_loop()
-        if self._deadlines is None:
-            self._deadlines = Deadlines(loop, CommitWait.expire)
-        answers = partial(self._answers_after, entries, outcomes)
-        return CommitWait(waits, answers, self._deadlines, loop.time() + timeout_s).deferred
-
-    async def _answer_later(
-        self, entries: list[_Entry], outcomes: Outcomes, waits: list[Wait], acks_all: bool, timeout_s: float
-    ) -> list[Part]:
-        """The answers once the disk, and perhaps followers, have the records."""
-        settled = await asyncio.gather(*(self._settled(*wait, acks_all, timeout_s) for wait in waits))
-        failures = {
-            partition: failure
-            for (partition, _, _), failure in zip(waits, settled, strict=True)
-            if failure is not None
-        }
-        return self._answers_after(entries, outcomes, failures)
-
     def _answers_after(self, entries: list[_Entry], outcomes: Outcomes, failures: Failures) -> list[Part]:
         for partition, failure in failures.items():
             results = outcomes[partition]
             results[:] = [failure if isinstance(result, Appended) else result for result in results]
         return self._answers(entries, outcomes)
-
-    async def _settled(
-        self, partition: HostedPartition, end: int, committed: Watermark, acks_all: bool, timeout_s: float
-    ) -> KafkaError | None:
-        """Wait for what the partition's policy asks for; the error to answer if that does not come."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                if partition.must_flush(acks_all):
-                    await self._services.flusher.flushed(partition, end)
-                if acks_all and not partition.is_under_min_isr:
-                    await committed.reached(end)
-        except TimeoutError:
-            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        except KafkaError as error:
-            return error
-        if acks_all and partition.is_under_min_isr:
-            return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        return None
 
     def _answers(self, entries: list[_Entry], outcomes: Outcomes) -> list[Part]:
         answers: list[Part] = []

@@ -18,12 +18,13 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.decision import Decision, GroupRequestContext
 from ottla.group.records import GroupRecord
+from ottla.model import ACKS_ALL
 from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.records.builder import build_batch
 from ottla.records.header import HEADER_BYTES
 from ottla.records.record import Record
-from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.coordinators.group_replay import replay_log
+from ottla.server.partitions.acknowledgement import Acknowledgements
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
 
@@ -57,11 +58,11 @@ class GroupShard:
         self._is_gone = False
         self._machine = machine
         self._flusher = flusher
+        self._acknowledgements = Acknowledgements(flusher)
         self._now_ms = now_ms
         self._steady_ms = monotonic_ms
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tickets = count(1)
-        self._releases: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
 
@@ -100,8 +101,6 @@ class GroupShard:
             self._timer.cancel()
         for decision in self._machine.unload():
             self._release(decision)
-        for task in self._releases:
-            task.cancel()
         self._fail(list(self._waiting), ErrorCode.NOT_COORDINATOR)
 
     def tell(self, command: Any) -> None:
@@ -129,8 +128,8 @@ class GroupShard:
         if response is None:
             return self._wait(ticket, decision)
         end = self._carry_out(decision)
-        if end and not self._is_settled(end):
-            return self._answer_when_settled(end, response)
+        if end and not self.partition.is_acknowledged(end, acks_all=True):
+            return self._answer_when_acknowledged(end, response)
         return response
 
     def heartbeat(self, request: HeartbeatRequest) -> int:
@@ -160,12 +159,10 @@ class GroupShard:
         for note in decision.notes:
             logger.info("%s", note)
         if decision.completions:
-            if not end or self._is_settled(end):
+            if not end or self.partition.is_acknowledged(end, acks_all=True):
                 self._release(decision)
             else:
-                task = asyncio.get_running_loop().create_task(self._release_when_settled(end, decision))
-                self._releases.add(task)
-                task.add_done_callback(self._releases.discard)
+                self._release_when_acknowledged(end, decision)
         self._set_timer()
         return end
 
@@ -185,54 +182,48 @@ class GroupShard:
 
     def _append(self, records: Sequence[GroupRecord]) -> int:
         """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
+        if not self.is_current:
+            # Another leadership has begun: the log may hold records of other brokers, which this machine does not know.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms, end, config = self._now_ms(), 0, self.partition.config
         for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):
             batch = build_batch([Record(n, now_ms, key, value) for n, (key, value) in enumerate(some)])
             end = self.partition.append_own(memoryview(batch), now_ms).last_offset + 1
             for key, value in some:
                 self._machine.replay(key, value)
-        if self.partition.is_flush_due:
+        if self.partition.flush_policy.is_due:
             self._flusher.flush(self.partition)
         return end
 
     # Answering
-
-    def _is_settled(self, end: int) -> bool:
-        """Whether what was written before `end` may be answered."""
-        partition = self.partition
-        if self._committed.value < end:
-            return False
-        return partition.flushed.value >= end or not partition.must_flush(acks_all=True)
-
-    async def _settled(self, end: int) -> None:
-        partition = self.partition
-        try:
-            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
-                if partition.must_flush(acks_all=True):
-                    await self._flusher.flushed(partition, end)
-                await self._committed.reached(end)
-        except TimeoutError as late:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from late
-        except KafkaError as error:
-            # Nobody knows what became of it. Whoever asks again finds out, here or at the next coordinator.
-            raise KafkaError(self._code_for(error)) from error
 
     def _code_for(self, error: KafkaError) -> ErrorCode:
         """What a member hears of a failed write: who else coordinates must be found out, or the same broker asked again."""
         is_elsewhere = self._is_gone or error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_COORDINATOR if is_elsewhere else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    async def _answer_when_settled(self, end: int, response: Any) -> Any:
-        await self._settled(end)
-        return response
+    def _answer_when_acknowledged(self, end: int, response: Any) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-    async def _release_when_settled(self, end: int, decision: Decision) -> None:
-        try:
-            await self._settled(end)
-        except KafkaError as error:
-            self._fail([ticket for ticket, _ in decision.completions], error.code)
-        else:
-            self._release(decision)
+        def done(_: HostedPartition, failure: KafkaError | None) -> None:
+            if answer.done():
+                return
+            if failure is None:
+                answer.set_result(response)
+            else:
+                answer.set_exception(KafkaError(self._code_for(failure)))
+
+        self._acknowledgements.wait((self.partition, end), ACKS_ALL, _COMMIT_TIMEOUT_S, done)
+        return answer
+
+    def _release_when_acknowledged(self, end: int, decision: Decision) -> None:
+        def done(_: HostedPartition, failure: KafkaError | None) -> None:
+            if failure is None:
+                self._release(decision)
+            else:
+                self._fail([ticket for ticket, _ in decision.completions], self._code_for(failure))
+
+        self._acknowledgements.wait((self.partition, end), ACKS_ALL, _COMMIT_TIMEOUT_S, done)
 
     def _release(self, decision: Decision) -> None:
         for ticket, response in decision.completions:

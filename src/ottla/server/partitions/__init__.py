@@ -1,8 +1,9 @@
 """The partitions that this broker hosts.
 
-hosted_partition              one partition: its log, its replica's role, its waiting readers; and the table of all of them
+hosted_partition              one partition: its log and its replica's role; and the table of all of them
+flush_policy, waiters         of one partition: when it is flushed; who waits for its news
+acknowledgement               waiting until an append is flushed and replicated as asked
 hosting                       opens, creates and removes partitions as the metadata says
 flushing, file_removal        fsync and deletion, on threads
-commit_wait                   waiting for the high watermark
 compaction, cleaning_thread   which log is compacted next, and the thread that has it done
 """

@@ -10,6 +10,7 @@ import logging
 from ottla.errors import ErrorCode, KafkaError
 from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.threads import Threads
+from ottla.server.answers.watermark import Waiter
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,15 @@ class Flusher:
             self.flush(partition)
             await partition.flushed.reached(offset)
 
+    def when_flushed(self, partition: HostedPartition, offset: int, waiter: Waiter) -> None:
+        """Call `waiter` when everything before `offset` is durable, or with the reason why it cannot be."""
+        if partition.flushed.value < offset:
+            if partition.log.write_refusal is not None:
+                waiter(partition.log.write_refusal)
+                return
+            self.flush(partition)
+        partition.flushed.when_reached(offset, waiter)
+
     async def stop(self) -> None:
         """Wait for the flushes under way."""
         await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -53,7 +63,9 @@ class Flusher:
                 await loop.run_in_executor(self._threads, job.run)
                 partition.log.complete_flush(job)
                 partition.note_flushed(monotonic_ms())
-                again = not partition.is_closed and (partition.flushed.is_awaited or partition.is_flush_due)
+                again = not partition.is_closed and (
+                    partition.flushed.is_awaited or partition.flush_policy.is_due
+                )
         except Exception as error:
             if partition.is_closed:
                 # It was deleted meanwhile, and its files with it.

@@ -8,14 +8,12 @@ Who waits for what:
 - Followers in a long poll stand behind their `cursors`, woken when the log grows.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 from uuid import UUID
 
-from ottla.config import LONG_MAX, TopicConfig
+from ottla.config import TopicConfig
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
@@ -29,7 +27,6 @@ from ottla.replication.events import (
     CommitsRefused,
     Effect,
     Event,
-    FollowerFetched,
     HighWatermarkAdvanced,
     HighWatermarkLowered,
     LeaderHighWatermark,
@@ -41,41 +38,10 @@ from ottla.replication.isr import ProposeIsr
 from ottla.replication.partition import READ_COMMITTED, PartitionReplica
 from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.answers.watermark import Watermark
+from ottla.server.partitions.flush_policy import FlushPolicy
+from ottla.server.partitions.waiters import Waiters
 
 logger = logging.getLogger(__name__)
-
-
-class Reader(Protocol):
-    """Somebody who waits for new records in a long poll."""
-
-    def on_append(self, size_bytes: int) -> None:
-        """More can be read now."""
-
-    def wake(self) -> None:
-        """Do not wait any longer."""
-
-
-class Cursor(Protocol):
-    """Where a follower stands that fetches this partition in a session."""
-
-    replica_id: int
-    log_start_offset: int
-
-    @property
-    def last_fetch_ms(self) -> int:
-        """When the follower last fetched in its session, whatever it named."""
-
-    def repeat(self, leader_epoch: int) -> FollowerFetched | None:
-        """What the replica should hear of fetches that did not name this partition; None if that is no news."""
-
-    def on_append(self, size_bytes: int) -> None:
-        """The log grew."""
-
-    def on_news(self) -> None:
-        """Something is to be told with the next answer."""
-
-    def on_change(self) -> None:
-        """Something is to be told now: another leader, another log start, the end."""
 
 
 Propose = Callable[["HostedPartition", ProposeIsr | StepDown], None]
@@ -90,23 +56,19 @@ class HostedPartition:
 
     __slots__ = (
         "_config",
-        "_counts_flushed",
         "_propose",
-        "_start_waiters",
-        "_unseen_bytes",
         "adding_replicas",
-        "cursors",
+        "flush_policy",
         "flushed",
-        "flushes_by_time",
         "high_watermark",
         "index",
         "is_closed",
         "lag_records",
         "log",
-        "readers",
         "replica",
         "topic",
         "topic_id",
+        "waiters",
     )
 
     def __init__(
@@ -124,21 +86,16 @@ class HostedPartition:
         self.log = log
         self.replica = replica
         self._config = log.config
-        self.flushes_by_time = log.config.flush_ms < LONG_MAX
+        self.flush_policy = FlushPolicy(log)
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.flushed_offset)
-        self.readers: OrderedSet[Reader] = OrderedSet()
-        self.cursors: list[Cursor] = []
+        self.waiters = Waiters()
         # Replicas that the partition is being moved to: their fetches may be throttled.
         self.adding_replicas: frozenset[int] = frozenset()
         # How far this follower was behind the leader's high watermark when it last heard of it.
         self.lag_records = 0
         self.is_closed = False
         self._propose = propose
-        self._start_waiters: list[asyncio.Future[None]] = []
-        # Appended and not yet below the high watermark: what waiting consumers have not been told of.
-        self._unseen_bytes = 0
-        self._counts_flushed = False
 
     @property
     def name(self) -> str:
@@ -158,18 +115,21 @@ class HostedPartition:
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
         self._config = config
-        self.flushes_by_time = config.flush_ms < LONG_MAX
         self.log.configure(config)
         self._take_policy(len(self.replica.replicas))
         if self.replica.is_leader:
             self._log_end_offset_moved(0, 0)
+
+    def moves_to(self, adding_replicas: Collection[int]) -> None:
+        """These replicas are being added by a reassignment."""
+        self.adding_replicas = frozenset(adding_replicas)
 
     def assign(self, assigned: Assigned, now_ms: int) -> None:
         """Take the controller's decision over. Those who waited under another leadership are told that it is over."""
         replica = self.replica
         before = replica.leader, replica.leader_epoch, replica.leadership_epoch
         self._take_policy(len(assigned.replicas))
-        end, durable = self.log.log_end_offset, self._durable_offset
+        end, durable = self.log.log_end_offset, self.flush_policy.counted_offset
         effects = replica.step(replace(assigned, log_end_offset=end, durable_offset=durable), now_ms)
         if (replica.leader, replica.leader_epoch) != before[:2]:
             self._leader_changed(goes_on=replica.leadership_epoch == before[2])
@@ -191,11 +151,6 @@ class HostedPartition:
         if self.is_closed:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return self.replica.append_error(acks)
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        """Whether fewer replicas are in sync than the topic asks for."""
-        return self.replica.is_under_min_isr
 
     def append(self, record_sets: Sequence[memoryview], now_ms: int) -> list[Appended | KafkaError]:
         """Append a producer's record sets in order, with one write."""
@@ -259,66 +214,30 @@ class HostedPartition:
     def advance_log_start_offset(self, offset: int) -> None:
         """Records before `offset` are gone; followers hear of it at once."""
         self.log.advance_log_start_offset(offset)
-        for cursor in self.cursors:
-            cursor.on_change()
+        self.waiters.log_start_moved()
 
     def low_watermark(self, live: Collection[int]) -> int:
         """Where the log starts on every live replica; -1 while one of them has not told."""
-        starts = {cursor.replica_id: cursor.log_start_offset for cursor in self.cursors}
+        starts = self.waiters.follower_starts()
         others = [starts.get(other, NO_OFFSET) for other in self.replica.followers if other in live]
         return min([self.log.log_start_offset, *others])
 
-    def follower_start_moved(self) -> None:
-        """A follower told that its log starts later than before."""
-        waiting, self._start_waiters = self._start_waiters, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    async def next_follower_start(self) -> None:
-        """Return when a follower's log start has moved, or when that will not happen here."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._start_waiters.append(future)
-        await future
+    def is_acknowledged(self, end_offset: int, acks_all: bool) -> bool:
+        """Whether what was appended before `end_offset` is flushed and replicated as far as it has to be."""
+        if acks_all and self.high_watermark.value < end_offset:
+            return False
+        return self.flushed.value >= end_offset or not self.flush_policy.must_flush(acks_all)
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         """The largest leader epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown."""
         return end_of_epoch(self.log, self.replica.leader_epoch, epoch)
 
-    def must_flush(self, acks_all: bool) -> bool:
-        """Whether an append may be answered only after an fsync."""
-        config = self._config
-        return config.flush_messages == 1 or (acks_all and config.ottla_flush_on_acks_all)
-
-    @property
-    def is_flush_due(self) -> bool:
-        """Whether so much is unflushed that the policy asks for an fsync.
-
-        A segment that is full is always flushed: after a crash only the last one then has to be scanned. Where only
-        flushed records count as committed, none may wait for another reason to be flushed.
-        """
-        log, config = self.log, self._config
-        return (
-            log.unflushed_messages >= config.flush_messages
-            or log.flushed_offset < log.segments.active.base_offset
-            or (self._counts_flushed and log.flushed_offset < log.log_end_offset)
-            or 0 < config.ottla_flush_bytes <= log.unflushed_bytes
-        )
-
-    def is_flush_overdue(self, now_ms: int) -> bool:
-        """Whether the oldest unflushed record has waited for flush.ms."""
-        log = self.log
-        return (
-            not self.is_closed
-            and log.unflushed_messages > 0
-            and now_ms - log.last_flush_ms >= self._config.flush_ms
-        )
-
     def note_flushed(self, now_ms: int) -> None:
         """A flush is complete. Where acks=all means fsync on all replicas, the leader's share counts from here."""
         self.flushed.advance(self.log.flushed_offset)
-        if self._counts_flushed and self.replica.is_leader:
-            self.step(LogEndOffsetMoved(self.log.log_end_offset, self._durable_offset), now_ms)
+        counted = self.flush_policy.counted_offset
+        if counted is not None and self.replica.is_leader:
+            self.step(LogEndOffsetMoved(self.log.log_end_offset, counted), now_ms)
 
     def close(self) -> None:
         """Refuse appends and let go of everybody who waits; the log is closed or deleted by the caller."""
@@ -326,15 +245,7 @@ class HostedPartition:
         gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is no longer served here")
         self.high_watermark.fail(gone)
         self.flushed.fail(gone)
-        self.wake_readers()
-
-    def wake_readers(self) -> None:
-        """Let long polls answer with what there is."""
-        for reader in tuple(self.readers):
-            reader.wake()
-        for cursor in self.cursors:
-            cursor.on_change()
-        self.follower_start_moved()
+        self.waiters.wake()
 
     def _leader_changed(self, goes_on: bool) -> None:
         if not goes_on:
@@ -344,40 +255,35 @@ class HostedPartition:
             )
             self.high_watermark.fail(over)
             self.high_watermark = Watermark(self.replica.high_watermark)
-            self._unseen_bytes = 0
+            self.waiters.leadership_ended()
             self.lag_records = 0
-        self.wake_readers()
+        self.waiters.wake()
 
     def _log_was_cut(self, now_ms: int) -> None:
-        # What was durable above the cut is gone; nobody waits for it on a follower.
+        # Offsets above the truncation will be flushed again, with other records.
+        reason = f"{self.name} was truncated before it was flushed"
+        self.flushed.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
         self.flushed = Watermark(self.log.flushed_offset)
         self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
     def _take_policy(self, replicas: int) -> None:
-        config = self._config
-        self._counts_flushed = self.must_flush(acks_all=True) and replicas > 1
-        self.replica.configure(config.min_insync_replicas)
-
-    @property
-    def _durable_offset(self) -> int | None:
-        """This replica's share in the high watermark, where only what is flushed may count: where all replicas flush."""
-        return self.log.flushed_offset if self._counts_flushed else None
+        self.flush_policy.configure(self._config, replicas)
+        self.replica.configure(self._config.min_insync_replicas)
 
     def _log_end_offset_moved(self, size_bytes: int, now_ms: int) -> None:
-        if self.cursors:
+        waiters = self.waiters
+        if waiters.cursors:
             self._hear_followers()
-            for cursor in self.cursors:
-                cursor.on_append(size_bytes)
-        self._unseen_bytes += size_bytes
-        durable = self._durable_offset if self._counts_flushed else None
-        effects = self.replica.step(LogEndOffsetMoved(self.log.log_end_offset, durable), now_ms)
+        waiters.appended(size_bytes)
+        moved = LogEndOffsetMoved(self.log.log_end_offset, self.flush_policy.counted_offset)
+        effects = self.replica.step(moved, now_ms)
         if effects:
             self._carry_out(effects)
 
     def _hear_followers(self) -> None:
         """Let the replica hear of followers that fetched without naming this partition."""
         leader_epoch = self.replica.leader_epoch
-        for cursor in self.cursors:
+        for cursor in self.waiters.cursors:
             fetched = cursor.repeat(leader_epoch)
             if fetched is not None:
                 self.step(fetched, cursor.last_fetch_ms)
@@ -403,15 +309,7 @@ class HostedPartition:
 
     def _high_watermark_advanced(self, high_watermark: int) -> None:
         self.high_watermark.advance(high_watermark)
-        for cursor in self.cursors:
-            cursor.on_news()
-        size_bytes = self._unseen_bytes
-        if high_watermark == self.log.log_end_offset:
-            self._unseen_bytes = 0
-        if self.readers:
-            # Where a part is still to come this is too much: whoever finds less than it waits for waits on.
-            for reader in tuple(self.readers):
-                reader.on_append(size_bytes)
+        self.waiters.committed(is_all=high_watermark == self.log.log_end_offset)
 
 
 class Partitions:

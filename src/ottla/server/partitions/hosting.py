@@ -162,7 +162,7 @@ class Hosting:
 
     def _assign(self, hosted: HostedPartition, placed: PartitionImage) -> None:
         replica = hosted.replica
-        hosted.adding_replicas = frozenset(placed.adding_replicas)
+        hosted.moves_to(placed.adding_replicas)
         if (replica.leader_epoch, replica.partition_epoch) == (placed.leader_epoch, placed.partition_epoch):
             return
         lost = hosted.log.first_lost_offset
@@ -180,7 +180,7 @@ class Hosting:
 
     def _settle_hole(self, hosted: HostedPartition, placed: PartitionImage, lost: int) -> None:
         """Carry out what the replica decides about records that a crash took from the middle of its log."""
-        acks_are_durable = hosted.must_flush(acks_all=True)
+        acks_are_durable = hosted.flush_policy.must_flush(acks_all=True)
         hole = HoleFound(lost, placed.leader, placed.replicas, acks_are_durable=acks_are_durable)
         for effect in hosted.replica.step(hole, monotonic_ms()):
             match effect:

@@ -304,7 +304,7 @@ class FetcherLane:
 
     def _flush_due(self, appended: Iterable[HostedPartition]) -> None:
         for partition in appended:
-            if not partition.is_closed and partition.is_flush_due:
+            if not partition.is_closed and partition.flush_policy.is_due:
                 self._services.flusher.flush(partition)
 
     # Cuts

@@ -133,7 +133,7 @@ class Fetchers:
             return None
         if self._throttle.is_limited and self._config.node.id in partition.adding_replicas:
             return _Place(replica.leader, FETCH_MOVING)
-        is_flushed = partition.must_flush(acks_all=True)
+        is_flushed = partition.flush_policy.must_flush(acks_all=True)
         return _Place(replica.leader, FETCH_FLUSHED if is_flushed else FETCH)
 
     def _lane(self, place: _Place) -> FetcherLane:

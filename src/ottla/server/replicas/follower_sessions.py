@@ -106,6 +106,9 @@ class Cursor:
         self.session.news[self] = None
         self.session.wake()
 
+    def replaced(self) -> None:
+        self.session.drop(self)
+
     # What the fetch calls
 
     def was_told(self, result: FetchResult) -> bool:
@@ -122,7 +125,7 @@ class Cursor:
         has_moved = want.log_start_offset > self.log_start_offset
         self.log_start_offset = want.log_start_offset
         if has_moved and self.partition is not None:
-            self.partition.follower_start_moved()
+            self.partition.waiters.follower_start_moved()
 
     def host(self, find: Find) -> HostedPartition:
         """The partition, as long as it is served here; KafkaError if it is not."""
@@ -136,16 +139,12 @@ class Cursor:
     def detach(self) -> None:
         """Hear nothing more of the partition."""
         partition, self.partition = self.partition, None
-        if partition is not None and self in partition.cursors:
-            partition.cursors.remove(self)
+        if partition is not None:
+            partition.waiters.detach(self)
 
     def _attach(self, partition: HostedPartition) -> None:
-        for other in partition.cursors:
-            if other.replica_id == self.replica_id and isinstance(other, Cursor):
-                other.session.drop(other)
-                break
         self.partition = partition
-        partition.cursors.append(self)
+        partition.waiters.attach(self)
 
 
 class FollowerSession:

@@ -25,6 +25,7 @@ from ottla.protocol.messages.partitions import (
 from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, StepDown, step_down
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 from ottla.server.quorum.quorum import Quorum
 
@@ -54,7 +55,7 @@ class Isr:
         self._quorum = quorum
         self._partitions = partitions
         self._proposals: dict[HostedPartition, ProposeIsr] = {}
-        self._failing: set[HostedPartition] = set()
+        self._failing: OrderedSet[HostedPartition] = OrderedSet()
         self._resignations: list[_Change] = []
         self._given_up: set[_Change] = set()
         self._controller_seen_ms = 0
@@ -173,14 +174,14 @@ class Isr:
 
     def _look_at_logs(self) -> None:
         """Tell each replica whose log refuses writes, and each whose log takes them again."""
-        failing, self._failing = self._failing, set()
+        failing, self._failing = self._failing, OrderedSet()
         for partition in self._partitions:
             log = partition.log
             if (log.write_refusal is None and not log.is_failing) or partition.is_closed:
                 continue
             self._failing.add(partition)
             partition.step(LogBroken(is_lasting=log.write_refusal is not None), monotonic_ms())
-        for partition in failing - self._failing:
+        for partition in failing.without(self._failing):
             partition.step(LogWorks(), monotonic_ms())
 
     async def _step_down(self) -> None:

@@ -20,7 +20,7 @@ from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import ApiFamily, Gatherer, RequestContext
 from ottla.server.gate.session import UNKNOWN_SOFTWARE, Session
 
-SERVICES: Any = SimpleNamespace(partitions=SimpleNamespace(version=7))
+SERVICES: Any = SimpleNamespace(partitions=SimpleNamespace(version=7), flusher=None)
 
 
 def session() -> Session:
@@ -148,7 +148,7 @@ def ask_versions(
 
 
 def test_a_remembered_decision_rests_on_the_partitions_that_are_hosted() -> None:
-    services: Any = SimpleNamespace(partitions=SimpleNamespace(version=7))
+    services: Any = SimpleNamespace(partitions=SimpleNamespace(version=7), flusher=None)
     asking = session()
     before = basis_of(services, asking)
     assert basis_of(services, asking) == before

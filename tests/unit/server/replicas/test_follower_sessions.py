@@ -249,7 +249,7 @@ def test_a_new_session_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
             # One that lost its memory does not name the old one: then its partitions are taken over.
             forgetful = Follower(leader, 2, follower.state.replica_epoch, leader.partition().topic_id)
             await forgetful.fetch({0: 0, 1: 0})
-            assert len(leader.partition("t", 0).cursors) == 1
+            assert len(leader.partition("t", 0).waiters.cursors) == 1
             assert told(await follower.fetch({})) == {}
 
     asyncio.run(scenario())
@@ -262,7 +262,7 @@ def test_a_forgotten_partition_is_not_read(tmp_path: Path) -> None:
             await follower.fetch({0: 0, 1: 0})
             await append(leader, b"a")
             assert told(await follower.fetch({}, forgotten=(0,))) == {}
-            assert not leader.partition().cursors
+            assert not leader.partition().waiters.cursors
 
     asyncio.run(scenario())
 
@@ -285,7 +285,7 @@ def test_replicas_that_are_being_moved_get_no_more_than_the_rate_allows(tmp_path
             await append(leader, b"x" * 1000)
             partition = leader.partition()
             assert told(await follower.fetch({0: 0}))[0].records
-            partition.adding_replicas = frozenset({2})
+            partition.moves_to({2})
             # One batch comes, however large it is; then the debt has to be waited for.
             assert told(await follower.fetch({}))[0].records
             assert told(await follower.fetch({})) == {}
@@ -303,6 +303,6 @@ def test_sessions_that_nobody_uses_are_forgotten(tmp_path: Path, monkeypatch: py
             monkeypatch.setattr("ottla.server.replicas.follower_sessions.IDLE_MS", -1)
             leader.sessions.expire()
             assert len(leader.sessions) == 0
-            assert not leader.partition().cursors
+            assert not leader.partition().waiters.cursors
 
     asyncio.run(scenario())

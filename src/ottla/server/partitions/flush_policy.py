@@ -1,0 +1,61 @@
+"""When a log is flushed (fsync), and what may be acknowledged, or counted as committed, only after that.
+
+    setting                        effect
+    flush.messages=1               every append is acknowledged after an fsync
+    flush.messages, flush.bytes    an fsync is due after that much; nobody waits for it
+    flush.ms                       an fsync is due that long after the last one; housekeeping looks
+    ottla.flush.on.acks.all        acks=all is acknowledged after an fsync on every in-sync replica
+
+Where acknowledged means flushed and there are several replicas, the leader's own share in the high watermark is its flushed
+offset, so that the high watermark never passes a record that a power loss could take from every replica.
+"""
+
+from ottla.config import LONG_MAX, TopicConfig
+from ottla.log.log import Log
+
+
+class FlushPolicy:
+    """The flush settings of one partition, and what they ask for as its log stands."""
+
+    __slots__ = ("_config", "_counts_flushed", "_flushes_acks_all", "_flushes_always", "_log", "is_by_time")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.configure(log.config, replicas=1)
+
+    def configure(self, config: TopicConfig, replicas: int) -> None:
+        """Take over the topic's settings and the number of the partition's replicas."""
+        self._config = config
+        self._flushes_always = config.flush_messages == 1
+        self._flushes_acks_all = self._flushes_always or config.ottla_flush_on_acks_all
+        self._counts_flushed = self._flushes_acks_all and replicas > 1
+        self.is_by_time = config.flush_ms < LONG_MAX
+
+    def must_flush(self, acks_all: bool) -> bool:
+        """Whether an append may be acknowledged only after an fsync."""
+        return self._flushes_acks_all if acks_all else self._flushes_always
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so much is unflushed that the settings ask for an fsync.
+
+        A segment that is full is always flushed: after a crash only the last segment has to be scanned then. Where only
+        flushed records count as committed, no record waits for another reason to be flushed.
+        """
+        log, config = self._log, self._config
+        return (
+            log.unflushed_messages >= config.flush_messages
+            or log.flushed_offset < log.segments.active.base_offset
+            or (self._counts_flushed and log.flushed_offset < log.log_end_offset)
+            or 0 < config.ottla_flush_bytes <= log.unflushed_bytes
+        )
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether the oldest unflushed record has waited for flush.ms."""
+        log = self._log
+        return log.unflushed_messages > 0 and now_ms - log.last_flush_ms >= self._config.flush_ms
+
+    @property
+    def counted_offset(self) -> int | None:
+        """This replica's share in the high watermark where only flushed records count; None where all records do."""
+        return self._log.flushed_offset if self._counts_flushed else None

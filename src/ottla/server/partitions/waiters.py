@@ -1,0 +1,137 @@
+"""Who waits for news of one partition, apart from producers.
+
+Readers     consumers in a long poll; they hear of records when the high watermark passes them
+Cursors     followers' positions; they hear of records when the log grows, and of the high watermark and the log start
+            with their next answer
+Callers     of DeleteRecords, until the log start of a follower moves
+
+Producers wait for watermarks (acknowledgement.py).
+"""
+
+import asyncio
+from typing import Protocol
+
+from ottla.replication.events import FollowerFetched
+from ottla.runtime.ordered_set import OrderedSet
+
+
+class Reader(Protocol):
+    """A consumer's fetch in a long poll."""
+
+    def on_append(self, size_bytes: int) -> None:
+        """More can be read now."""
+
+    def wake(self) -> None:
+        """Do not wait any longer."""
+
+
+class Cursor(Protocol):
+    """The position of a follower that fetches this partition in a session."""
+
+    replica_id: int
+    log_start_offset: int
+
+    @property
+    def last_fetch_ms(self) -> int:
+        """When the follower last fetched in its session, whatever it named."""
+
+    def repeat(self, leader_epoch: int) -> FollowerFetched | None:
+        """What the replica should hear of fetches that did not name this partition; None if that is no news."""
+
+    def on_append(self, size_bytes: int) -> None:
+        """The log grew."""
+
+    def on_news(self) -> None:
+        """The follower should hear something with the next answer."""
+
+    def on_change(self) -> None:
+        """The follower should hear something now: another leader, another log start, the end."""
+
+    def replaced(self) -> None:
+        """The same follower fetches the partition in a newer session."""
+
+
+class Waiters:
+    """The readers, cursors and callers that wait for one partition."""
+
+    __slots__ = ("_start_waiters", "_unseen_bytes", "cursors", "readers")
+
+    def __init__(self) -> None:
+        self.readers: OrderedSet[Reader] = OrderedSet()
+        self.cursors: list[Cursor] = []
+        self._start_waiters: list[asyncio.Future[None]] = []
+        # Appended and not yet below the high watermark: what readers have not heard of.
+        self._unseen_bytes = 0
+
+    def add_reader(self, reader: Reader) -> None:
+        """Have a consumer's fetch woken from now on."""
+        self.readers.add(reader)
+
+    def remove_reader(self, reader: Reader) -> None:
+        """Do not wake it any more."""
+        self.readers.discard(reader)
+
+    def attach(self, cursor: Cursor) -> None:
+        """Tell a follower's cursor of news from now on, and no older cursor of the same follower."""
+        for other in self.cursors:
+            if other.replica_id == cursor.replica_id:
+                other.replaced()
+                break
+        self.cursors.append(cursor)
+
+    def detach(self, cursor: Cursor) -> None:
+        """Tell a cursor nothing more."""
+        if cursor in self.cursors:
+            self.cursors.remove(cursor)
+
+    def appended(self, size_bytes: int) -> None:
+        """The log grew."""
+        self._unseen_bytes += size_bytes
+        for cursor in self.cursors:
+            cursor.on_append(size_bytes)
+
+    def committed(self, is_all: bool) -> None:
+        """The high watermark rose; `is_all`, to the end of the log."""
+        for cursor in self.cursors:
+            cursor.on_news()
+        size_bytes = self._unseen_bytes
+        if is_all:
+            self._unseen_bytes = 0
+        if self.readers:
+            # Where some bytes are not committed yet the number is too large: a reader that finds less waits on.
+            for reader in tuple(self.readers):
+                reader.on_append(size_bytes)
+
+    def log_start_moved(self) -> None:
+        """Records were deleted here: followers hear of it at once."""
+        for cursor in self.cursors:
+            cursor.on_change()
+
+    def leadership_ended(self) -> None:
+        """The appends of the former leadership are not counted any more."""
+        self._unseen_bytes = 0
+
+    def wake(self) -> None:
+        """Let everybody answer with what there is."""
+        for reader in tuple(self.readers):
+            reader.wake()
+        for cursor in self.cursors:
+            cursor.on_change()
+        self.follower_start_moved()
+
+    def follower_starts(self) -> dict[int, int]:
+        """The log start of each follower that fetches, by replica id."""
+        return {cursor.replica_id: cursor.log_start_offset for cursor in self.cursors}
+
+    def follower_start_moved(self) -> None:
+        """A follower's log starts later than before."""
+        waiting, self._start_waiters = self._start_waiters, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def next_follower_start(self) -> None:
+        """Return when a follower's log start has moved, or when that will not happen here."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._start_waiters.append(future)
+        await future
