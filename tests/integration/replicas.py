@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 
 from tests.integration.peer import batch, produce_request
 
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, ConnectionConfig
 from ottla.config.listeners import Listener as ListenerAddress
 from ottla.controller.commands import FenceBrokers
 from ottla.controller.controller import Controller
@@ -174,7 +174,7 @@ class Node:
         """Open what is there, listen, register, follow."""
         self.directory.open(self.node_id, uuid4, CLUSTER_ID)
         self.hosting.open_all(self.quorum.image)
-        limits = listening.ListenerLimits(128, 1000, 1000, 600_000, 10_000, 100 << 20, 64 << 20, -1, -1)
+        limits = ConnectionConfig(listen_backlog_size=128, send_buffer_bytes=-1)
         self.listener = listening.Listener(
             ListenerAddress("PLAINTEXT", HOST, port),
             Gate(self.services, registered),

@@ -26,7 +26,7 @@ from ottla.server.gate.services import Services
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.load_metrics import Load
 from ottla.server.net.descriptor_limit import open_files_within, raise_descriptor_limit
-from ottla.server.net.listener import Listener, ListenerLimits
+from ottla.server.net.listener import Listener
 from ottla.server.partitions.compaction import Compaction
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
@@ -204,7 +204,7 @@ class Broker:
             now_ms=now_ms,
         )
         gate = Gate(services, self._handlers)
-        listener = Listener(config.node.listener, gate, _limits(config), runtime.network)
+        listener = Listener(config.node.listener, gate, config.connections, runtime.network)
         return _Parts(
             quorum=quorum,
             duties=services.duties,
@@ -311,20 +311,6 @@ def _close(partition: HostedPartition) -> None:
         partition.log.close()
     except OSError as problem:
         logger.error("%s could not be closed, the next start will check it: %s", partition.name, problem)
-
-
-def _limits(config: BrokerConfig) -> ListenerLimits:
-    return ListenerLimits(
-        socket_listen_backlog_size=config.connections.listen_backlog_size,
-        max_connections=config.connections.max_connections,
-        max_connections_per_ip=config.connections.max_connections_per_ip,
-        connections_max_idle_ms=config.connections.max_idle_ms,
-        idle_buffer_release_ms=config.connections.idle_buffer_release_ms,
-        socket_request_max_bytes=config.connections.request_max_bytes,
-        queued_response_max_bytes=config.connections.response_bytes,
-        socket_send_buffer_bytes=config.connections.send_buffer_bytes,
-        socket_receive_buffer_bytes=config.connections.receive_buffer_bytes,
-    )
 
 
 class HaltedError(RuntimeError):

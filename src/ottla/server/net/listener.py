@@ -8,8 +8,8 @@ import asyncio
 import errno
 import logging
 from collections import Counter
-from dataclasses import dataclass
 
+from ottla.config import ConnectionConfig
 from ottla.config.listeners import Listener as ListenerAddress
 from ottla.runtime.network import ListeningSocket, Network, Socket
 from ottla.runtime.ordered_set import OrderedSet
@@ -27,26 +27,11 @@ _OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerLimits:
-    """What a listener allows. Named after the settings they come from."""
-
-    socket_listen_backlog_size: int
-    max_connections: int
-    max_connections_per_ip: int
-    connections_max_idle_ms: int
-    idle_buffer_release_ms: int
-    socket_request_max_bytes: int
-    queued_response_max_bytes: int
-    socket_send_buffer_bytes: int
-    socket_receive_buffer_bytes: int
-
-
 class Listener:
     """One host and port, and the connections that came in through it. Where it listens is named as in `listeners`."""
 
     def __init__(
-        self, address: ListenerAddress, gate: Gate, limits: ListenerLimits, network: Network
+        self, address: ListenerAddress, gate: Gate, limits: ConnectionConfig, network: Network
     ) -> None:
         self._network = network
         self.name = address.name
@@ -79,7 +64,7 @@ class Listener:
         for family, address in self._network.resolve(self.host, self.port):
             try:
                 self._sockets.append(
-                    self._network.listen(family, address, self.port, self._limits.socket_listen_backlog_size)
+                    self._network.listen(family, address, self.port, self._limits.listen_backlog_size)
                 )
             except OSError as error:
                 failure = error
@@ -124,7 +109,7 @@ class Listener:
     def reap(self) -> None:
         """Close connections that were idle too long; take large buffers back from silent ones."""
         now = asyncio.get_running_loop().time()
-        max_idle_s = self._limits.connections_max_idle_ms / 1000
+        max_idle_s = self._limits.max_idle_ms / 1000
         for connection in tuple(self._connections):
             silent_s = now - connection.last_active
             if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_owed_an_answer:
@@ -171,16 +156,14 @@ class Listener:
             logger.warning("refusing a connection from %s: %s", ip, refusal)
             accepted.close()
             return
-        self._network.configure(
-            accepted, self._limits.socket_send_buffer_bytes, self._limits.socket_receive_buffer_bytes
-        )
+        self._network.configure(accepted, self._limits.send_buffer_bytes, self._limits.receive_buffer_bytes)
         connection = Connection(
             accepted,
             Session(self.name, ip, address[1]),
             self._gate,
             self._network,
-            self._limits.socket_request_max_bytes,
-            self._limits.queued_response_max_bytes,
+            self._limits.request_max_bytes,
+            self._limits.response_bytes,
             self._forget,
         )
         self._connections.add(connection)
