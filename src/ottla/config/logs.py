@@ -8,7 +8,7 @@ class LogConfig:
     """Where logs are kept, and how a log is divided into segments and indexed."""
 
     dir: str = setting(
-        "log.dir", "./ottla-data", doc="The directory that holds the data; log.dirs comes before it."
+        "log.dir", "./ottla-data", doc="The directory that holds the data; log.dirs takes precedence."
     )
     dirs: str | None = setting(
         "log.dirs",
@@ -21,7 +21,7 @@ class LogConfig:
         1 << 30,
         at_least=14,
         dynamic=True,
-        doc="A log is a row of segment files; a new one is begun when the last has reached this size.",
+        doc="A log is a sequence of segment files; a new one is started when the last has reached this size.",
     )
     roll_ms: int | None = setting(
         "log.roll.ms",
@@ -29,7 +29,7 @@ class LogConfig:
         type=ConfigType.LONG,
         at_least=1,
         dynamic=True,
-        doc="A new segment is begun when the last one is this old, even if it is not full; "
+        doc="A new segment is started when the last one is this old, even if it is not full; "
         "if not set, log.roll.hours counts.",
     )
     roll_hours: int = setting("log.roll.hours", 168, at_least=1, doc="As log.roll.ms, in hours.")
@@ -124,7 +124,7 @@ class FlushConfig:
         "log.flush.offset.checkpoint.interval.ms",
         60_000,
         at_least=1,
-        doc="How often it is written down up to where each log is on disk, and where it begins; recovery starts there.",
+        doc="How often the broker writes a checkpoint of each log's flushed offset and start offset; recovery starts there.",
     )
     bytes: int = setting(
         "ottla.flush.bytes",

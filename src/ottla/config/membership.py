@@ -11,13 +11,13 @@ class MembershipConfig:
         "broker.heartbeat.interval.ms",
         500,
         at_least=1,
-        doc="How often a broker tells the controller that it lives. Kafka's default is 2000.",
+        doc="How often a broker sends a heartbeat to the controller. Kafka's default is 2000.",
     )
     session_timeout_ms: int = setting(
         "broker.session.timeout.ms",
         4000,
         at_least=1,
-        doc="A broker that the controller has not heard of for this long is fenced: others lead its partitions. Kafka's "
+        doc="A broker without a heartbeat for this long is fenced: other brokers lead its partitions. Kafka's "
         "default is 9000. A broker whose process died is fenced sooner, see ottla.broker.disconnect.grace.ms.",
     )
     disconnect_grace_ms: int = setting(

@@ -54,7 +54,7 @@ class FetchConfig:
         "fetch.max.bytes",
         55 << 20,
         at_least=1024,
-        doc="The most that one fetch answers, whatever the client asks for; a single larger batch still goes out.",
+        doc="The most bytes that one fetch returns, whatever the client asks for; a single larger batch is still returned.",
     )
     max_incremental_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",

@@ -43,5 +43,5 @@ class QuorumConfig:
         20 << 20,
         type=ConfigType.LONG,
         at_least=1,
-        doc="A snapshot of the metadata is written, and its log begins behind it, when the log has grown by this much.",
+        doc="A snapshot of the metadata is written, and the log before it is deleted, when the log has grown by this much.",
     )
