@@ -106,6 +106,7 @@ def test_every_line_of_shell_has_a_test() -> None:
     assert [line for line in SHELL if line and not any(each.match(line) for each in known)] == []
 
 
+@pytest.mark.timeout(300)  # some thirty processes one after the other, on a machine that may be busy
 def test_the_commands_run_in_their_order(node: BrokerProcess) -> None:
     """All commands, one after the other, on one broker, in the order in which a reader types them."""
     commands = [line for line in SHELL if COMMANDS.match(line)]
