@@ -126,13 +126,13 @@ def open_log(directory: Path) -> Log:
 
 def run_passes(log: Log, cleaner: RemoteCleaner) -> Iterator[int]:
     """Passes until the log is clean; the cleaner's memory at the end of each."""
-    while (plan := log.cleaning.plan(log.log_end_offset, NOW_MS)) is not None:
-        begun = log.cleaning.begin(plan, NOW_MS)
+    while (plan := log.compaction.plan(log.log_end_offset, NOW_MS)) is not None:
+        begun = log.compaction.begin(plan, NOW_MS)
         mapped = cleaner.build_map(begun.job)
-        for group in log.cleaning.groups(begun, mapped.end_offset):
-            log.swap_cleaned(group, cleaner.clean(group.base_offsets), NOW_MS)
-        log.cleaning.complete(mapped, None)
-        log.remove_deleted(NOW_MS + 10**9)
+        for group in log.compaction.groups(begun, mapped.end_offset):
+            log.compaction.swap(group, cleaner.clean(group.base_offsets), NOW_MS)
+        log.compaction.complete(mapped, None)
+        log.retention.remove_deleted(NOW_MS + 10**9)
         print(f"  pass up to {mapped.end_offset:,}: {mapped.keys:,} keys", flush=True)
         yield peak_mebibytes(cleaner.pid)
 
@@ -165,7 +165,7 @@ def measure_keys(directory: Path, scale: Scale) -> list[Figure]:
     log = open_log(directory)
     records = fill(log, scale.keys)
     log.roll(NOW_MS)
-    before_bytes = log.size_bytes
+    before_bytes = log.extent.segments.size_bytes
     limits = CleanerLimits(scale.map_bytes, LIMITS.io_bytes, LIMITS.bytes_per_second)
     cleaner = RemoteCleaner(limits)
     try:
@@ -183,7 +183,7 @@ def measure_keys(directory: Path, scale: Scale) -> list[Figure]:
         Figure(f"{name}: the same, CPU", cpu, "s"),
         Figure(f"{name}: wrong or missing values", wrong, "keys", 1),
         Figure(f"{name}: log before", before_bytes / 1e6, "MB"),
-        Figure(f"{name}: log after", log.size_bytes / 1e6, "MB"),
+        Figure(f"{name}: log after", log.extent.segments.size_bytes / 1e6, "MB"),
         Figure(f"{name}: the cleaner's memory at most", max(peaks), "MiB", scale.map_bytes / (1 << 20) + 64),
     ]
     log.close(clean=False)

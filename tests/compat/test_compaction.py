@@ -249,11 +249,11 @@ def _values(log: Log) -> list[bytes]:
 
 def _compact(log: Log) -> None:
     now_ms = int(time.time() * 1000)
-    plan = log.cleaning.plan(log.log_end_offset, now_ms)
+    plan = log.compaction.plan(log.log_end_offset, now_ms)
     assert plan is not None
-    begun = log.cleaning.begin(plan, now_ms)
+    begun = log.compaction.begin(plan, now_ms)
     throttle = Throttle(float("inf"), time.monotonic, time.sleep)
     cleaner = Cleaner(OsDisk(), CleanerLimits(1 << 20, 1 << 20, float("inf")), throttle)
     mapped = cleaner.build_map(begun.job)
-    for group in log.cleaning.groups(begun, mapped.end_offset):
-        assert log.swap_cleaned(group, cleaner.clean(group.base_offsets), now_ms)
+    for group in log.compaction.groups(begun, mapped.end_offset):
+        assert log.compaction.swap(group, cleaner.clean(group.base_offsets), now_ms)

@@ -220,11 +220,11 @@ def test_our_log_finds_offsets_times_and_producers(written: Written, log: Log) -
         assert batch.base_offset <= offset <= batch.last_offset
     times = [message.timestamp_ms or 0 for message in written.messages]
     for timestamp in (times[0], times[100], max(times)):
-        answer = log.offset_for_timestamp(timestamp, upper_offset=log.log_end_offset)
+        answer = log.timestamps.first_at(timestamp, upper_offset=log.log_end_offset)
         assert answer is not None
         assert answer.offset == next(n for n, when in enumerate(times) if when >= timestamp)
-    assert log.offset_for_timestamp(max(times) + 1, upper_offset=log.log_end_offset) is None
-    assert log.max_timestamp().timestamp == max(times)
+    assert log.timestamps.first_at(max(times) + 1, upper_offset=log.log_end_offset) is None
+    assert log.timestamps.largest().timestamp == max(times)
 
 
 def dump(*arguments: str) -> str:

@@ -123,7 +123,7 @@ def test_where_acks_all_means_fsync_a_follower_counts_when_it_has_flushed(tmp_pa
             assert cluster.nodes[1].partition().replica.high_watermark == 0
             disk.may_sync.set()
             assert (await waiting).error_code == 0
-            assert cluster.nodes[3].partition().log.flushed_offset == 1
+            assert cluster.nodes[3].partition().log.durability.flushed_offset == 1
 
     asyncio.run(scenario())
 

@@ -97,7 +97,8 @@ def seal(broker: BrokerThread, topic: str) -> None:
 def wait_until_clean(broker: BrokerThread, topic: str) -> None:
     log = broker.log(topic)
     wait_until(
-        lambda: log.cleaning.first_dirty_offset == log.segments.active.base_offset, f"{topic} is compacted"
+        lambda: log.compaction.first_dirty_offset == log.extent.segments.active.base_offset,
+        f"{topic} is compacted",
     )
 
 
@@ -189,7 +190,10 @@ def test_a_topic_that_is_both_compacted_and_deleted_from_is_kept_small_both_ways
         newest |= pairs
     seal(compacting, topic)
     log = compacting.log(topic)
-    wait_until(lambda: log.log_start_offset > 0 and log.size_bytes < 10_000, "old segments are deleted")
+    wait_until(
+        lambda: log.log_start_offset > 0 and log.extent.segments.size_bytes < 10_000,
+        "old segments are deleted",
+    )
     wait_until_clean(compacting, topic)
     found = read_records_from(peer, topic, log)
     assert found[-1].value == newest[b"once149"]
@@ -220,7 +224,7 @@ def test_a_damaged_log_is_left_alone_with_one_line_and_the_others_are_compacted(
     overwrite(peer, damaged, rounds=20)
     seal(compacting, damaged)
     log = compacting.log(damaged)
-    path = Path(log.segments[0].path(".log"))
+    path = Path(log.extent.segments[0].path(".log"))
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
@@ -236,11 +240,11 @@ def test_a_damaged_log_is_left_alone_with_one_line_and_the_others_are_compacted(
     wait_until_clean(compacting, topic)
     assert caplog.text.count("cannot be compacted") == 1
     assert sorted(file.name for file in path.parent.iterdir()) == before
-    assert log.cleaning.first_dirty_offset == 0
+    assert log.compaction.first_dirty_offset == 0
 
 
 def config_of(log: Log, ratio: float) -> TopicConfig:
-    values = {name: getattr(log.config, name) for name in log.config.__slots__}
+    values = {name: getattr(log.tail.config, name) for name in log.tail.config.__slots__}
     return TopicConfig(**(values | {"min_cleanable_dirty_ratio": ratio}))
 
 

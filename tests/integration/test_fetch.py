@@ -249,7 +249,7 @@ class TestHowMuch:
     ) -> None:
         create_topic(peer, topic)
         produce(peer, topic, batch(bytes(200_000)))
-        file = served.call(lambda: served.log(topic).segments.active.file)
+        file = served.call(lambda: served.log(topic).extent.segments.active.file)
         os.truncate(f"/proc/self/fd/{file.fileno()}", 100_000)
         with Peer(served.port) as reader:
             reader.send(ApiKey.FETCH, 12, fetch_request((topic, 0, 0)))

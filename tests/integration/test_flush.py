@@ -43,7 +43,7 @@ def held(disk: TroubledDisk) -> Iterator[TroubledDisk]:
 
 
 def flushed_offset(served: BrokerThread, topic: str) -> int:
-    return served.call(lambda: served.log(topic).flushed_offset)
+    return served.call(lambda: served.log(topic).durability.flushed_offset)
 
 
 @pytest.mark.parametrize("acks", [1, -1])

@@ -46,7 +46,7 @@ def test_a_former_leader_cuts_off_what_the_new_one_does_not_have(tmp_path: Path)
             former = await cluster.start_node(1)
             await cluster.until_isr(1, 2, 3)
             assert former.values() == [b"a", b"b"]
-            assert former.partition().log.leader_epochs.entries == [(0, 0), (1, 1)]
+            assert former.partition().log.extent.leader_epochs.entries == [(0, 0), (1, 1)]
 
     asyncio.run(scenario())
 

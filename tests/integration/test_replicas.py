@@ -40,7 +40,7 @@ def test_followers_have_the_same_epochs_offsets_and_producers(tmp_path: Path) ->
                 await cluster.produce(b"v", producer_id=7, producer_epoch=0, base_sequence=sequence)
             logs = [cluster.nodes[n].partition().log for n in NODES]
             assert {log.log_end_offset for log in logs} == {3}
-            assert {tuple(log.leader_epochs.entries) for log in logs} == {((0, 0),)}
+            assert {tuple(log.extent.leader_epochs.entries) for log in logs} == {((0, 0),)}
             entries = [log.producers.get(7) for log in logs]
             assert [entry.last_sequence for entry in entries if entry is not None] == [2, 2, 2]
 

@@ -64,7 +64,7 @@ def test_a_log_is_kept_to_its_size_and_its_start_moves(
     create_topic(peer, topic, segment_bytes=4000, retention_bytes=10_000)
     fill(peer, topic)
     log = retaining.log(topic)
-    wait_until(lambda: log.size_bytes < 14_000, "old segments are deleted")
+    wait_until(lambda: log.extent.segments.size_bytes < 14_000, "old segments are deleted")
     start = list_offset(peer, topic, EARLIEST).offset
     assert 0 < start == log.log_start_offset
     assert list_offset(peer, topic, LATEST).offset == 50
@@ -78,7 +78,7 @@ def test_a_consumer_whose_offset_is_gone_is_told_so_and_finds_the_earliest_one(
 ) -> None:
     create_topic(peer, topic, segment_bytes=4000, retention_bytes=10_000)
     fill(peer, topic)
-    wait_until(lambda: retaining.log(topic).size_bytes < 14_000, "old segments are deleted")
+    wait_until(lambda: retaining.log(topic).extent.segments.size_bytes < 14_000, "old segments are deleted")
     assert fetch(peer, topic, 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     earliest = list_offset(peer, topic, EARLIEST).offset
     assert earliest == retaining.log(topic).log_start_offset
@@ -93,7 +93,7 @@ def test_when_all_records_are_too_old_the_log_is_empty_and_its_offsets_go_on(
     fill(peer, topic, timestamp=now_ms() - 61_000)
     log = retaining.log(topic)
     wait_until(lambda: log.log_start_offset == 50, "everything is deleted, the active segment after a roll")
-    assert len(log.segments) == 1
+    assert len(log.extent.segments) == 1
     assert produce(peer, topic, batch(b"new")).base_offset == 50
     assert read_all(peer, topic, offset=50) == [b"new"]
 
@@ -164,7 +164,7 @@ def test_segments_below_a_log_start_that_a_client_set_go_too(
 ) -> None:
     create_topic(peer, topic, segment_bytes=4000, retention_ms=-1)
     fill(peer, topic)
-    segments = len(retaining.log(topic).segments)
+    segments = len(retaining.log(topic).extent.segments)
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=30)])
@@ -174,6 +174,6 @@ def test_segments_below_a_log_start_that_a_client_set_go_too(
     answer = peer.ask(ApiKey.DELETE_RECORDS, 2, request)
     assert answer.topics[0].partitions[0].low_watermark == 30
     log = retaining.log(topic)
-    wait_until(lambda: len(log.segments) < segments, "segments are deleted")
-    assert log.segments[0].base_offset <= 30 == log.log_start_offset
+    wait_until(lambda: len(log.extent.segments) < segments, "segments are deleted")
+    assert log.extent.segments[0].base_offset <= 30 == log.log_start_offset
     assert (read_all(peer, topic, offset=30)[0] or b"").rstrip(b".") == b"30"

@@ -54,7 +54,7 @@ class RealBrokerLog:
 
     @property
     def flushed_offset(self) -> int:
-        return self._log.flushed_offset
+        return self._log.durability.flushed_offset
 
     @property
     def latest_epoch(self) -> int:
@@ -62,7 +62,7 @@ class RealBrokerLog:
 
     @property
     def first_lost_offset(self) -> int | None:
-        return self._log.first_lost_offset
+        return self._log.extent.first_lost_offset
 
     @property
     def batches(self) -> list[Batch]:
@@ -138,14 +138,14 @@ class RealBrokerLog:
     # ---- the disk
 
     def begin_flush(self) -> None:
-        self._job = self._log.begin_flush()
+        self._job = self._log.durability.begin_flush()
 
     def end_flush(self) -> None:
         if self._job is not None:
             self._job.run()
-            self._log.complete_flush(self._job)
+            self._log.durability.complete_flush(self._job)
             self._job = None
-            self._recovery_point = self._log.flushed_offset
+            self._recovery_point = self._log.durability.flushed_offset
 
     def flush(self) -> None:
         self.end_flush()

@@ -56,15 +56,15 @@ class RealLog:
 
     @property
     def flushed_offset(self) -> int:
-        return self._log.flushed_offset
+        return self._log.durability.flushed_offset
 
     @property
     def last_epoch(self) -> int:
-        latest = self._log.leader_epochs.latest
+        latest = self._log.latest_epoch
         return self._start.epoch if latest == NO_EPOCH else latest
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        return self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+        return self._log.extent.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # ---- what the shell does
 
@@ -114,14 +114,14 @@ class RealLog:
         self._compare()
 
     def begin_flush(self) -> None:
-        self._job = self._log.begin_flush()
+        self._job = self._log.durability.begin_flush()
 
     def end_flush(self) -> None:
         assert self._job is not None
         self._job.run()
-        self._log.complete_flush(self._job)
+        self._log.durability.complete_flush(self._job)
         self._job = None
-        self._recovery_point = self._log.flushed_offset
+        self._recovery_point = self._log.durability.flushed_offset
 
     def crash(self, random: Random) -> None:
         self._open_again(self._disk.crash(random))
@@ -130,7 +130,7 @@ class RealLog:
         self._open_again(self._disk.kill())
 
     def _open_again(self, disk: SimulatedDisk) -> None:
-        flushed = max(self._log.flushed_offset, self._start.end_offset)
+        flushed = max(self._log.durability.flushed_offset, self._start.end_offset)
         self._log.close(clean=False)
         self._disk, self._job = disk, None
         self._log = open_log(

@@ -10,6 +10,7 @@ A checkpoint that cannot be read counts as empty: recovery points at 0 only mean
 """
 
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -22,11 +23,12 @@ from ottla.log.files.file_names import PARTITION_METADATA
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.files.uuids import parse_uuid, uuid_text
 from ottla.log.log import Log
-from ottla.log.state import logger
 from ottla.log.writing.deletion import DeletedLog, delete_directory
 from ottla.model import NO_BROKER_EPOCH, TopicPartition
 from ottla.runtime.disk import Disk, Lock
 from ottla.runtime.threads import Lock as Mutex
+
+logger = logging.getLogger(__name__)
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
@@ -131,7 +133,7 @@ class LogDirectory:
         """Take a log directory that is not open out of sight in one step; `DeletedLog.run` removes the files."""
         topic, _, partition = name.rpartition("-")
         log = self._logs.get(TopicPartition(topic, int(partition)))
-        if log is not None and not log.is_closed:
+        if log is not None and not log.status.is_closed:
             raise ValueError(f"{name} is open: its log deletes itself")
         return delete_directory(self._disk, self._file(name))
 
@@ -147,7 +149,9 @@ class LogDirectory:
         high_watermarks: Mapping[TopicPartition, int],
     ) -> None:
         """Write down how far the logs are flushed, where they start, what is committed."""
-        own = {key: log.flushed_offset for key, log in self._logs.items() if not log.is_deleted}
+        own = {
+            key: log.durability.flushed_offset for key, log in self._logs.items() if not log.status.is_deleted
+        }
         self._checkpointed = {*own, *recovery_points, *log_start_offsets, *high_watermarks}
         write_offsets(self._disk, self._file(RECOVERY_POINTS), own | dict(recovery_points))
         write_offsets(self._disk, self._file(LOG_START_OFFSETS), log_start_offsets)
@@ -197,18 +201,19 @@ class LogDirectory:
             self._lock = None
 
     def _close_logs(self, broker_epoch: int) -> None:
-        logs = {key: log for key, log in self._logs.items() if not log.is_deleted}
+        logs = {key: log for key, log in self._logs.items() if not log.status.is_deleted}
         for log in logs.values():
             try:
                 log.close()
             except OSError as problem:
                 # The others can still be closed properly; this one is recovered by the next start.
                 logger.error("%s could not be closed properly: %s", log, problem)
-        points = self._checkpoint(RECOVERY_POINTS) | {key: log.flushed_offset for key, log in logs.items()}
+        points = self._checkpoint(RECOVERY_POINTS)
+        points |= {key: log.durability.flushed_offset for key, log in logs.items()}
         write_offsets(
             self._disk, self._file(RECOVERY_POINTS), {key: points[key] for key in points if key in logs}
         )
-        if all(log.was_closed_cleanly for log in logs.values()):
+        if all(log.status.was_closed_cleanly for log in logs.values()):
             mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
             self._disk.write_atomically(self._file(CLEAN_SHUTDOWN), mark)
 
@@ -223,7 +228,7 @@ class LogDirectory:
             now_ms=now_ms,
             open_files=self._open_files,
         )
-        log.cleaning.trust(self._cleaner_offsets.get(key, 0))
+        log.compaction.restore(self._cleaner_offsets.get(key, 0))
         self._logs[key] = log
         return log
 

@@ -110,9 +110,9 @@ class Housekeeping:
     def _retain(self, partition: HostedPartition) -> None:
         log = partition.log
         now_ms = self._now_ms()
-        log.roll_if_due(now_ms)
+        log.tail.roll_if_due(now_ms)
         plan = plan_retention(
-            log.segment_facts(),
+            log.retention.segment_facts(),
             partition.config,
             log_start_offset=log.log_start_offset,
             now_ms=now_ms,
@@ -128,8 +128,8 @@ class Housekeeping:
                     partition.name,
                     deletion.reason.value,
                 )
-            log.delete_segments(plan, now_ms)
-        for deleted in log.take_deleted(now_ms):
+            log.retention.delete_segments(plan, now_ms)
+        for deleted in log.retention.take_deleted(now_ms):
             self._hosting.remove(partition.name, deleted)
 
     def _flush_by_time(self) -> None:

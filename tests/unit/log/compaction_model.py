@@ -39,26 +39,26 @@ def compacted(**settings: object) -> TopicConfig:
 
 
 def last_stable_offset(log: Log) -> int:
-    unstable = log.first_unstable_offset
+    unstable = log.producers.first_unstable_offset
     return log.log_end_offset if unstable is None else unstable
 
 
 def run_pass(disk: Disk, log: Log, now_ms: int, limits: CleanerLimits = LIMITS) -> Iterator[Mapped]:
     """One pass, if the log needs one; yields after the map was built and after each swap."""
-    plan = log.cleaning.plan(last_stable_offset(log), now_ms)
+    plan = log.compaction.plan(last_stable_offset(log), now_ms)
     if plan is None:
         return
-    begun = log.cleaning.begin(plan, now_ms)
+    begun = log.compaction.begin(plan, now_ms)
     cleaner = Cleaner(disk, limits, unhurried())
     mapped = cleaner.build_map(begun.job)
     yield mapped
     horizons = []
-    for group in log.cleaning.groups(begun, mapped.end_offset):
+    for group in log.compaction.groups(begun, mapped.end_offset):
         cleaned = cleaner.clean(group.base_offsets)
-        assert log.swap_cleaned(group, cleaned, now_ms)
+        assert log.compaction.swap(group, cleaned, now_ms)
         horizons.append(cleaned.next_horizon_ms)
         yield mapped
-    log.cleaning.complete(mapped, min((ms for ms in horizons if ms is not None), default=None))
+    log.compaction.complete(mapped, min((ms for ms in horizons if ms is not None), default=None))
 
 
 def compact(disk: Disk, log: Log, now_ms: int = NOW_MS, limits: CleanerLimits = LIMITS) -> Mapped | None:

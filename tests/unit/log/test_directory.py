@@ -46,7 +46,7 @@ def open_topic(directory: LogDirectory, topic_id: UUID = TOPIC_ID, topic: str = 
 def checkpointed(directory: LogDirectory, log: Log) -> None:
     key = TopicPartition("orders", 0)
     directory.checkpoint(
-        recovery_points={key: log.flushed_offset},
+        recovery_points={key: log.durability.flushed_offset},
         log_start_offsets={key: log.log_start_offset},
         high_watermarks={key: log.log_end_offset},
     )
@@ -112,7 +112,7 @@ def test_a_clean_stop_is_marked_and_the_mark_is_used_up_by_the_next_start(tmp_pa
     again = opened_directory(tmp_path)
     assert again.was_closed_cleanly
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert open_topic(again).flushed_offset == 3
+    assert open_topic(again).durability.flushed_offset == 3
     again.close()
 
 
@@ -132,7 +132,7 @@ def test_a_log_that_cannot_be_closed_does_not_keep_the_others_from_it(
     append(good, batch())
     monkeypatch.setattr(OsDisk, "write_atomically", failing_for("/bad-0/", OsDisk.write_atomically))
     directory.close()
-    assert (bad.was_closed_cleanly, good.was_closed_cleanly) == (False, True)
+    assert (bad.status.was_closed_cleanly, good.status.was_closed_cleanly) == (False, True)
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     opened_directory(tmp_path).close()
 
@@ -150,7 +150,7 @@ def test_checkpoints_are_kafkas_and_are_used_when_logs_open(tmp_path: Path) -> N
     directory = opened_directory(tmp_path)
     log = open_topic(directory)
     append(log, batch(5))
-    log.flush()
+    log.durability.flush()
     log.advance_log_start_offset(2)
     checkpointed(directory, log)
     for name, offset in (("recovery-point", 5), ("log-start", 2), ("replication", 5)):
@@ -169,7 +169,7 @@ def test_the_cleaners_offsets_have_a_checkpoint_of_their_own(tmp_path: Path) -> 
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
     directory.close()
     again = opened_directory(tmp_path)
-    assert open_topic(again).cleaning.first_dirty_offset == 7
+    assert open_topic(again).compaction.first_dirty_offset == 7
     again.close()
 
 
@@ -179,7 +179,7 @@ def test_a_log_that_ends_before_its_cleaner_offset_counts_as_dirty(tmp_path: Pat
     directory.checkpoint_cleaner("orders", 0, 7)
     directory.close()
     again = opened_directory(tmp_path)
-    assert open_topic(again).cleaning.first_dirty_offset == 0
+    assert open_topic(again).compaction.first_dirty_offset == 0
     again.close()
 
 
@@ -188,7 +188,7 @@ def test_a_new_topic_does_not_inherit_the_cleaner_offset_of_a_deleted_one(tmp_pa
     log = open_topic(directory)
     append(log, batch(9))
     directory.checkpoint_cleaner("orders", 0, 7)
-    log.delete()
+    log.begin_delete().run()
     append(open_topic(directory), batch(9))
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
     directory.close()
@@ -216,7 +216,7 @@ def test_the_log_of_a_deleted_topic_is_not_served_as_the_new_ones(tmp_path: Path
     directory = opened_directory(tmp_path)
     log = open_topic(directory)
     append(log, batch(5))
-    log.flush()
+    log.durability.flush()
     checkpointed(directory, log)
     directory.close()
     again = opened_directory(tmp_path)
@@ -231,10 +231,10 @@ def test_a_topic_made_again_does_not_inherit_the_old_ones_offsets_even_after_a_c
     directory = opened_directory(tmp_path)
     log = open_topic(directory)
     append(log, batch(50))
-    log.flush()
+    log.durability.flush()
     log.advance_log_start_offset(40)
     checkpointed(directory, log)
-    log.delete()
+    log.begin_delete().run()
     log = open_topic(directory, OTHER_ID)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
     append(log, batch(2))
@@ -268,7 +268,7 @@ def test_the_metadata_log_is_opened_and_closed_with_the_directory(tmp_path: Path
     again = opened_directory(tmp_path)
     log = again.open_metadata_log("__cluster_metadata", NOW_MS)
     assert content(log) == before
-    assert log.flushed_offset == 2
+    assert log.durability.flushed_offset == 2
     again.close()
 
 
@@ -314,10 +314,12 @@ def test_checkpoints_are_lowered_before_logs_are_cut(tmp_path: Path) -> None:
     logs = {topic: open_topic(first, topic=topic) for topic in ("orders", "payments")}
     for log in logs.values():
         append(log, *(batch() for _ in range(6)))
-        log.flush()
+        log.durability.flush()
         log.advance_log_start_offset(3)
     first.checkpoint(
-        recovery_points={TopicPartition(topic, 0): log.flushed_offset for topic, log in logs.items()},
+        recovery_points={
+            TopicPartition(topic, 0): log.durability.flushed_offset for topic, log in logs.items()
+        },
         log_start_offsets={TopicPartition(topic, 0): log.log_start_offset for topic, log in logs.items()},
         high_watermarks={},
     )
@@ -337,7 +339,7 @@ def test_checkpoints_are_lowered_before_logs_are_cut(tmp_path: Path) -> None:
     first.close(clean=False)
     second = opened_directory(tmp_path)
     log = open_topic(second)
-    assert (log.log_end_offset, log.first_lost_offset) == (2, None)
+    assert (log.log_end_offset, log.extent.first_lost_offset) == (2, None)
     second.close(clean=False)
 
 

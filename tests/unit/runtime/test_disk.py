@@ -100,7 +100,7 @@ def test_a_log_on_a_real_disk_survives_closing_and_killing(tmp_path: Path) -> No
     log.close(clean=False)
     log = open_log(OsDisk(), directory=directory, settings=settings, clean=False, recovery_point=100)
     assert log.log_end_offset == 101
-    assert log.max_timestamp().offset == 98
+    assert log.timestamps.largest().offset == 98
     log.close()
 
 
@@ -113,7 +113,7 @@ def test_a_reader_keeps_an_evicted_and_deleted_segment_readable(tmp_path: Path) 
     found = log.read(0, 300, upper_offset=10, at_least_one=True)
     assert found is not None
     assert len(read_all(log)) == 10
-    log.delete()
+    log.begin_delete().run()
     assert not (tmp_path / "t-0").exists()
     assert list(tmp_path.iterdir()) == []
     assert len(found.file.read(found.position, found.size)) == found.size
@@ -144,6 +144,6 @@ def test_open_descriptors_and_maps_are_bounded(tmp_path: Path) -> None:
 def test_a_deleted_logs_directory_vanishes_in_one_step(tmp_path: Path) -> None:
     log = open_log(OsDisk(), directory=str(tmp_path / "t-0"))
     append(log, batch())
-    log.delete()
-    assert log.is_deleted
+    log.begin_delete().run()
+    assert log.status.is_deleted
     assert list(tmp_path.iterdir()) == []

@@ -38,8 +38,17 @@ class Slot(Generic[T]):
         self.pool.admit(self)
         return value
 
+    def spare(self) -> bool:
+        """Whether the value was used since the last call; the caller then keeps it open for another round."""
+        was_used, self.is_used = self.is_used, False
+        return was_used
+
+    def drop(self) -> None:
+        """Release the value, after the pool removed the slot; the value closes with its last reference."""
+        self.value = None
+
     def close(self) -> None:
-        """Let go of the value; it closes when its last user is done."""
+        """Release the value and leave the pool; the value closes with its last reference."""
         if self.value is not None:
             self.value = None
             self.pool.forget(self)
@@ -63,12 +72,11 @@ class Pool(Generic[T]):
         ring = self._ring
         while len(ring) >= self.limit:
             slot = ring.popleft()
-            if slot.is_used:
-                # A second chance: it goes to the back, and out next time unless somebody uses it.
-                slot.is_used = False
+            if slot.spare():
+                # A second chance: the slot goes to the back, and is closed next time unless it was used again.
                 ring.append(slot)
             else:
-                slot.value = None
+                slot.drop()
 
     def admit(self, slot: Slot[T]) -> None:
         self._ring.append(slot)

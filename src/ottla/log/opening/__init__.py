@@ -1,5 +1,5 @@
 """From a directory to a log.
 
-loading, leftovers    the files that are there, and the remains of interrupted work
-scanning, recovery    batches checked after a crash, indexes rebuilt
+loading, leftovers    the parts of a log from its files, and the remains of interrupted work
+scanning, recovery    batches checked after a crash, damage removed
 """

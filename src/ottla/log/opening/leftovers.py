@@ -1,11 +1,13 @@
-"""Clears up what an interrupted roll, swap or deletion left in a partition directory.
+"""Removes the files that an interrupted roll, swap or deletion left in a partition directory.
 
-x.cleaned   was being written: removed, and with it every .swap that it belongs to
-x.swap      was complete: it takes the place of all segments whose offsets it covers
+x.cleaned   was being written: removed, and with it every .swap that belongs to it
+x.swap      was complete: replaces all segments whose offsets it covers
 x.deleted   was out of the log already: removed
 x.tmp       was being written: removed
 an index without its .log: removed
 """
+
+import logging
 
 from ottla.log.files.file_names import (
     CLEANED,
@@ -21,12 +23,13 @@ from ottla.log.files.file_names import (
     offset_of,
 )
 from ottla.log.opening.scanning import scan
-from ottla.log.state import logger
 from ottla.runtime.disk import Disk, Entry
+
+logger = logging.getLogger(__name__)
 
 
 def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:
-    """Bring the directory into order; the files that are left, by name."""
+    """Remove or complete interrupted work; the files that are left, by name."""
     names = {entry.name for entry in disk.list(directory)}
     before = set(names)
     _clear_cleaned(disk, directory, names)
@@ -42,8 +45,8 @@ def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:
 def _clear_cleaned(disk: Disk, directory: str, names: set[str]) -> None:
     """Remove .cleaned files, and before them the .swap files that would have been complete only with them.
 
-    Those have the same offset, or they are the later halves of a segment that Kafka was splitting: of such a half there
-    never was a segment. Where there was one, a swap was under way, and other .cleaned files have nothing to do with it.
+    Those have the same offset, or they are the later halves of a segment that Kafka was splitting: such a half never was
+    a segment. A .swap file at the offset of a segment belongs to a swap, and other .cleaned files do not concern it.
     """
     cleaned = [name for name in names if name.endswith(CLEANED)]
     offsets = {int(name[:20]) for name in cleaned if name[:20].isdecimal()}
@@ -68,7 +71,7 @@ def _clear_cleaned(disk: Disk, directory: str, names: set[str]) -> None:
 
 
 def _complete_swap(disk: Disk, directory: str, names: set[str], base: int) -> None:
-    """Put the new segment in the place of the old ones; after another crash in here it is done again."""
+    """Replace the old segments by the new one. If this is interrupted, the next opening repeats it."""
     swap = f"{directory}/{file_name(base, LOG + SWAP)}"
     end = scan(disk.open(swap), base, None, may_have_holes=True).next_offset
     if end == base and file_name(base, LOG) in names:
@@ -80,8 +83,8 @@ def _complete_swap(disk: Disk, directory: str, names: set[str], base: int) -> No
         if offset is not None and base < offset < end:
             _remove_segment(disk, directory, names, offset, SEGMENT_KINDS)
     if file_name(base, LOG) in names:
-        # All files of this name are old ones, a .txnindex too, which the new segment may not have. The .log goes last:
-        # while it is there it says so.
+        # All files at this offset are old ones, including a .txnindex, which the new segment may not have. The .log is
+        # removed last: while it exists, the others are known to be old.
         _remove_segment(disk, directory, names, base, (TXN_INDEX, INDEX, TIME_INDEX, LOG))
     for kind in (TXN_INDEX, INDEX, TIME_INDEX, LOG):
         if file_name(base, kind + SWAP) in names:

@@ -1,29 +1,31 @@
-"""Brings the segments back to what can be trusted after the log was not closed properly (STO-9).
+"""Repairs segments after the log was not closed cleanly (STO-9).
 
-Segments that end above the recovery point are scanned. A torn tail is cut. Damage with valid batches behind it is
-different: those batches were given to clients, perhaps acknowledged, so they stay at their offsets, and the damaged
-bytes move to `<base>.log.quarantine-<position>` for whoever wants to look at them. An offset that was handed out is
-never given to another record; that it is missing is written down first (loss.py).
+Segments that end above the recovery point are scanned. A torn tail is truncated. Damage with valid batches after it is
+different: those batches were perhaps acknowledged or read, so they stay at their offsets, and the damaged bytes are
+copied to `<base>.log.quarantine-<position>` for inspection. The offset of a lost record is never given to another one;
+that it is lost is made durable first (`lost_offset`).
 
 Every step can be interrupted and repeated: the quarantine file is complete and durable before the rewritten segment
-takes the old one's place by a rename.
+replaces the old one by a rename.
 """
 
+import logging
 from typing import Final
 
 from ottla.log.files.file_names import CLEANED, LOG
+from ottla.log.files.location import Location
 from ottla.log.opening.scanning import Damage, Scan, scan
 from ottla.log.segments.lost_offset import Loss
 from ottla.log.segments.segment import Segment
-from ottla.log.state import logger
 from ottla.runtime.disk import Disk, File
+
+logger = logging.getLogger(__name__)
 
 _COPY_BYTES: Final = 1 << 20
 
 
 def recover_segment(
-    disk: Disk,
-    directory: str,
+    location: Location,
     segment: Segment,
     *,
     upper_offset: int | None,
@@ -31,21 +33,21 @@ def recover_segment(
     may_have_holes: bool,
     loss: Loss,
 ) -> Scan:
-    """Scan one segment and take the damage out.
+    """Scan one segment and remove the damage.
 
     Bytes at the end that are no batch are an unfinished write, unless they were flushed once or another segment
-    follows: then they were somebody's records.
+    follows: then they were records.
     """
     found = scan(segment.file, segment.base_offset, upper_offset, may_have_holes=may_have_holes)
-    segment.next_offset = found.next_offset
     if not found.damages:
+        segment.end_at(found.next_offset)
         return found
     path = segment.path(LOG)
     last = found.damages[-1]
     is_tail = last.next_offset == last.first_offset and last.end == found.size_bytes
     if is_tail and upper_offset is None and last.first_offset >= recovery_point:
         logger.warning(
-            "%s: cut %d bytes of an unfinished write at %d; the log ends at offset %d",
+            "%s: truncated %d bytes of an unfinished write at %d; the log ends at offset %d",
             path, last.end - last.position, last.position, last.first_offset,
         )  # fmt: skip
         segment.file.truncate(last.position)
@@ -55,9 +57,9 @@ def recover_segment(
         damages = found.damages
     if damages:
         loss.note(damages[0].first_offset)
-        _quarantine(disk, path, segment.file, damages)
-        _rewrite(disk, directory, path, segment, damages)
-    segment.size_bytes = disk.size(path)
+        _quarantine(location.disk, path, segment.file, damages)
+        _rewrite(location, path, segment, damages)
+    segment.recover(found.next_offset)
     return found
 
 
@@ -75,9 +77,9 @@ def _quarantine(disk: Disk, path: str, file: File, damages: tuple[Damage, ...]) 
         target.sync()
 
 
-def _rewrite(disk: Disk, directory: str, path: str, segment: Segment, damages: tuple[Damage, ...]) -> None:
+def _rewrite(location: Location, path: str, segment: Segment, damages: tuple[Damage, ...]) -> None:
     """Replace the segment's file by one without the damaged ranges."""
-    source = segment.file
+    disk, source = location.disk, segment.file
     cleaned = path + CLEANED
     target = disk.open(cleaned, create=True)
     target.truncate(0)
@@ -87,10 +89,10 @@ def _rewrite(disk: Disk, directory: str, path: str, segment: Segment, damages: t
         position = damage.end
     _copy(source, target, position, source.size)
     target.sync()
-    disk.sync_directory(directory)
+    disk.sync_directory(location.directory)
     segment.close()
     disk.rename(cleaned, path)
-    disk.sync_directory(directory)
+    disk.sync_directory(location.directory)
 
 
 def _copy(source: File, target: File, position: int, end: int) -> None:

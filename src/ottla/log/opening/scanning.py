@@ -1,10 +1,10 @@
 """Tells whole batches from damage in a segment file whose end, or middle, cannot be trusted (STO-9).
 
-A batch is valid when its length fits the file, its magic is 2, its checksum is right and its offsets lie above those
-before it and below the next segment's. Where something else stands, the scan looks for the next valid batch: first
-where the damaged header says it ends, then byte by byte. Offset and epoch of a batch are outside its checksum, and a
-record may have a whole batch inside: so a batch found behind damage must be followed by the end of the file or by a
-header whose offset goes on from it.
+A batch is valid when its length fits the file, its magic is 2, its checksum is right and its offsets lie above those of
+the batch before and below those of the next segment. Where there is no valid batch, the scan looks for the next one:
+first where the damaged header says that its batch ends, then byte by byte. Offset and epoch of a batch are outside its
+checksum, and a record's value may contain a whole batch: so a batch found after damage must be followed by the end of
+the file or by a header with the next offset.
 """
 
 from collections.abc import Iterator
@@ -40,12 +40,12 @@ class Damage:
     position: int
     end: int
     first_offset: int
-    next_offset: int  # of the first valid batch behind; equal to first_offset when there is none
+    next_offset: int  # of the first valid batch after the damage; equal to first_offset if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a segment file holds."""
+    """The damage, the end offset and the size of a segment file."""
 
     damages: tuple[Damage, ...]
     next_offset: int
@@ -78,9 +78,10 @@ class Scanner:
         self._start = 0
 
     def pass_over(self, position: int, next_offset: int) -> tuple[int, int]:
-        """Pass over batches that go on without a gap, as far as they are in memory; where that ends, and why, is
-        for `valid_at` to say."""
-        # Nearly everything a recovery sees goes through here, hence the local names.
+        """Skip valid batches without a gap, as far as they are in memory; the position and offset after the last one.
+
+        `valid_at` tells why the next batch was not skipped."""
+        # Nearly every batch of a recovery is skipped here, hence the local names.
         window, highest, unpack_from = self._window, self._highest_offset, HEADER.unpack_from
         view, size, at = memoryview(window), len(window), position - self._start
         while 0 <= at <= size - HEADER_BYTES:
@@ -98,11 +99,11 @@ class Scanner:
         return self._start + at, next_offset
 
     def valid_at(self, position: int, lowest_offset: int) -> Placed | None:
-        """The batch at `position`, if a whole and undamaged one stands there."""
+        """The batch at `position`, if it is whole and undamaged."""
         found = self._intact_at(position, lowest_offset)
         if found is None or found.header.base_offset == lowest_offset:
             return found
-        # A hole before it, or a damaged offset, which no checksum covers? The batch behind it knows.
+        # A gap before the batch, or a damaged offset, which no checksum covers? The batch after it tells.
         following = self._intact_at(found.end, lowest_offset)
         is_contradicted = following is not None and following.header.base_offset <= found.header.last_offset
         return None if is_contradicted else found
@@ -114,7 +115,7 @@ class Scanner:
         return Placed(position, header)
 
     def next_valid(self, position: int, lowest_offset: int) -> Placed | None:
-        """The first valid batch behind the damage at `position`."""
+        """The first valid batch after the damage at `position`."""
         for candidate in self._candidates(position):
             # At least one batch was damaged, and it had at least one offset.
             is_batch_lost = candidate - position >= HEADER_BYTES
@@ -124,7 +125,7 @@ class Scanner:
         return None
 
     def _is_followed(self, found: Placed) -> bool:
-        """Whether what comes behind agrees: the file's end, or a header whose offset goes on."""
+        """Whether the file ends after the batch, or a header with the next offset follows."""
         if found.end == self._size:
             return self._upper_offset is None or self._agree(found.next_offset, self._upper_offset)
         following = self._plausible_at(found.end, found.next_offset)
@@ -147,7 +148,7 @@ class Scanner:
         return header if is_plausible else None
 
     def _candidates(self, position: int) -> Iterator[int]:
-        """Where a batch may start behind the damaged one: where that one says it ends, then anywhere."""
+        """Where the next batch may start: where the damaged header says that its batch ends, then anywhere."""
         with suppress(CorruptRecord):
             yield position + read_header(self._bytes(position, HEADER_BYTES)).size_bytes
         position += 1
@@ -160,7 +161,7 @@ class Scanner:
                 if piece[start] < 0x80 and piece[start + _LENGTH_POSITION] < 0x80:
                     yield position + start
                 found = piece.find(_MAGIC_BYTE, found + 1)
-            # The last bytes of a piece may begin a header that goes on in the next.
+            # The last bytes of a piece may begin a header that continues in the next.
             position += max(1, len(piece) - HEADER_BYTES)
 
     def _bytes(self, position: int, size: int) -> bytes:
@@ -186,7 +187,7 @@ class Scanner:
 
 
 def scan(file: File, base_offset: int, upper_offset: int | None, *, may_have_holes: bool) -> Scan:
-    """Go through a whole segment file. `upper_offset` is where the next segment begins; compaction makes holes."""
+    """Scan a whole segment file. `upper_offset` is the next segment's base offset; compaction makes gaps."""
     size = file.size
     scanner = Scanner(file, base_offset, upper_offset, may_have_holes=may_have_holes)
     damages: list[Damage] = []

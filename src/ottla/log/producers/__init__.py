@@ -1,5 +1,8 @@
 """Producers as a log knows them: idempotence and transactions.
 
-producer_state, producer_snapshot   the state, and how it is kept on disk
-failed_writes                       producers whose batch met a failing disk
+producer_state                      the state: epochs, last batches, open transactions
+producer_snapshot, snapshot_files   the format of a snapshot, and the snapshots beside a log's segments
+producer_lookup                     older batches of a producer, found in the log
+producer_replay, producer_rewind    the state rebuilt from the log, and truncated with it
+failed_writes                       producers with a batch that the disk did not take
 """

@@ -1,9 +1,9 @@
-"""Producers that met a bad disk, and what they sent behind the batch that could not be written.
+"""Producers with a batch that the disk did not take, and the answer to their next batches.
 
-A producer has several batches under way. If one of them cannot be written, those behind it are out of order for that reason
-only. Were they answered OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka would begin a new epoch for all its partitions and send again,
-as new, what other leaders hold already: duplicates (PRO-4). So they are answered with what is true, KAFKA_STORAGE_ERROR, until the
-batch that is missing has come again. Apache Kafka closes the log instead, with the same answer.
+A producer has several batches in flight. If one of them cannot be written, the later ones are out of sequence for that
+reason only. If they were answered OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka would begin a new producer epoch for all its
+partitions and send batches again that other leaders have already: duplicates (PRO-4). So they are answered
+KAFKA_STORAGE_ERROR until the missing batch has arrived again. Apache Kafka closes the log instead, with the same answer.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,8 @@ from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, Producer
 _PRODUCER: Final = Struct(">qhi")  # id, epoch, first sequence, from byte 43 of a batch on
 _PRODUCER_POSITION: Final = 43
 _SMALLEST_BYTES: Final = _PRODUCER_POSITION + _PRODUCER.size
-_MOST: Final = (
-    1_000  # beyond that all are forgotten: the worst is then the answer that Kafka's sequences have anyway
-)
+# Beyond that all are forgotten: the worst result is OUT_OF_ORDER_SEQUENCE_NUMBER, as without this module.
+_MOST: Final = 1_000
 
 
 class _Missing(NamedTuple):
@@ -27,7 +26,7 @@ class _Missing(NamedTuple):
 
 
 class InterruptedProducers:
-    """What is missing of each, by producer id."""
+    """The missing batch of each interrupted producer, by producer id."""
 
     __slots__ = ("_missing",)
 
@@ -35,7 +34,7 @@ class InterruptedProducers:
         self._missing: dict[int, _Missing] = {}
 
     def note(self, record_sets: Iterable[memoryview], producers: Producers) -> None:
-        """These could not be written; `producers` is what is in the log. Of each producer the batch that comes next is missing."""
+        """Note batches that could not be written: per producer, the one that comes next after those in the log."""
         for records in record_sets:
             if len(records) >= _SMALLEST_BYTES:
                 producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
@@ -50,7 +49,7 @@ class InterruptedProducers:
             self._missing.clear()
 
     def refusal_of(self, incoming: Incoming, entry: ProducerEntry | None) -> KafkaError | None:
-        """Why a batch may not come yet; None if nothing is missing before it."""
+        """The answer to a batch that follows a missing one; None if nothing is missing before it."""
         missing = self._missing.get(incoming.producer_id)
         if missing is None:
             return None
@@ -60,13 +59,14 @@ class InterruptedProducers:
         if 0 < (incoming.batch.first_sequence - missing.sequence) & SEQUENCE_MASK < SEQUENCE_MASK // 2:
             return KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"sequence {missing.sequence} of producer {incoming.producer_id} could not be written and has not come again",
+                f"sequence {missing.sequence} of producer {incoming.producer_id} could not be written"
+                " and has not come again",
             )
         return None
 
 
 def _is_due(missing: _Missing, entry: ProducerEntry) -> bool:
-    """Whether it is what comes next of this producer: the next sequence, or the first of a newer epoch."""
+    """Whether `missing` is the producer's next batch: the next sequence, or the first of a newer epoch."""
     if missing.epoch == entry.epoch:
         return missing.sequence == entry.next_sequence
     return missing.epoch > entry.epoch and missing.sequence == 0

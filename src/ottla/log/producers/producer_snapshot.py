@@ -1,6 +1,6 @@
-"""The producer state as a file: `<offset>.snapshot` holds the state before that offset.
+"""The format of a producer snapshot: `<offset>.snapshot` holds the producer state before that offset.
 
-Only each producer's last batch is in it; the batches before are forgotten over a restart, as in Kafka.
+A snapshot has only the last batch of each producer, as in Kafka; `producer_lookup` finds earlier ones in the log.
 """
 
 from struct import Struct
@@ -68,12 +68,14 @@ def _parse_entry(data: bytes, position: int) -> tuple[int, ProducerEntry]:
     producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first = (
         _ENTRY.unpack_from(data, position)
     )
-    entry = ProducerEntry(epoch)
-    entry.is_whole = False
+    entry = ProducerEntry(
+        epoch,
+        is_whole=False,
+        last_timestamp=timestamp,
+        coordinator_epoch=coordinator_epoch,
+        txn_first_offset=txn_first,
+    )
     if last_sequence >= 0:
         first_sequence = (last_sequence - delta) & SEQUENCE_MASK
         entry.add(ProducedBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
-    entry.last_timestamp = timestamp
-    entry.coordinator_epoch = coordinator_epoch
-    entry.txn_first_offset = txn_first
     return producer_id, entry

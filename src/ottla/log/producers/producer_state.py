@@ -1,17 +1,17 @@
-"""What the log remembers of each producer: its epoch, its last five batches, its open transaction (PRO-4).
+"""The state of each producer in one log: its epoch, its last five batches, its open transaction (PRO-4).
 
     batch of a client                                   answer
     same epoch, same (first, last) sequence as one of   a duplicate: the offset it got the first time
       the last five batches, or as an older one that
-      is found in the log (recall.py)
+      is found in the log (`producer_lookup`)
     older epoch                                         INVALID_PRODUCER_EPOCH
     newer epoch, first sequence not 0                   OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, not the next sequence                   OUT_OF_ORDER_SEQUENCE_NUMBER
     not transactional, inside an open transaction       INVALID_TXN_STATE
-    unknown producer                                    taken, whatever its sequence: its state may have expired
+    unknown producer                                    accepted with any sequence: its state may have expired
 
-Nothing changes before a write has succeeded: an append works on copies of the entries it touches (`Staged`) and
-installs them afterwards, so that several batches of one producer in one append see each other.
+Nothing changes before a write has succeeded: an append works on copies of the entries that it changes (`Staged`) and
+installs them afterwards. So several batches of one producer in one append see each other.
 """
 
 from collections import deque
@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_EPOCH, NO_OFFSET, NO_SEQUENCE
 
-BATCHES_KEPT: Final = 5  # what Kafka promises: as many requests as an idempotent producer may have in flight
-SEQUENCE_MASK: Final = (1 << 31) - 1  # sequences count 0 … 2^31-1 and begin again
+BATCHES_KEPT: Final = 5  # as in Kafka: the number of requests that an idempotent producer may have in flight
+SEQUENCE_MASK: Final = (1 << 31) - 1  # sequences count 0 … 2^31-1 and wrap around
 
 
 class ProducedBatch(NamedTuple):
-    """A batch that can be recognised when it is sent again."""
+    """The sequences and offsets of one batch, by which a duplicate is recognised."""
 
     first_sequence: int
     last_sequence: int
@@ -47,17 +47,27 @@ class ProducerEntry:
         "txn_first_offset",
     )
 
-    def __init__(self, epoch: int = NO_EPOCH) -> None:
+    def __init__(
+        self,
+        epoch: int = NO_EPOCH,
+        *,
+        is_whole: bool = True,
+        last_timestamp: int = -1,
+        coordinator_epoch: int = -1,
+        txn_first_offset: int = NO_OFFSET,
+    ) -> None:
         self.epoch = epoch
-        self.is_whole = True  # False: it came from a snapshot, which keeps one batch of the last five
+        self.is_whole = (
+            is_whole  # False: restored from a snapshot, which has only one of the last five batches
+        )
         self.next_sequence = 0
         self.batches: deque[ProducedBatch] = deque(maxlen=BATCHES_KEPT)
-        self.last_timestamp = -1
-        self.coordinator_epoch = -1
-        self.txn_first_offset = NO_OFFSET
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.txn_first_offset = txn_first_offset
 
     def copy(self) -> "ProducerEntry":
-        """The same state, to be changed without changing this one."""
+        """An independent copy. Every append makes one, hence without the constructor's defaults."""
         copied = ProducerEntry.__new__(ProducerEntry)
         copied.epoch = self.epoch
         copied.is_whole = self.is_whole
@@ -77,33 +87,49 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def duplicate_of(self, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
-        """The batch among the last ones that has exactly these sequences."""
+        """The batch among the last five that has exactly these sequences."""
         for batch in self.batches:
             if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
                 return batch
         return None
 
     def add(self, batch: ProducedBatch) -> None:
-        """The producer's newest batch."""
+        """Add the producer's newest batch."""
         self.batches.append(batch)
         self.next_sequence = (batch.last_sequence + 1) & SEQUENCE_MASK
         self.last_timestamp = batch.timestamp
 
     def recall(self, earlier: list[ProducedBatch]) -> None:
-        """Batches before the oldest known one, newest first; as many as there is room for."""
+        """Add batches before the oldest known one, newest first, up to five in all."""
         self.is_whole = True
         self.batches.extendleft(earlier[: BATCHES_KEPT - len(self.batches)])
 
     def begin_epoch(self, epoch: int) -> None:
-        """A newer incarnation of the producer: what the older one sent can no longer be sent again."""
+        """Begin a newer producer epoch: batches of the older one can no longer be sent again."""
+        assert epoch != self.epoch, f"epoch {epoch} has begun already"
         self.epoch = epoch
         self.is_whole = True
         self.batches.clear()
         self.next_sequence = 0
 
+    def begin_transaction(self, first_offset: int) -> None:
+        """Open a transaction whose first record is at `first_offset`, unless one is open."""
+        if self.txn_first_offset < 0:
+            self.txn_first_offset = first_offset
+
+    def end_transaction(self, coordinator_epoch: int, timestamp: int) -> None:
+        """Close the open transaction: a commit or abort marker was written."""
+        self.txn_first_offset = NO_OFFSET
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = timestamp
+
+    def trim_transaction(self, log_start_offset: int) -> None:
+        """Records before `log_start_offset` are deleted: the open transaction begins there, or has no record left."""
+        self.txn_first_offset = log_start_offset if self.last_offset >= log_start_offset else NO_OFFSET
+
 
 class Incoming(NamedTuple):
-    """What a batch says about its producer, numbered."""
+    """The producer fields of a batch that has its offsets."""
 
     producer_id: int
     epoch: int
@@ -130,7 +156,7 @@ class Producers:
         return list(self._entries.items())
 
     def install(self, entries: dict[int, ProducerEntry]) -> None:
-        """Make staged entries the truth."""
+        """Add or replace these entries."""
         self._entries.update(entries)
         for producer_id, entry in entries.items():
             if entry.txn_first_offset >= 0:
@@ -138,19 +164,25 @@ class Producers:
             elif self._open_transactions:
                 self._open_transactions.pop(producer_id, None)
 
+    def replace(self, other: "Producers") -> None:
+        """Have the producers of `other` and no others."""
+        self._entries.clear()
+        self._open_transactions.clear()
+        self.install(dict(other.items()))
+
     def forget(self, producer_id: int) -> None:
-        """It has sent nothing, as far as this log knows now."""
+        """Drop one producer: none of its batches is in the log."""
         self._entries.pop(producer_id, None)
         self._open_transactions.pop(producer_id, None)
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction begins; a read-committed reader may not pass it."""
-        # Every read asks this, and nearly always there is none.
+        """The first offset of the oldest open transaction, where a read-committed reader stops; None without one."""
+        # Every read asks for it, and there is nearly always none.
         return min(self._open_transactions.values()) if self._open_transactions else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for so long and are outside a transaction; how many."""
+        """Drop producers without a batch for `expiration_ms` and without an open transaction; return how many."""
         before_ms = now_ms - expiration_ms
         silent = [
             producer_id
@@ -162,16 +194,16 @@ class Producers:
         return len(silent)
 
     def forget_transactions_before(self, offset: int) -> None:
-        """Close transactions whose records are gone: nobody can read them, and no marker may ever come."""
+        """Close transactions whose records are all deleted: a marker for them may never arrive."""
         for producer_id, first_offset in list(self._open_transactions.items()):
-            entry = self._entries[producer_id].copy()
             if first_offset < offset:
-                entry.txn_first_offset = offset if entry.last_offset >= offset else NO_OFFSET
+                entry = self._entries[producer_id].copy()
+                entry.trim_transaction(offset)
                 self.install({producer_id: entry})
 
 
 class Staged:
-    """The changes of one append, visible to itself and not yet to the log."""
+    """The producer changes of one append, before they are installed in the log's `Producers`."""
 
     __slots__ = ("_producers", "entries")
 
@@ -180,7 +212,7 @@ class Staged:
         self.entries: dict[int, ProducerEntry] = {}
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
-        """A private copy of the producer's state; None if the producer is unknown."""
+        """The staged copy of the producer's state; None if the producer is unknown."""
         entry = self.entries.get(producer_id)
         if entry is None:
             known = self._producers.get(producer_id)
@@ -190,12 +222,12 @@ class Staged:
         return entry
 
     def take(self) -> dict[int, ProducerEntry]:
-        """All changes, which are no longer staged then."""
+        """Return all changes and clear them here."""
         entries, self.entries = self.entries, {}
         return entries
 
     def check(self, incoming: Incoming) -> ProducedBatch | None:
-        """Whether a client may append this: the earlier batch it repeats, or None; KafkaError if it may not."""
+        """The earlier batch that this one repeats; None if it is new; KafkaError if a client may not append it."""
         entry = self.entry(incoming.producer_id)
         if entry is None:
             return None
@@ -214,26 +246,24 @@ class Staged:
         return None
 
     def apply(self, incoming: Incoming) -> None:
-        """Take a data batch in, without asking whether it may come (`check` did, or the leader)."""
+        """Record a data batch whose order was checked before, by `check` or by the leader."""
         entry = self.entry(incoming.producer_id)
         if entry is None:
             entry = self.entries[incoming.producer_id] = ProducerEntry(incoming.epoch)
         elif entry.epoch != incoming.epoch:
             entry.begin_epoch(incoming.epoch)
         entry.add(incoming.batch)
-        if incoming.is_transactional and entry.txn_first_offset < 0:
-            entry.txn_first_offset = incoming.batch.base_offset
+        if incoming.is_transactional:
+            entry.begin_transaction(incoming.batch.base_offset)
 
     def end_transaction(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """A commit or abort marker closes the producer's transaction."""
+        """Record a commit or abort marker, which closes the producer's transaction."""
         entry = self.entry(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(epoch)
         elif epoch > entry.epoch:
             entry.begin_epoch(epoch)
-        entry.txn_first_offset = NO_OFFSET
-        entry.coordinator_epoch = coordinator_epoch
-        entry.last_timestamp = timestamp
+        entry.end_transaction(coordinator_epoch, timestamp)
 
 
 def _check_epoch(incoming: Incoming, entry: ProducerEntry) -> None:

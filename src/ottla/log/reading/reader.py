@@ -1,25 +1,25 @@
 """From an offset to a range of a file (STO-7).
 
-A range holds whole batches: from the one with the offset, or the next one there is, to the last that ends before the
-reader's bound. A reader that goes on where it stopped costs no lookup: the position behind the last few ranges is
-remembered by the offset that comes next. Everybody else pays an index search and a walk over one index interval.
+A range holds whole batches: from the batch with the offset, or the next one, to the last that ends before the reader's
+bound. A consumer that continues where it stopped costs no lookup: the end positions of the last few ranges are
+remembered by the offset that follows. Other reads need an index search and a walk over one index interval.
 """
 
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.segments.extent import Extent
 from ottla.log.segments.segment import Segment
-from ottla.log.state import LogState
 from ottla.model import NO_OFFSET
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import File
 
-# More readers than usually follow one partition; a hundred bytes each.
+# More than usually read one partition; a hundred bytes each.
 _PLACES_KEPT: Final = 32
 
 
 class FileRange(NamedTuple):
-    """Bytes `position` to `position + size` of a file, and the offset that comes behind them."""
+    """Bytes `position` to `position + size` of a file, and the offset that follows them."""
 
     file: File
     position: int
@@ -30,24 +30,24 @@ class FileRange(NamedTuple):
 class Reader:
     """Finds ranges in one log."""
 
-    __slots__ = ("_places", "_state")
+    __slots__ = ("_extent", "_places", "_segments")
 
-    def __init__(self, state: LogState) -> None:
-        self._state = state
-        # By offset: where a reader goes on, or where one that may not go further must stop.
+    def __init__(self, extent: Extent) -> None:
+        self._extent = extent
+        self._segments = extent.segments
+        # By offset: the position where the next read begins, or where a bounded one ends.
         self._places: dict[int, tuple[Segment, int]] = {}
 
     def forget_places(self) -> None:
-        """The files changed under the remembered places."""
+        """Drop the remembered positions; to be called before segments are truncated, replaced or removed."""
         self._places.clear()
 
     def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one: bool) -> FileRange | None:
         """The batches from `offset` up to `upper_offset`, as many as `max_bytes` allow."""
-        state = self._state
-        if not state.log_start_offset <= offset <= state.segments.active.next_offset:
+        start_offset, end_offset = self._extent.start_offset, self._segments.active.next_offset
+        if not start_offset <= offset <= end_offset:
             raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} lies outside {state.log_start_offset}..{state.log_end_offset}",
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} lies outside {start_offset}..{end_offset}"
             )
         if offset >= upper_offset:
             return None
@@ -68,8 +68,8 @@ class Reader:
         return FileRange(segment.file, start, end - start, next_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Where the first batch at or behind `offset` starts; None if there is none."""
-        for segment in self._state.segments.from_offset(offset):
+        """Where the batch of `offset`, or the next one, starts; None if there is none."""
+        for segment in self._segments.from_offset(offset):
             if segment.base_offset >= offset and segment.size_bytes:
                 return segment, 0
             if segment.next_offset > offset:
@@ -81,7 +81,7 @@ class Reader:
         return None
 
     def _bound(self, segment: Segment, upper_offset: int) -> tuple[int, int]:
-        """The end of what lies before `upper_offset` in this segment, and the offset that comes there."""
+        """The position where the batches before `upper_offset` end in this segment, and the offset that follows."""
         known = self._places.get(upper_offset)
         if known is not None and known[0] is segment:
             return known[1], upper_offset
@@ -94,7 +94,7 @@ class Reader:
         return placed.position, upper_offset
 
     def _keep(self, offset: int, segment: Segment, position: int) -> None:
-        """Remember where the batch that begins at `offset`, or behind a hole there, starts."""
+        """Remember where the batch of `offset`, or the next one after a gap, starts."""
         places = self._places
         if len(places) >= _PLACES_KEPT and offset not in places:
             del places[next(iter(places))]
@@ -105,7 +105,7 @@ def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[
     """The last batch boundary at or before `limit`; with `at_least_one` never before the first batch's end."""
     indexed = segment.index.floor_position(limit, segment.size_bytes)
     if indexed > start:
-        # Up to one index interval less than allowed, for one small read instead of a walk.
+        # Returns up to one index interval less than allowed, for one small read instead of a walk.
         try:
             return indexed, segment.base_offset_at(indexed)
         except CorruptRecord as problem:

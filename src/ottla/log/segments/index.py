@@ -1,11 +1,11 @@
 """The sparse indexes of a segment: offset → position and time → offset (STO-6).
 
-Both are arrays of fixed entries in a memory-mapped file, rising in every column, so that a lookup is a binary search.
-While a segment is active its index file is preallocated and zero filled, from the first entry on; when the segment is
-closed or rolled the file is trimmed to its entries. A reader of an untrimmed file stops at the first zero entry.
+Both are arrays of fixed-size entries in a memory-mapped file, rising in every column, so that a lookup is a binary
+search. The index file of an active segment is preallocated and zero-filled from its first entry on; when the segment is
+closed or rolled, the file is trimmed to its entries. A reader of an untrimmed file stops at the first zero entry.
 
-An index is only a hint of where to start walking through the log, and it can be built again from the log at any time.
-So losing an entry costs speed, never data: an entry for which the disk has no room is simply left out.
+An index only says where to start walking through the log, and it can be rebuilt from the log at any time. So losing an
+entry costs speed, never data: an entry for which the disk has no space is left out.
 """
 
 from struct import Struct
@@ -19,11 +19,11 @@ OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")
 
 
-_RESERVE_BYTES: Final = 4096  # one page of entries stands for 2 MiB of log: rarely asked, little wasted
+_RESERVE_BYTES: Final = 4096  # one page of entries covers 2 MiB of log: few calls, little waste
 
 
 class IndexFile:
-    """Entries of one shape in one file. `count` are there, `capacity` is how many there may be."""
+    """Entries of one format in one file; there are `count` of them."""
 
     __slots__ = ("_disk", "_entry", "_path", "_reserved_bytes", "_room", "_slot", "count", "entry_bytes")
 
@@ -44,7 +44,7 @@ class IndexFile:
         return self._path
 
     def entry(self, number: int) -> tuple[Any, ...]:
-        """The fields of one entry, as they stand in the file."""
+        """The fields of one entry, as they are in the file."""
         return self._entry.unpack_from(self._slot.get().buffer, number * self.entry_bytes)
 
     def floor(self, target: int, column: int = 0) -> int:
@@ -52,9 +52,9 @@ class IndexFile:
         return self._floor_between(target, column, 0, self.count)
 
     def floor_near(self, target: int, column: int, guess: int) -> tuple[Any, ...] | None:
-        """The last entry whose `column` is at most `target`: in two looks if `guess` is nearly right, and never in
-        many more than `floor` needs."""
-        # A reader that catches up asks this for every range it gets, hence the local names.
+        """The last entry whose `column` is at most `target`: two probes if `guess` is nearly right, and never many
+        more than `floor` needs."""
+        # A consumer that catches up calls this for every range, hence the local names.
         count, unpack_from, entry_bytes = self.count, self._entry.unpack_from, self.entry_bytes
         if not count:
             return None
@@ -92,7 +92,7 @@ class IndexFile:
         return low - 1
 
     def put(self, first: int, second: int, *, max_bytes: int) -> bool:
-        """Add an entry; False if the disk has no room for it."""
+        """Add an entry; False if the disk has no space for it."""
         try:
             if self.count >= self._room:
                 self._preallocate(max_bytes)
@@ -109,14 +109,14 @@ class IndexFile:
         self.count += 1
         return True
 
-    def cut(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Keep only the first `count` entries; the file is trimmed to them."""
         self.count = count
         self.trim()
 
     def trim(self) -> None:
-        """Give back what was preallocated."""
-        # The map goes first: touching a page behind the end of the file would kill the process.
+        """Free the preallocated space."""
+        # The map is closed first: touching a page after the end of the file would kill the process.
         self._slot.close()
         self._resize(self.count)
 
@@ -125,7 +125,7 @@ class IndexFile:
         self._disk.open(self._path).sync()
 
     def close(self) -> None:
-        """Let go of the map."""
+        """Release the map."""
         self._slot.close()
 
     def _preallocate(self, max_bytes: int) -> None:
@@ -160,20 +160,20 @@ class OffsetIndex:
         self._base_offset = base_offset
 
     def is_full(self, max_bytes: int, pending: int = 0) -> bool:
-        """Whether one more entry would not fit, once the pending ones are in."""
+        """Whether one more entry would not fit after the pending ones."""
         return self.file.count + pending >= max_bytes // self.file.entry_bytes
 
     def add(self, last_offset: int, position: int, *, max_bytes: int) -> bool:
         return self.file.put(last_offset - self._base_offset, position, max_bytes=max_bytes)
 
     def position_before(self, offset: int) -> int:
-        """Where to start walking to find `offset`: the start of a batch that does not lie behind it."""
+        """Where to start walking to find `offset`: the start of a batch at or before it."""
         number = self.file.floor(offset - self._base_offset)
         return 0 if number < 0 else int(self.file.entry(number)[1])
 
     def floor_position(self, position: int, size_bytes: int) -> int:
         """The last indexed batch start at or before `position`; 0 if there is none."""
-        # Entries lie about evenly in the file, so the place of the right one can be guessed.
+        # Entries are about evenly spaced, so the number of the right one can be guessed.
         guess = position * self.file.count // max(size_bytes, 1)
         found = self.file.floor_near(position, 1, guess)
         return 0 if found is None else int(found[1])
@@ -185,12 +185,9 @@ class OffsetIndex:
         relative, position = self.file.entry(self.file.count - 1)
         return self._base_offset + relative, position
 
-    def clear(self) -> None:
-        self.file.cut(0)
-
-    def cut_behind(self, position: int) -> None:
-        """Forget the entries for batches that start at `position` or later."""
-        self.file.cut(self.file.floor(position - 1, column=1) + 1)
+    def truncate_from(self, position: int) -> None:
+        """Drop the entries for batches that start at `position` or later."""
+        self.file.truncate(self.file.floor(position - 1, column=1) + 1)
 
 
 class TimeIndex:
@@ -204,11 +201,11 @@ class TimeIndex:
         self.last = self._newest()
 
     def is_full(self, max_bytes: int, pending: int = 0) -> bool:
-        """One entry is kept back: the one that is written when the segment is closed."""
+        """Whether one more entry would not fit; one is reserved for the entry that `Segment.seal` writes."""
         return self.file.count + pending >= max_bytes // self.file.entry_bytes - 1
 
     def add(self, timestamp_ms: int, last_offset: int, *, max_bytes: int) -> bool:
-        """Note a larger timestamp; one that is not larger is passed over."""
+        """Add an entry for a larger timestamp; one that is not larger is ignored."""
         if timestamp_ms <= self.last[0]:
             return True
         is_put = self.file.put(timestamp_ms, last_offset - self._base_offset, max_bytes=max_bytes)
@@ -221,13 +218,9 @@ class TimeIndex:
         timestamp_ms, relative = self.file.entry(number)
         return timestamp_ms, self._base_offset + relative
 
-    def cut_behind(self, offset: int) -> None:
-        """Forget the entries whose offset is `offset` or above."""
-        self.file.cut(self.file.floor(offset - 1 - self._base_offset, column=1) + 1)
-        self.last = self._newest()
-
-    def clear(self) -> None:
-        self.file.cut(0)
+    def truncate_from(self, offset: int) -> None:
+        """Drop the entries whose offset is `offset` or above."""
+        self.file.truncate(self.file.floor(offset - 1 - self._base_offset, column=1) + 1)
         self.last = self._newest()
 
     def _newest(self) -> tuple[int, int]:

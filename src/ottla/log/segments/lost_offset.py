@@ -1,28 +1,28 @@
-"""The first offset that recovery found missing, kept until somebody decides about it: the file `first-lost-offset`.
+"""The first offset that recovery found missing, kept until the leader is known: the file `first-lost-offset`.
 
-A log keeps what lies behind damage: it may be all there is. But a replica that has a leader can do better: it cuts its log
-there and fetches again what it lost, and must, because a hole would be taken for a record's absence when it leads one day.
-So the file is durable before the damage is taken out, and goes when the log was cut at or before the offset, or when
-this log is what counts (`Log.accept_loss`).
+A log keeps the batches after damage: no other replica may have them. A follower can do better: it truncates its log at
+the first lost offset and fetches the records again. It must, because once it leads, the gap would be taken for the
+absence of those records. So the file is durable before the damage is removed. The file is deleted when the log is
+truncated at or before the offset, or when this replica leads and no other has the records (`Log.accept_loss`).
 """
 
 import logging
 from collections.abc import Container
 
 from ottla.log.files.file_names import FIRST_LOST_OFFSET
-from ottla.runtime.disk import Disk
+from ottla.log.files.location import Location
 
 logger = logging.getLogger(__name__)
 
 
 class Loss:
-    """What is missing in one log: `first_offset`, and perhaps more behind it; None if nothing is."""
+    """The records that one log lost: `first_offset` is the first of them; None if there are none."""
 
     __slots__ = ("_disk", "_path", "first_offset")
 
-    def __init__(self, disk: Disk, directory: str, names: Container[str]) -> None:
-        self._disk = disk
-        self._path = f"{directory}/{FIRST_LOST_OFFSET}"
+    def __init__(self, location: Location, names: Container[str]) -> None:
+        self._disk = location.disk
+        self._path = f"{location.directory}/{FIRST_LOST_OFFSET}"
         self.first_offset = self._read() if FIRST_LOST_OFFSET in names else None
 
     def _read(self) -> int:
@@ -33,13 +33,13 @@ class Loss:
             return 0
 
     def note(self, offset: int) -> None:
-        """A record at `offset` was there once. Durable when this returns."""
+        """A record at `offset` was in the log once. Durable when this returns."""
         if self.first_offset is None or offset < self.first_offset:
             self._disk.write_atomically(self._path, f"{offset}\n".encode())
             self.first_offset = offset
 
     def forget(self) -> None:
-        """Nothing is missing, or nobody has it. Durable with the next sync of the directory."""
+        """No record is missing, or no replica has the missing ones. Durable with the next sync of the directory."""
         if self.first_offset is not None:
             self._disk.remove(self._path)
             self.first_offset = None

@@ -1,8 +1,8 @@
 """One segment: a .log file of whole batches in rising offsets, with its two indexes (STO-2, STO-5).
 
-The file and the maps are opened when they are used and may be closed behind the segment's back (`open_files`). A
-segment that was closed properly knows its size from the directory listing, its end from the next segment's name, its
-largest timestamp from the last entry of its time index: nothing is read until somebody asks.
+The file and the maps are opened when they are used, and the pool may close them at any time (`open_files`). After a
+clean stop a segment's size comes from the directory listing, its end from the next segment's name, its largest
+timestamp from the last entry of its time index: nothing is read before it is needed.
 """
 
 import logging
@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, file_name
-from ottla.log.files.open_files import OpenFiles, Slot
+from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX
+from ottla.log.files.location import Location
+from ottla.log.files.open_files import Slot
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
 from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import (
@@ -22,17 +23,17 @@ from ottla.records.batch import (
     CorruptRecord,
     read_header,
 )
-from ottla.runtime.disk import Disk, File
+from ottla.runtime.disk import File
 
 logger = logging.getLogger(__name__)
 
-_WALK_BYTES: Final = 8192  # an index interval and a header behind it, in one read
+_WALK_BYTES: Final = 8192  # an index interval and the header after it, in one read
 
 _GLANCE: Final = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 
 _START: Final = Struct(">q8xb")  # base offset, magic
 
-# Indexes that must be made anew are made like Kafka's defaults say.
+# Indexes that must be rebuilt follow Kafka's defaults.
 _INDEX_INTERVAL_BYTES: Final = 4096
 _MAX_INDEX_BYTES: Final = 10 << 20
 _LARGEST_WITHOUT_INDEX_BYTES: Final = 64 << 10
@@ -59,12 +60,10 @@ class Segment:
     """The batches from `base_offset` up to `next_offset`, in `size_bytes` bytes."""
 
     __slots__ = (
-        "_directory",
-        "_disk",
         "_first_timestamp",
         "_index",
         "_largest",
-        "_open_files",
+        "_location",
         "_slot",
         "_time_index",
         "base_offset",
@@ -77,47 +76,43 @@ class Segment:
 
     def __init__(
         self,
-        disk: Disk,
-        directory: str,
+        location: Location,
         base_offset: int,
-        open_files: OpenFiles,
         *,
         size_bytes: int,
-        now_ms: int,
+        created_ms: int,
+        modified_ms: int | None = None,
+        next_offset: int | None = None,
     ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._open_files = open_files
+        self._location = location
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._first_timestamp: int | None = None
-        self._largest: tuple[int, int] | None = None
+        self._largest: tuple[int, int] | None = None if size_bytes else (NO_TIMESTAMP, base_offset)
         self.base_offset = base_offset
-        self.next_offset = base_offset
+        self.next_offset = base_offset if next_offset is None else next_offset
         self.size_bytes = size_bytes
         self.since_index_bytes = 0
-        self.created_ms = now_ms
-        self.modified_ms = now_ms
-        path = self.path(LOG)
-        self._slot = Slot(open_files.files, lambda: disk.open(path))
+        self.created_ms = created_ms
+        self.modified_ms = created_ms if modified_ms is None else modified_ms
+        disk, path = location.disk, self.path(LOG)
+        self._slot = Slot(location.open_files.files, lambda: disk.open(path))
 
     @classmethod
-    def create(
-        cls, disk: Disk, directory: str, base_offset: int, open_files: OpenFiles, *, now_ms: int
-    ) -> "Segment":
+    def create(cls, location: Location, base_offset: int, *, now_ms: int) -> "Segment":
         """A new, empty segment; its three files exist afterwards."""
-        segment = cls(disk, directory, base_offset, open_files, size_bytes=0, now_ms=now_ms)
         for kind in (INDEX, TIME_INDEX, LOG):
-            disk.open(segment.path(kind), create=True).truncate(0)
-        segment._largest = (NO_TIMESTAMP, base_offset)
-        return segment
+            location.disk.open(location.path(base_offset, kind), create=True).truncate(0)
+        return cls(location, base_offset, size_bytes=0, created_ms=now_ms)
 
     def __repr__(self) -> str:
-        return f"Segment({self.base_offset}..{self.next_offset}, {self.size_bytes} bytes)"
+        return (
+            f"Segment({self._location.name}, {self.base_offset}..{self.next_offset}, {self.size_bytes} bytes)"
+        )
 
     def path(self, kind: str) -> str:
         """The path of the segment's file of this kind."""
-        return f"{self._directory}/{file_name(self.base_offset, kind)}"
+        return self._location.path(self.base_offset, kind)
 
     @property
     def file(self) -> File:
@@ -126,7 +121,7 @@ class Segment:
 
     @property
     def index(self) -> OffsetIndex:
-        """The offset index, loaded at the first use."""
+        """The offset index, loaded at its first use."""
         if self._index is None:
             self._load_indexes()
         assert self._index is not None
@@ -134,7 +129,7 @@ class Segment:
 
     @property
     def time_index(self) -> TimeIndex:
-        """The time index, loaded at the first use."""
+        """The time index, loaded at its first use."""
         if self._time_index is None:
             self._load_indexes()
         assert self._time_index is not None
@@ -146,21 +141,21 @@ class Segment:
         self.check_indexes()
 
     def check_indexes(self) -> None:
-        """Make the indexes anew if they cannot be this segment's."""
+        """Rebuild the indexes if they cannot be this segment's."""
         if self.size_bytes and not self._indexes_fit():
-            logger.warning("the indexes of %s are missing or damaged and are made anew", self.path(LOG))
+            logger.warning("the indexes of %s are missing or damaged and are rebuilt", self.path(LOG))
             self.rebuild_indexes()
 
     def _index_file(self, kind: str, entry: Struct) -> IndexFile:
-        path = self.path(kind)
-        size_bytes = self._disk.size(path) if self._disk.exists(path) else 0
-        return IndexFile(self._disk, path, entry, self._open_files.maps, size_bytes=size_bytes)
+        disk, path = self._location.disk, self.path(kind)
+        size_bytes = disk.size(path) if disk.exists(path) else 0
+        return IndexFile(disk, path, entry, self._location.open_files.maps, size_bytes=size_bytes)
 
     def _indexes_fit(self) -> bool:
-        """Whether the last entries point into the log, and none is missing where there must be one."""
+        """Whether the last entries point into the log, and no necessary entry is missing."""
         last_offset, position = self.index.last()
         time, time_offset = self.time_index.last
-        # A segment that was not walked through yet does not know its end.
+        # The end of an active segment is unknown before the segment was walked.
         end = (
             self.next_offset
             if self.next_offset > self.base_offset
@@ -177,7 +172,7 @@ class Segment:
     def rebuild_indexes(
         self, interval_bytes: int = _INDEX_INTERVAL_BYTES, max_index_bytes: int = _MAX_INDEX_BYTES
     ) -> None:
-        """Write both indexes anew from the batches, by the rule of the append path; sets what follows from them."""
+        """Rebuild both indexes from the batches, with entries where an append would have written them."""
         self._index = OffsetIndex(self._empty_index_file(INDEX, OFFSET_ENTRY), self.base_offset)
         self._time_index = TimeIndex(self._empty_index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
         largest, since_index_bytes = (NO_TIMESTAMP, self.base_offset), 0
@@ -195,8 +190,9 @@ class Segment:
         self.seal(max_index_bytes)
 
     def _empty_index_file(self, kind: str, entry: Struct) -> IndexFile:
-        file = IndexFile(self._disk, self.path(kind), entry, self._open_files.maps, size_bytes=0)
-        self._disk.open(self.path(kind), create=True).truncate(0)
+        disk, path = self._location.disk, self.path(kind)
+        file = IndexFile(disk, path, entry, self._location.open_files.maps, size_bytes=0)
+        disk.open(path, create=True).truncate(0)
         return file
 
     @property
@@ -206,13 +202,43 @@ class Segment:
             self._largest = self.time_index.last
         return self._largest
 
-    @largest_timestamp.setter
-    def largest_timestamp(self, largest: tuple[int, int]) -> None:
+    def extend(
+        self, size_bytes: int, next_offset: int, since_index_bytes: int, largest: tuple[int, int]
+    ) -> None:
+        """Batches were written at the end of the file: its new size and end, and what the next index entry needs."""
+        assert size_bytes > self.size_bytes, f"{self} cannot shrink to {size_bytes} bytes"
+        assert next_offset > self.next_offset, f"{self} cannot end at {next_offset}"
+        self.size_bytes = size_bytes
+        self.next_offset = next_offset
+        self.since_index_bytes = since_index_bytes
         self._largest = largest
+
+    def end_at(self, next_offset: int) -> None:
+        """Set the end offset of a segment that ends with a gap: the offset of the batch that follows it."""
+        self.next_offset = next_offset
+
+    def end_with_roll(self, next_offset: int, now_ms: int) -> None:
+        """A segment with base offset `next_offset` now follows, and this one changes no more."""
+        self.next_offset = next_offset
+        self.modified_ms = now_ms
+
+    def find_end(self) -> None:
+        """Find the end offset from the last index entry on, after a clean stop. CorruptRecord if it is not found."""
+        position = self.index.last()[1]
+        for placed in self.walk(position):
+            self.next_offset = placed.next_offset
+        self.since_index_bytes = self.size_bytes - position
+        # Once more, now that the end is known.
+        self.check_indexes()
+
+    def recover(self, next_offset: int) -> None:
+        """Take the end offset that a scan found, and the size of the file as it is now."""
+        self.next_offset = next_offset
+        self.size_bytes = self._location.disk.size(self.path(LOG))
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, by which the segment's age is counted."""
+        """The largest timestamp of the first batch; the segment's age counts from it."""
         if self._first_timestamp is None:
             if not self.size_bytes:
                 return NO_TIMESTAMP
@@ -234,7 +260,7 @@ class Segment:
         return int(base_offset)
 
     def walk(self, position: int = 0) -> Iterator[Placed]:
-        """The batches from `position` to the end, by their headers. CorruptRecord where they make no sense."""
+        """The headers of the batches from `position` to the end. CorruptRecord where no batch starts."""
         file, end = self.file, self.size_bytes
         window, window_start = b"", position
         while position < end:
@@ -247,7 +273,7 @@ class Segment:
             position += header.size_bytes
 
     def find(self, offset: int) -> Placed | None:
-        """The first batch that holds `offset` or, where there is a hole, begins behind it."""
+        """The batch that holds `offset` or, where there is a gap, the first one after it."""
         try:
             return self._find(offset, self.index.position_before(offset))
         except CorruptRecord as problem:
@@ -255,12 +281,12 @@ class Segment:
             return self._find(offset, self.index.position_before(offset))
 
     def heal(self, problem: CorruptRecord) -> None:
-        """An index led astray: make both anew. If the log itself is damaged, what was asked for raises again."""
-        logger.error("%s: %s; its indexes are made anew", self.path(LOG), problem)
+        """An index entry was wrong: rebuild both. If the log itself is damaged, the caller's retry raises again."""
+        logger.error("%s: %s; its indexes are rebuilt", self.path(LOG), problem)
         self.rebuild_indexes()
 
     def _find(self, offset: int, position: int) -> Placed | None:
-        # Like walk, but it looks at four numbers of each header only: a reader that jumps pays this per batch.
+        # Like `walk`, but reads only four fields of each header: a random read pays this per batch.
         file, end, is_indexed = self.file, self.size_bytes, position > 0
         window, window_start = b"", position
         while position + HEADER_BYTES <= end:
@@ -287,15 +313,15 @@ class Segment:
     def add_index_entry(
         self, last_offset: int, position: int, largest: tuple[int, int], max_bytes: int
     ) -> bool:
-        """Index the batch at `position`; False if the disk has no room for the entry."""
+        """Index the batch at `position`; False if the disk has no space for the entry."""
         return self.index.add(last_offset, position, max_bytes=max_bytes) and self.time_index.add(
             *largest, max_bytes=max_bytes
         )
 
     def seal(self, max_index_bytes: int) -> None:
-        """Close the books: the last time entry is written and both indexes are trimmed."""
+        """Write the last time index entry and trim both indexes."""
         if self.size_bytes:
-            # The one entry that is_full keeps back.
+            # The one entry that `TimeIndex.is_full` reserves.
             self.time_index.add(*self.largest_timestamp, max_bytes=max_index_bytes)
         self.index.file.trim()
         self.time_index.file.trim()
@@ -307,19 +333,19 @@ class Segment:
         self.time_index.file.sync()
 
     def truncate(self, position: int, next_offset: int) -> None:
-        """Cut the segment at a batch boundary."""
+        """Truncate the segment at a batch boundary."""
         self.file.truncate(position)
         self.size_bytes = position
         self.next_offset = next_offset
         self._first_timestamp = None
         try:
-            self._cut_indexes(position, next_offset)
+            self._truncate_indexes(position, next_offset)
         except CorruptRecord as problem:
             self.heal(problem)
 
-    def _cut_indexes(self, position: int, next_offset: int) -> None:
-        self.index.cut_behind(position)
-        self.time_index.cut_behind(next_offset)
+    def _truncate_indexes(self, position: int, next_offset: int) -> None:
+        self.index.truncate_from(position)
+        self.time_index.truncate_from(next_offset)
         self._largest = self.time_index.last
         self.since_index_bytes = position - self.index.last()[1]
         for placed in self.walk(self.index.last()[1]):
@@ -327,14 +353,14 @@ class Segment:
                 self._largest = (placed.header.max_timestamp, placed.header.last_offset)
 
     def remove_files(self) -> None:
-        """Remove the segment from the disk; its .log goes first, because without it the others mean nothing."""
+        """Remove the segment from the disk; the .log first, because without it the indexes are ignored."""
         self.close()
         for kind in SEGMENT_KINDS:
-            if self._disk.exists(self.path(kind)):
-                self._disk.remove(self.path(kind))
+            if self._location.disk.exists(self.path(kind)):
+                self._location.disk.remove(self.path(kind))
 
     def close(self) -> None:
-        """Let go of file and maps; readers that hold them go on."""
+        """Release the file and the maps; readers that hold them can go on."""
         self._slot.close()
         if self._index is not None:
             self._index.file.close()

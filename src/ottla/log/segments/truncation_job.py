@@ -1,34 +1,36 @@
-"""Makes a cut durable, in another thread: the file may have much that was never flushed, and an fsync takes all of it along.
+"""Makes a truncation durable, in another thread: an fsync also writes everything in the file that was never flushed.
 
-Until then nothing is appended: a power loss could mix what was cut off with what came instead, batch by batch, and no checksum would
-tell. So the log waits for the job before its next append, wherever that comes from; who wants to be spared that wait runs it first.
-The file `pending-cut` says so to the next process, should this one die: it need not be durable, because a power loss leaves what is durable.
+Until the truncation is durable nothing is appended: a power loss could mix truncated batches with the batches that
+replaced them, and no checksum would tell. So the log waits for the job before its next append; a caller that wants to
+avoid this wait runs the job first. The file `pending-cut` tells the next process about the truncation if this one dies.
+That file need not be durable, because after a power loss the file has its durable content.
 """
 
 from contextlib import suppress
 
 from ottla.log.files.file_names import PENDING_CUT
+from ottla.log.files.location import Location
 from ottla.runtime.disk import Disk, File
 
 
-class CutJob:
-    """Syncs one file. `run` is called in any thread; OSError when it failed, and the log then refuses writes."""
+class TruncationJob:
+    """Syncs one truncated file. `run` may be called in any thread; after an OSError the log refuses writes."""
 
     __slots__ = ("_disk", "_file", "_mark", "is_done", "problem")
 
-    def __init__(self, disk: Disk, directory: str, file: File) -> None:
-        self._disk = disk
+    def __init__(self, location: Location, file: File) -> None:
+        self._disk: Disk = location.disk
         self._file = file
-        self._mark = f"{directory}/{PENDING_CUT}"
+        self._mark = f"{location.directory}/{PENDING_CUT}"
         self.is_done = False
         self.problem: OSError | None = None
 
     def announce(self) -> None:
-        """The file is about to be cut."""
+        """Create the mark; call this before the file is truncated."""
         self._disk.open(self._mark, create=True)
 
     def run(self) -> None:
-        """Sync. A sync that failed is never tried again: what it covered is unknown."""
+        """Sync. A sync that failed is not retried: the content of the disk is unknown."""
         if self.problem is not None:
             raise self.problem
         try:

@@ -1,7 +1,8 @@
 """Everything that changes a log's files.
 
-append, replicated                                    batches from clients; from leaders and from the broker itself
-writer, rolling, flush                                the end of the file, the next file, fsync
-truncation, deletion                                  a follower's truncation; segments and logs that go
-producer_lookup, producer_replay, producer_rewind     producer state: found in the log, rebuilt from it, truncated with it
+append, replicated     batches of clients; of leaders and of the broker itself
+writer, tail           the write at the end of the active segment, and the roll to the next one
+durability, flush      the flushed offset; one flush
+truncation             the end of a log removed
+retention, deletion    segments taken out of a log; files that wait to be removed
 """

@@ -1,7 +1,7 @@
-"""The hot path: batches that clients send are checked by their header, numbered in place and handed to the writer.
+"""The hot path: batches of clients are checked by their header, get their offsets in place and go to the writer.
 
-An ordinary batch is one that needs no second look (see validation.py for the others) and that comes next in its
-producer's sequence. Nearly all are ordinary, so `_take` decides about them in one condition and a few assignments.
+An ordinary batch needs no further check (`batch_validation` has them for the others) and is the next one in its
+producer's sequence. Nearly all batches are ordinary, so `_take` accepts them with one condition and a few assignments.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,13 @@ from crc32c import crc32c
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.batch_validation import examine
 from ottla.log.producers.failed_writes import InterruptedProducers
-from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch
-from ottla.log.state import LogState
-from ottla.log.writing.producer_lookup import recall_batches, sent_before
+from ottla.log.producers.producer_lookup import recall_batches, sent_before
+from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch, Producers
+from ottla.log.segments.extent import Extent
+from ottla.log.status import Status
+from ottla.log.writing.tail import Tail
 from ottla.log.writing.writer import Writer
-from ottla.model import NO_TIMESTAMP
+from ottla.model import NO_EPOCH, NO_TIMESTAMP
 from ottla.records.batch import HEADER, TRANSACTIONAL
 
 _UNPACK: Final = HEADER.unpack_from
@@ -26,7 +28,7 @@ _NUMBER: Final = Struct(">qii").pack_into  # base offset, length (unchanged), le
 
 
 class Appended(NamedTuple):
-    """Where a batch went. `log_append_time_ms` is -1 unless the topic stamps its records."""
+    """The offsets of an appended batch. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
 
     base_offset: int
     last_offset: int
@@ -37,56 +39,70 @@ class Appended(NamedTuple):
 
 Answer = Appended | KafkaError
 
-# Appended(...) spends most of its time in a generated __new__; this is the same without it.
+# Appended(...) spends most of its time in a generated __new__; this makes the same tuple without it.
 _new_tuple: Final = tuple.__new__
 
 
 class Appender:
-    """Appends what clients send to one log."""
+    """Appends batches of clients to one log."""
 
     __slots__ = (
         "_append_time_ms",
+        "_extent",
         "_interrupted",
         "_largest_bytes",
         "_leader_epoch",
         "_newest_ms",
         "_now_ms",
         "_oldest_ms",
-        "_state",
+        "_producers",
+        "_status",
+        "_tail",
         "_writer",
     )
 
-    def __init__(self, state: LogState, writer: Writer) -> None:
-        self._state = state
+    def __init__(
+        self, writer: Writer, extent: Extent, tail: Tail, producers: Producers, status: Status
+    ) -> None:
         self._writer = writer
+        self._extent = extent
+        self._tail = tail
+        self._producers = producers
+        self._status = status
         self._interrupted = InterruptedProducers()
+        self._leader_epoch = NO_EPOCH
+        # Derived from the settings and the time: `_set_limits` sets them before the first batch.
+        self._now_ms = 0
+        self._oldest_ms = self._newest_ms = 0
+        self._append_time_ms = NO_TIMESTAMP
+        self._largest_bytes = 0
 
     def append(self, record_sets: Sequence[memoryview], leader_epoch: int, now_ms: int) -> list[Answer]:
-        """One answer per item, in order. Never raises for bad data or a bad disk."""
-        state, writer = self._state, self._writer
-        if state.refusal is not None:
-            return [state.refusal for _ in record_sets]
+        """One answer per item, in order. Invalid data and a failing disk are answers, not exceptions."""
+        status, writer = self._status, self._writer
+        if status.refusal is not None:
+            return [status.refusal for _ in record_sets]
         answers: list[Answer] = []
         try:
             if writer.begin(now_ms):
                 self._set_limits(now_ms)
             self._leader_epoch = leader_epoch
-            if leader_epoch > state.leader_epochs.latest:
+            if leader_epoch > self._extent.leader_epochs.latest:
                 writer.begin_epoch(leader_epoch, writer.next_offset)
-            # What was answered before an OSError stays in the list.
+            # Answers from before an OSError stay in the list.
             answers.extend(map(self._take, record_sets))
             writer.write()
         except OSError as problem:
             writer.abandon()
-            settled = _with_failure(state, answers, len(record_sets), problem)
+            settled = self._with_failure(answers, len(record_sets), problem)
             pairs = zip(record_sets, settled, strict=True)
             failed = (records for records, answer in pairs if _is_storage_error(answer))
-            self._interrupted.note(failed, state.producers)
+            self._interrupted.note(failed, self._producers)
             return settled
         return answers
 
     def _set_limits(self, now_ms: int) -> None:
-        limits = self._state.limits
+        limits = self._tail.limits
         self._now_ms = now_ms
         self._oldest_ms = now_ms - limits.before_max_ms
         self._newest_ms = now_ms + limits.after_max_ms
@@ -94,7 +110,7 @@ class Appender:
         self._largest_bytes = limits.largest_ordinary_bytes
 
     def _take(self, records: memoryview) -> Answer:
-        """Check and number one batch of a client. OSError when the roll it needed failed."""
+        """Check one batch of a client and write its offsets into it. OSError if the roll that it needed failed."""
         try:
             (
                 _,
@@ -126,7 +142,7 @@ class Appender:
             or crc32c(records[21:]) != crc
         ):
             try:
-                records = examine(records, self._state.limits, self._now_ms)
+                records = examine(records, self._tail.limits, self._now_ms)
             except KafkaError as refused:
                 return refused
             length, attributes, max_time = _changed_fields(records)
@@ -137,7 +153,7 @@ class Appender:
             batch = ProducedBatch(
                 sequence, (sequence + delta) & SEQUENCE_MASK, base_offset, last_offset, max_time
             )
-            # A known producer's next batch needs no further questions; everything else is asked them.
+            # The next batch of a known producer needs no further checks.
             entry = writer.staged.entry(producer)
             if (
                 entry is not None
@@ -151,22 +167,22 @@ class Appender:
                 return answer
         _NUMBER(records, 0, base_offset, length, self._leader_epoch)
         writer.place(records, length + 12, last_offset, max_time)
-        fields = (base_offset, last_offset, self._append_time_ms, self._state.log_start_offset, False)
+        fields = (base_offset, last_offset, self._append_time_ms, self._extent.start_offset, False)
         return _new_tuple(Appended, fields)
 
     def _stage(self, incoming: Incoming) -> Answer | None:
-        """The producer's sequence: None if the batch is new and comes next."""
+        """Check the producer's sequence: None if the batch is new and the next one."""
         staged = self._writer.staged
         if interrupted := self._interrupted.refusal_of(incoming, staged.entry(incoming.producer_id)):
             return interrupted
         try:
             earlier = staged.check(incoming)
         except KafkaError as refused:
-            producer_id = incoming.producer_id
+            producer_id, segments = incoming.producer_id, self._extent.segments
             entry = staged.entries.get(producer_id)
-            if recall_batches(self._state, producer_id, entry):
+            if recall_batches(segments, self._producers, producer_id, entry):
                 return self._stage(incoming)
-            earlier = sent_before(self._state, incoming, entry)
+            earlier = sent_before(segments, incoming, entry)
             if earlier is None:
                 return refused
         if earlier is None:
@@ -177,9 +193,19 @@ class Appender:
             earlier.base_offset,
             earlier.last_offset,
             earlier.timestamp if is_stamped else NO_TIMESTAMP,
-            self._state.log_start_offset,
+            self._extent.start_offset,
             True,
         )
+
+    def _with_failure(self, answers: list[Answer], count: int, problem: OSError) -> list[Answer]:
+        """The answers after a failed write: batches in the log keep their answer, all others get the error."""
+        failure = self._status.write_error(problem)
+        end = self._extent.end_offset
+        settled: list[Answer] = [
+            failure if isinstance(answer, Appended) and answer.base_offset >= end else answer
+            for answer in answers
+        ]
+        return settled + [failure] * (count - len(settled))
 
 
 def _is_storage_error(answer: Answer) -> bool:
@@ -187,19 +213,6 @@ def _is_storage_error(answer: Answer) -> bool:
 
 
 def _changed_fields(records: memoryview) -> tuple[int, int, int]:
-    """Length, attributes and largest timestamp: what `examine` may have changed."""
+    """Length, attributes and largest timestamp, which `examine` may have changed."""
     header = _UNPACK(records)
     return header[1], header[5], header[8]
-
-
-def _with_failure(state: LogState, answers: list[Answer], count: int, problem: OSError) -> list[Answer]:
-    """The answers when the disk failed: what is in the log keeps its answer, all else gets the error."""
-    failure = KafkaError(
-        ErrorCode.KAFKA_STORAGE_ERROR, f"{state.name} could not be written: {problem.strerror}"
-    )
-    end = state.segments.active.next_offset
-    settled: list[Answer] = [
-        failure if isinstance(answer, Appended) and answer.base_offset >= end else answer
-        for answer in answers
-    ]
-    return settled + [failure] * (count - len(settled))

@@ -47,7 +47,7 @@ def _topics(partitions: list[HostedPartition]) -> list[DescribeLogDirsTopic]:
         topic.partitions.append(
             DescribeLogDirsPartition(
                 partition_index=partition.index,
-                partition_size=partition.log.size_bytes,
+                partition_size=partition.log.extent.segments.size_bytes,
                 offset_lag=partition.lag_records,
             )
         )

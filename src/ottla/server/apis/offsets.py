@@ -85,7 +85,7 @@ def _list_partition(
             _refuse_unknown(want.timestamp, offset, context.version)
     except KafkaError as refused:
         return _refused(index, refused.code)
-    epoch = partition.log.leader_epochs.epoch_at(offset) if offset >= 0 else NO_EPOCH
+    epoch = partition.log.extent.leader_epochs.epoch_at(offset) if offset >= 0 else NO_EPOCH
     if offset >= 0 and epoch == NO_EPOCH:
         # A log that never held a record: its first one will be of this epoch.
         epoch = partition.replica.leader_epoch
@@ -127,9 +127,9 @@ def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) ->
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return -1, -1
     found = (
-        log.max_timestamp()
+        log.timestamps.largest()
         if timestamp == MAX_TIMESTAMP
-        else log.offset_for_timestamp(timestamp, upper_offset=upper)
+        else log.timestamps.first_at(timestamp, upper_offset=upper)
     )
     return (found.timestamp, found.offset) if found is not None and found.offset < upper else (-1, -1)
 

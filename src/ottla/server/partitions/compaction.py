@@ -120,26 +120,26 @@ class Compaction:
     def _plan(self, partition: HostedPartition, now_ms: int) -> CleaningPlan | None:
         try:
             _roll_if_overdue(partition, now_ms)
-            return partition.log.cleaning.plan(partition.last_stable_offset, now_ms)
+            return partition.log.compaction.plan(partition.last_stable_offset, now_ms)
         except (OSError, CorruptRecord) as problem:
             self._leave_alone(partition, now_ms + _SET_ASIDE_MS, problem)
             return None
 
     async def _compact(self, partition: HostedPartition, plan: CleaningPlan) -> None:
         log = partition.log
-        if log.is_closed:
+        if log.status.is_closed:
             return
-        begun = log.cleaning.begin(plan, self._now_ms())
+        begun = log.compaction.begin(plan, self._now_ms())
         try:
             await self._carry_out(partition, begun)
         except (CorruptRecord, OSError, CleanerDied) as problem:
             # Of a topic that is deleted meanwhile nobody needs to hear.
-            if not log.is_closed:
+            if not log.status.is_closed:
                 is_damaged = isinstance(problem, CorruptRecord)
                 until_ms = _FOR_GOOD_MS if is_damaged else self._now_ms() + _SET_ASIDE_MS
                 self._leave_alone(partition, until_ms, problem)
                 with suppress(OSError):
-                    await asyncio.to_thread(log.drop_cleaned)
+                    await asyncio.to_thread(log.compaction.drop_cleaned)
 
     async def _carry_out(self, partition: HostedPartition, begun: CleaningPass) -> None:
         log, started_s = partition.log, monotonic_s()
@@ -148,16 +148,20 @@ class Compaction:
             return
         done: list[CleanedSegment] = []
         before_bytes = 0
-        for group in log.cleaning.groups(begun, mapped.end_offset):
+        for group in log.compaction.groups(begun, mapped.end_offset):
             cleaned = await self._clean(partition, group)
-            if cleaned is not None and log.swap_cleaned(group, cleaned, self._now_ms()):
+            if cleaned is not None and log.compaction.swap(group, cleaned, self._now_ms()):
                 done.append(cleaned)
                 before_bytes += group.size_bytes
-        if log.is_closed or log.cleaning.was_cut_since(begun) or not partition.config.is_compacted:
+        if (
+            log.status.is_closed
+            or log.compaction.was_truncated_since(begun)
+            or not partition.config.is_compacted
+        ):
             return
         _tell(partition, begun, mapped.end_offset, done, before_bytes, monotonic_s() - started_s)
         horizons = [cleaned.next_horizon_ms for cleaned in done if cleaned.next_horizon_ms is not None]
-        log.cleaning.complete(mapped, min(horizons, default=None))
+        log.compaction.complete(mapped, min(horizons, default=None))
         await asyncio.to_thread(
             self._directory.checkpoint_cleaner, partition.topic, partition.index, mapped.end_offset
         )
@@ -167,7 +171,7 @@ class Compaction:
         try:
             return await self._cleaning.call(lambda cleaner: cleaner.build_map(begun.job))
         except FileNotFoundError:
-            if partition.log.is_closed or not partition.log.cleaning.is_whole(begun):
+            if partition.log.status.is_closed or not partition.log.compaction.is_whole(begun):
                 return None
             raise
 
@@ -175,10 +179,10 @@ class Compaction:
         """None if nobody needs the group any more: it was deleted, or the topic is not compacted now."""
         log = partition.log
         try:
-            if log.cleaning.is_intact(group) and partition.config.is_compacted and not log.is_closed:
+            if log.compaction.is_intact(group) and partition.config.is_compacted and not log.status.is_closed:
                 return await self._cleaning.call(lambda cleaner: cleaner.clean(group.base_offsets))
         except FileNotFoundError:
-            if log.cleaning.is_intact(group) and not log.is_closed:
+            if log.compaction.is_intact(group) and not log.status.is_closed:
                 raise
         return None
 
@@ -190,7 +194,7 @@ class Compaction:
 
 def _roll_if_overdue(partition: HostedPartition, now_ms: int) -> None:
     """The active segment is never compacted, so it must not hold a record longer than max.compaction.lag.ms."""
-    active = partition.log.segments.active
+    active = partition.log.extent.segments.active
     oldest_ms = now_ms - partition.config.max_compaction_lag_ms
     # The first timestamp costs a look into the segment, the bound below it is nearly always negative.
     if oldest_ms > 0 and active.size_bytes and 0 <= active.first_timestamp < oldest_ms:

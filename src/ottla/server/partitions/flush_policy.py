@@ -21,7 +21,7 @@ class FlushPolicy:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self.configure(log.config, replicas=1)
+        self.configure(log.tail.config, replicas=1)
 
     def configure(self, config: TopicConfig, replicas: int) -> None:
         """Take over the topic's settings and the number of the partition's replicas."""
@@ -44,18 +44,21 @@ class FlushPolicy:
         """
         log, config = self._log, self._config
         return (
-            log.unflushed_messages >= config.flush_messages
-            or log.flushed_offset < log.segments.active.base_offset
-            or (self._counts_flushed and log.flushed_offset < log.log_end_offset)
-            or 0 < config.ottla_flush_bytes <= log.unflushed_bytes
+            log.durability.unflushed_messages >= config.flush_messages
+            or log.durability.flushed_offset < log.extent.segments.active.base_offset
+            or (self._counts_flushed and log.durability.flushed_offset < log.log_end_offset)
+            or 0 < config.ottla_flush_bytes <= log.durability.unflushed_bytes
         )
 
     def is_overdue(self, now_ms: int) -> bool:
         """Whether the oldest unflushed record has waited for flush.ms."""
         log = self._log
-        return log.unflushed_messages > 0 and now_ms - log.last_flush_ms >= self._config.flush_ms
+        return (
+            log.durability.unflushed_messages > 0
+            and now_ms - log.durability.unflushed_since_ms >= self._config.flush_ms
+        )
 
     @property
     def counted_offset(self) -> int | None:
         """This replica's share in the high watermark where only flushed records count; None where all records do."""
-        return self._log.flushed_offset if self._counts_flushed else None
+        return self._log.durability.flushed_offset if self._counts_flushed else None

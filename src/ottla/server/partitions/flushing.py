@@ -28,23 +28,23 @@ class Flusher:
 
     def flush(self, partition: HostedPartition) -> None:
         """See that what is written now becomes durable soon; nothing is tried where that has failed before."""
-        if partition not in self._running and partition.log.write_refusal is None:
+        if partition not in self._running and partition.log.status.refusal is None:
             task = asyncio.get_running_loop().create_task(self._flush(partition))
             self._running[partition] = task
 
     async def flushed(self, partition: HostedPartition, offset: int) -> None:
         """Return when everything before `offset` is durable; raise KAFKA_STORAGE_ERROR when it cannot be."""
         if partition.flushed.value < offset:
-            if partition.log.write_refusal is not None:
-                raise partition.log.write_refusal
+            if partition.log.status.refusal is not None:
+                raise partition.log.status.refusal
             self.flush(partition)
             await partition.flushed.reached(offset)
 
     def when_flushed(self, partition: HostedPartition, offset: int, waiter: Waiter) -> None:
         """Call `waiter` when everything before `offset` is durable, or with the reason why it cannot be."""
         if partition.flushed.value < offset:
-            if partition.log.write_refusal is not None:
-                waiter(partition.log.write_refusal)
+            if partition.log.status.refusal is not None:
+                waiter(partition.log.status.refusal)
                 return
             self.flush(partition)
         partition.flushed.when_reached(offset, waiter)
@@ -59,9 +59,9 @@ class Flusher:
         try:
             again = True
             while again:
-                job = partition.log.begin_flush()
+                job = partition.log.durability.begin_flush()
                 await loop.run_in_executor(self._threads, job.run)
-                partition.log.complete_flush(job)
+                partition.log.durability.complete_flush(job)
                 partition.note_flushed(monotonic_ms())
                 again = not partition.is_closed and (
                     partition.flushed.is_awaited or partition.flush_policy.is_due
@@ -70,7 +70,7 @@ class Flusher:
             if partition.is_closed:
                 # It was deleted meanwhile, and its files with it.
                 return
-            partition.log.fail_flush(error)
+            partition.log.durability.fail_flush(error)
             logger.error(
                 "flushing %s failed: %s. It refuses writes until the broker restarts.", partition.name, error
             )

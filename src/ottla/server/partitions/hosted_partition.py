@@ -18,7 +18,7 @@ from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
 from ottla.log.reading.reader import FileRange
-from ottla.log.segments.truncation_job import CutJob
+from ottla.log.segments.truncation_job import TruncationJob
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL, NO_OFFSET, EpochEnd
 from ottla.replication.divergence import end_of_epoch
@@ -85,10 +85,10 @@ class HostedPartition:
         self.index = index
         self.log = log
         self.replica = replica
-        self._config = log.config
+        self._config = log.tail.config
         self.flush_policy = FlushPolicy(log)
         self.high_watermark = Watermark(replica.high_watermark)
-        self.flushed = Watermark(log.flushed_offset)
+        self.flushed = Watermark(log.durability.flushed_offset)
         self.waiters = Waiters()
         # Replicas that the partition is being moved to: their fetches may be throttled.
         self.adding_replicas: frozenset[int] = frozenset()
@@ -110,12 +110,12 @@ class HostedPartition:
     @property
     def last_stable_offset(self) -> int:
         """Where a reader of committed records must stop."""
-        return self.replica.readable_up_to(READ_COMMITTED, self.log.first_unstable_offset)
+        return self.replica.readable_up_to(READ_COMMITTED, self.log.producers.first_unstable_offset)
 
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
         self._config = config
-        self.log.configure(config)
+        self.log.tail.configure(config)
         self._take_policy(len(self.replica.replicas))
         if self.replica.is_leader:
             self._log_end_offset_moved(0, 0)
@@ -180,7 +180,7 @@ class HostedPartition:
         self.log.truncate_to(offset)
         self._log_was_cut(now_ms)
 
-    def begin_truncate(self, offset: int, now_ms: int) -> CutJob | None:
+    def begin_truncate(self, offset: int, now_ms: int) -> TruncationJob | None:
         """The same, and the caller makes it durable in a thread; the log waits for that before its next append."""
         job = self.log.begin_truncate(offset)
         self._log_was_cut(now_ms)
@@ -203,7 +203,7 @@ class HostedPartition:
 
     def read(self, offset: int, max_bytes: int, isolation_level: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from `offset` on that this reader may see."""
-        upper = self.replica.readable_up_to(isolation_level, self.log.first_unstable_offset)
+        upper = self.replica.readable_up_to(isolation_level, self.log.producers.first_unstable_offset)
         return self.log.read(offset, max_bytes, upper_offset=upper, at_least_one=at_least_one)
 
     def read_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> FileRange | None:
@@ -234,7 +234,7 @@ class HostedPartition:
 
     def note_flushed(self, now_ms: int) -> None:
         """A flush is complete. Where acks=all means fsync on all replicas, the leader's share counts from here."""
-        self.flushed.advance(self.log.flushed_offset)
+        self.flushed.advance(self.log.durability.flushed_offset)
         counted = self.flush_policy.counted_offset
         if counted is not None and self.replica.is_leader:
             self.step(LogEndOffsetMoved(self.log.log_end_offset, counted), now_ms)
@@ -263,7 +263,7 @@ class HostedPartition:
         # Offsets above the truncation will be flushed again, with other records.
         reason = f"{self.name} was truncated before it was flushed"
         self.flushed.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
-        self.flushed = Watermark(self.log.flushed_offset)
+        self.flushed = Watermark(self.log.durability.flushed_offset)
         self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
     def _take_policy(self, replicas: int) -> None:

@@ -117,7 +117,9 @@ class Hosting:
         """Write down how far each log is flushed, where it starts and what is committed."""
         partitions = [partition for partition in self._partitions if not partition.is_closed]
         self._directory.checkpoint(
-            recovery_points={TopicPartition(p.topic, p.index): p.log.flushed_offset for p in partitions},
+            recovery_points={
+                TopicPartition(p.topic, p.index): p.log.durability.flushed_offset for p in partitions
+            },
             log_start_offsets={TopicPartition(p.topic, p.index): p.log.log_start_offset for p in partitions},
             high_watermarks={TopicPartition(p.topic, p.index): p.high_watermark.value for p in partitions},
         )
@@ -165,7 +167,7 @@ class Hosting:
         hosted.moves_to(placed.adding_replicas)
         if (replica.leader_epoch, replica.partition_epoch) == (placed.leader_epoch, placed.partition_epoch):
             return
-        lost = hosted.log.first_lost_offset
+        lost = hosted.log.extent.first_lost_offset
         if lost is not None and placed.leader == self._config.node.id:
             # Before the role is taken: the epoch begins where the log ends then. A follower settles it before its first fetch.
             self._settle_hole(hosted, placed, lost)

@@ -70,11 +70,11 @@ class MetadataLog:
 
     @property
     def flushed_offset(self) -> int:
-        return self._log.flushed_offset
+        return self._log.durability.flushed_offset
 
     @property
     def last_epoch(self) -> int:
-        latest = self._log.leader_epochs.latest
+        latest = self._log.latest_epoch
         return self._start.epoch if latest == NO_EPOCH else latest
 
     @property
@@ -83,7 +83,7 @@ class MetadataLog:
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch that is at most `epoch`, and where it ends."""
-        return self._log.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+        return self._log.extent.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # ---- reading
 
@@ -94,16 +94,16 @@ class MetadataLog:
 
     @property
     def size_bytes(self) -> int:
-        return self._log.size_bytes
+        return self._log.extent.segments.size_bytes
 
     @property
     def is_broken(self) -> bool:
         """Whether nothing can be written any more, whatever the disk does from now on."""
-        return self._log.write_refusal is not None
+        return self._log.status.refusal is not None
 
     def epoch_before(self, offset: int) -> int:
         """The epoch of the record before an offset."""
-        epoch = self._log.leader_epochs.epoch_at(offset - 1)
+        epoch = self._log.extent.leader_epochs.epoch_at(offset - 1)
         return self._start.epoch if epoch == NO_EPOCH else epoch
 
     def read(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
@@ -151,14 +151,14 @@ class MetadataLog:
         self._start = snapshot_id
 
     def begin_flush(self) -> FlushJob:
-        return self._log.begin_flush()
+        return self._log.durability.begin_flush()
 
     def complete_flush(self, job: FlushJob) -> None:
-        self._log.complete_flush(job)
+        self._log.durability.complete_flush(job)
 
     def fail_flush(self, problem: BaseException) -> None:
         """Nothing is written any more: what is on the disk is unknown."""
-        self._log.fail_flush(problem)
+        self._log.durability.fail_flush(problem)
 
     # ---- getting shorter
 
@@ -168,10 +168,10 @@ class MetadataLog:
         self._log.roll(now_ms)
         self._log.advance_log_start_offset(snapshot_id.end_offset)
         self._start = snapshot_id
-        plan = plan_retention(self._log.segment_facts(), _KEEPS_ALL, snapshot_id.end_offset, now_ms)
+        plan = plan_retention(self._log.retention.segment_facts(), _KEEPS_ALL, snapshot_id.end_offset, now_ms)
         if plan.deletions:
-            self._log.delete_segments(plan, now_ms)
-        self._log.remove_deleted(now_ms)
+            self._log.retention.delete_segments(plan, now_ms)
+        self._log.retention.remove_deleted(now_ms)
 
     # ---- opening
 
@@ -197,7 +197,7 @@ class MetadataLog:
 
     def _cut_at_hole(self) -> None:
         """Truncate before the first hole. If nothing is left, the log restarts empty."""
-        offset = self._log.first_lost_offset
+        offset = self._log.extent.first_lost_offset
         if offset is None:
             return
         if offset < self._directory.recovery_point(METADATA_TOPIC, METADATA_PARTITION):

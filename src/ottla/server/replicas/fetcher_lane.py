@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.segments.truncation_job import CutJob
+from ottla.log.segments.truncation_job import TruncationJob
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.replication.follower import (
     Append,
@@ -85,7 +85,7 @@ class FetcherLane:
         self._limit_bytes = services.config.replication.fetch_response_max_bytes
         lag_ms = services.config.replication.lag_time_max_ms
         self._timeout_ms = min(max(lag_ms // 2, _SHORTEST_TIMEOUT_MS), _LONGEST_TIMEOUT_MS)
-        self._cut_jobs: list[CutJob] = []
+        self._cut_jobs: list[TruncationJob] = []
         self._task: asyncio.Task[None] | None = None
 
     def follow(self, partition: HostedPartition) -> None:
@@ -259,7 +259,7 @@ class FetcherLane:
     def _failed(self, followed: Followed, error: ErrorCode) -> None:
         """The log did not take what it should: try again later, or never if it takes nothing any more."""
         log = followed.partition.log
-        failed = AppendFailed(error, is_lasting=log.write_refusal is not None)
+        failed = AppendFailed(error, is_lasting=log.status.refusal is not None)
         self._carry_out(followed, followed.machine.step(failed, log, monotonic_ms()))
 
     def _backed_off(self, followed: Followed, error: ErrorCode) -> None:
@@ -284,7 +284,7 @@ class FetcherLane:
     def _settle_hole(self, followed: Followed) -> list[Effect]:
         """What the follower does about records that a crash took from the middle of its log."""
         partition = followed.partition
-        lost = partition.log.first_lost_offset
+        lost = partition.log.extent.first_lost_offset
         if lost is None:
             return []
         hole = HoleFound(lost, partition.replica.leader, partition.replica.replicas)
@@ -292,7 +292,9 @@ class FetcherLane:
 
     async def _flush(self, changed: Iterable[Followed]) -> None:
         """A fetch from an offset says that all before it is durable. What cannot be flushed is not announced."""
-        unflushed = [f for f in changed if f.partition.log.flushed_offset < f.partition.log.log_end_offset]
+        unflushed = [
+            f for f in changed if f.partition.log.durability.flushed_offset < f.partition.log.log_end_offset
+        ]
         flusher = self._services.flusher
         results = await asyncio.gather(
             *(flusher.flushed(f.partition, f.partition.log.log_end_offset) for f in unflushed),
@@ -342,7 +344,7 @@ def _check(response: FetchResponse) -> None:
         raise KafkaError(ErrorCode(response.error_code))
 
 
-def _run(jobs: list[CutJob]) -> None:
+def _run(jobs: list[TruncationJob]) -> None:
     for job in jobs:
         # The log runs it again before its next append, and hears what is wrong.
         with suppress(OSError):

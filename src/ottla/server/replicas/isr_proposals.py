@@ -177,10 +177,10 @@ class Isr:
         failing, self._failing = self._failing, OrderedSet()
         for partition in self._partitions:
             log = partition.log
-            if (log.write_refusal is None and not log.is_failing) or partition.is_closed:
+            if (log.status.refusal is None and not log.status.is_failing) or partition.is_closed:
                 continue
             self._failing.add(partition)
-            partition.step(LogBroken(is_lasting=log.write_refusal is not None), monotonic_ms())
+            partition.step(LogBroken(is_lasting=log.status.refusal is not None), monotonic_ms())
         for partition in failing.without(self._failing):
             partition.step(LogWorks(), monotonic_ms())
 

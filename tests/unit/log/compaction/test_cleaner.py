@@ -42,7 +42,7 @@ def filled(disk: SimulatedDisk, *pairs: tuple[bytes, bytes | None], per_segment:
 
 
 def bases(log: Log) -> list[int]:
-    return [segment.base_offset for segment in log.segments]
+    return [segment.base_offset for segment in log.extent.segments]
 
 
 def test_the_newest_value_of_each_key_stays_in_the_order_of_the_log() -> None:
@@ -65,14 +65,14 @@ def test_small_segments_become_one_and_the_active_one_is_left_alone() -> None:
     compact(disk, log)
     assert bases(log) == [0, 8]
     assert [record.value for record in records(log) if record.key == b"k0"] == [b"v", b"new"]
-    assert log.size_bytes == sum(segment.file.size for segment in log.segments)
+    assert log.extent.segments.size_bytes == sum(segment.file.size for segment in log.extent.segments)
 
 
 def test_segments_of_which_nothing_stays_keep_their_end() -> None:
     disk = SimulatedDisk()
     log = filled(disk, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", b"2"), (b"a", b"3"), (b"b", b"3"))
     big = compacted(segment_bytes=160)
-    log.configure(big)
+    log.tail.configure(big)
     compact(disk, log)
     assert bases(log) == [0, 2, 4, 6]
     assert [(batch.base_offset, batch.records_count) for batch in read_all(log)] == [
@@ -87,7 +87,7 @@ def test_segments_of_which_nothing_stays_keep_their_end() -> None:
     reopened = open_log(disk.kill(), settings=big, clean=False)
     assert content(reopened) == content(log)
     # When they are merged one day, the empty batches between go.
-    log.configure(COMPACTED)
+    log.tail.configure(COMPACTED)
     append_records(log, (b"c", b"1"))
     log.roll(NOW_MS)
     compact(disk, log)
@@ -125,11 +125,11 @@ def test_a_map_that_is_full_in_the_middle_of_a_batch_ends_the_pass_there() -> No
 def test_a_damaged_batch_stops_the_pass_and_the_log_stays_as_it_is() -> None:
     disk = SimulatedDisk()
     log = filled(disk, *((b"a", b"%d" % number) for number in range(6)))
-    disk.content(log.segments[1].path(".log"))[69] ^= 1
+    disk.content(log.extent.segments[1].path(".log"))[69] ^= 1
     before = content(log)
     with pytest.raises(CorruptRecord, match=r"00000000000000000002\.log at 0"):
         compact(disk, log)
-    log.drop_cleaned()
+    log.compaction.drop_cleaned()
     assert content(log) == before
     assert not [path for path in disk.paths(DIRECTORY) if path.endswith(".cleaned")]
 
@@ -137,7 +137,7 @@ def test_a_damaged_batch_stops_the_pass_and_the_log_stays_as_it_is() -> None:
 def test_a_damaged_offset_which_no_checksum_covers_stops_the_pass_too() -> None:
     disk = SimulatedDisk()
     log = filled(disk, *((b"a", b"%d" % number) for number in range(6)))
-    disk.content(log.segments[1].path(".log"))[0] ^= 1
+    disk.content(log.extent.segments[1].path(".log"))[0] ^= 1
     with pytest.raises(CorruptRecord, match="not between 2 and 4"):
         compact(disk, log)
 
@@ -149,10 +149,10 @@ def test_damage_in_the_clean_part_is_not_written_anew_as_if_it_were_sound() -> N
     for number in range(4):
         append_records(log, (b"k%d" % number, b"w"))
     log.roll(NOW_MS)
-    disk.content(log.segments[0].path(".log"))[70] ^= 1
+    disk.content(log.extent.segments[0].path(".log"))[70] ^= 1
     with pytest.raises(CorruptRecord):
         compact(disk, log)
-    assert log.size_bytes == sum(segment.file.size for segment in log.segments)
+    assert log.extent.segments.size_bytes == sum(segment.file.size for segment in log.extent.segments)
 
 
 def test_a_full_disk_stops_the_pass_and_the_log_stays_as_it_is() -> None:
@@ -162,7 +162,7 @@ def test_a_full_disk_stops_the_pass_and_the_log_stays_as_it_is() -> None:
     disk.failing["append"] = 28
     with pytest.raises(OSError, match="No space left"):
         compact(disk, log)
-    log.drop_cleaned()
+    log.compaction.drop_cleaned()
     disk.failing.clear()
     assert content(log) == before
     assert compact(disk, log) is not None
@@ -177,12 +177,12 @@ def test_the_largest_timestamp_is_that_of_a_record_that_is_still_there() -> None
         log.append_records(memoryview(batch), leader_epoch=0, now_ms=NOW_MS)
         if key == b"c":
             log.roll(NOW_MS)
-    log.configure(compacted(segment_bytes=230))
+    log.tail.configure(compacted(segment_bytes=230))
     compact(disk, log)
     # Of the newest one only the header is left, because its segment ends there.
     assert [batch.records_count for batch in read_all(log)] == [1, 1, 0, 1]
-    assert log.max_timestamp()[:2] == (NOW_MS - 20, 1)
-    assert log.offset_for_timestamp(NOW_MS - 10, upper_offset=4) is None
+    assert log.timestamps.largest()[:2] == (NOW_MS - 20, 1)
+    assert log.timestamps.first_at(NOW_MS - 10, upper_offset=4) is None
 
 
 def test_the_transaction_index_is_kept_in_step() -> None:
@@ -269,9 +269,9 @@ def test_memory_is_bounded_by_the_piece_and_the_largest_batch(monkeypatch: pytes
     for number in range(200):
         append_records(log, (b"k%d" % number, random.randbytes(3000 if number == 100 else 100)))
     log.roll(NOW_MS)
-    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    plan = log.compaction.plan(log.log_end_offset, NOW_MS)
     assert plan is not None
-    job = log.cleaning.begin(plan, NOW_MS).job
+    job = log.compaction.begin(plan, NOW_MS).job
     sizes: list[int] = []
     opened = disk.open
     monkeypatch.setattr(disk, "open", lambda *path, **how: MeasuredFile(opened(*path, **how), sizes))
@@ -286,9 +286,9 @@ def test_memory_is_bounded_by_the_piece_and_the_largest_batch(monkeypatch: pytes
 def test_the_map_of_a_pass_is_gone_before_the_next_one_is_made() -> None:
     disk = SimulatedDisk()
     log = filled(disk, (b"a", b"1"), (b"a", b"2"))
-    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    plan = log.compaction.plan(log.log_end_offset, NOW_MS)
     assert plan is not None
-    job = log.cleaning.begin(plan, NOW_MS).job
+    job = log.compaction.begin(plan, NOW_MS).job
     cleaner = Cleaner(disk, LIMITS, unhurried())
     gc.collect()
     gc.disable()

@@ -65,7 +65,7 @@ def test_rounds_of_compaction_leave_what_the_model_leaves(seed: int) -> None:
         if mapped is not None:
             model.compact(mapped.end_offset, now_ms)
         assert records(log) == model.records
-        assert log.cleaning.first_dirty_offset <= last_stable_offset(log)
+        assert log.compaction.first_dirty_offset <= last_stable_offset(log)
         now_ms += random.choice((1, RETENTION_MS // 2, RETENTION_MS + 1))
     known = producers(log)
     end = log.log_end_offset
@@ -76,7 +76,7 @@ def test_rounds_of_compaction_leave_what_the_model_leaves(seed: int) -> None:
     assert records(again) == model.records
     assert again.log_end_offset == end
     assert producers(again) == known
-    assert again.first_unstable_offset == log.first_unstable_offset
+    assert again.producers.first_unstable_offset == log.producers.first_unstable_offset
 
 
 @settings(max_examples=25, deadline=None)
@@ -96,7 +96,7 @@ def test_in_the_end_each_key_has_its_newest_value_and_deleted_keys_are_gone(seed
                 newest[record.key] = record
     log.roll(NOW_MS)
     limits = random.choice((LIMITS, SMALL_MAP))
-    while log.cleaning.is_unfinished or log.cleaning.first_dirty_offset < log.log_end_offset:
+    while log.compaction.is_unfinished or log.compaction.first_dirty_offset < log.log_end_offset:
         assert compact(disk, log, NOW_MS, limits) is not None
     assert records(log) == sorted(newest.values())
     # Nothing more is written: the tombstones' time alone brings a pass about.
@@ -140,7 +140,7 @@ def test_the_indexes_of_cleaned_segments_are_those_that_appending_would_have_mad
     for _ in range(random.randint(20, 80)):
         model.append(log)
     compact(disk, log)
-    for segment in list(log.segments)[:-1]:
+    for segment in list(log.extent.segments)[:-1]:
         written = [bytes(disk.content(segment.path(kind))) for kind in (".index", ".timeindex")]
         segment.rebuild_indexes(COMPACTED.index_interval_bytes, COMPACTED.segment_index_bytes)
         assert written == [bytes(disk.content(segment.path(kind))) for kind in (".index", ".timeindex")]
@@ -158,8 +158,8 @@ def dirty_log(random: Random) -> tuple[SimulatedDisk, int]:
         for _ in range(random.randint(1, 20)):
             model.append(log)
     log.roll(NOW_MS)
-    log.flush()
-    log.remove_deleted(NOW_MS + 10**9)
+    log.durability.flush()
+    log.retention.remove_deleted(NOW_MS + 10**9)
     return disk, log.log_end_offset
 
 
@@ -173,7 +173,7 @@ def test_a_crash_at_any_file_operation_leaves_the_log_before_or_after_a_swap(see
     states = [records(log)]
     states += [records(log) for _ in run_pass(whole, log, NOW_MS)]
     after, known = records(log), producers(log)
-    log.remove_deleted(NOW_MS + 10**9)
+    log.retention.remove_deleted(NOW_MS + 10**9)
     operations = whole.operations
     for number in range(1, operations + 1):
         victim = disk.kill()
@@ -181,7 +181,7 @@ def test_a_crash_at_any_file_operation_leaves_the_log_before_or_after_a_swap(see
             log = reopened(victim, recovery_point=end)
             victim.crash_at = number
             compact(victim, log, NOW_MS)
-            log.remove_deleted(NOW_MS + 10**9)
+            log.retention.remove_deleted(NOW_MS + 10**9)
         victim.crash_at = None
         lost_power = random.random() < 0.5
         survivor = victim.crash(random) if lost_power else victim.kill()

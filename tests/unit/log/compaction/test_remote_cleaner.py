@@ -41,9 +41,9 @@ def cleaner() -> Iterator[RemoteCleaner]:
 
 
 def job_of(log: Log) -> CleaningJob:
-    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    plan = log.compaction.plan(log.log_end_offset, NOW_MS)
     assert plan is not None
-    return log.cleaning.begin(plan, NOW_MS).job
+    return log.compaction.begin(plan, NOW_MS).job
 
 
 def is_running(pid: int) -> bool:
@@ -54,13 +54,13 @@ def is_running(pid: int) -> bool:
 
 
 def test_it_does_what_the_cleaner_in_this_process_does(log: Log, cleaner: RemoteCleaner) -> None:
-    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    plan = log.compaction.plan(log.log_end_offset, NOW_MS)
     assert plan is not None
-    begun = log.cleaning.begin(plan, NOW_MS)
+    begun = log.compaction.begin(plan, NOW_MS)
     local = Cleaner(OsDisk(), LIMITS, unhurried())
     mapped = cleaner.build_map(begun.job)
     assert mapped == local.build_map(begun.job)
-    groups = log.cleaning.groups(begun, mapped.end_offset)
+    groups = log.compaction.groups(begun, mapped.end_offset)
     assert len(groups) > 3
     for group in groups:
         here = local.clean(group.base_offsets)
@@ -68,13 +68,13 @@ def test_it_does_what_the_cleaner_in_this_process_does(log: Log, cleaner: Remote
         written = path.read_bytes()
         assert cleaner.clean(group.base_offsets) == here
         assert path.read_bytes() == written
-        assert log.swap_cleaned(group, here, NOW_MS)
+        assert log.compaction.swap(group, here, NOW_MS)
     assert [record.value for record in records(log)] == [b"%d" % number for number in range(53, 60)]
 
 
 def test_damage_and_failures_arrive_as_what_they_are(log: Log, cleaner: RemoteCleaner) -> None:
     job = job_of(log)
-    path = Path(log.segments[0].path(".log"))
+    path = Path(log.extent.segments[0].path(".log"))
     data = bytearray(path.read_bytes())
     data[64] ^= 1
     path.write_bytes(data)
@@ -132,7 +132,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("rate", [1e300, 500.0])
 def test_a_parent_killed_with_minus_nine_takes_it_along(log: Log, rate: float) -> None:
     """While it waits for a question, and while it is at work."""
-    segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.segments)
+    segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.extent.segments)
     code = PARENT.format(rate=rate, directory=log.directory, segments=segments)
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

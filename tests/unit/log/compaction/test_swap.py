@@ -37,19 +37,21 @@ def dirty(disk: SimulatedDisk, segments: int = 4) -> Log:
 
 def cleaned(disk: SimulatedDisk, log: Log) -> tuple[SegmentGroup, CleanedSegment]:
     """A pass that has written its one group, and not swapped it in yet."""
-    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    plan = log.compaction.plan(log.log_end_offset, NOW_MS)
     assert plan is not None
-    begun = log.cleaning.begin(plan, NOW_MS)
+    begun = log.compaction.begin(plan, NOW_MS)
     cleaner = Cleaner(disk, LIMITS, unhurried())
     mapped = cleaner.build_map(begun.job)
-    (group,) = log.cleaning.groups(begun, mapped.end_offset)
+    (group,) = log.compaction.groups(begun, mapped.end_offset)
     return group, cleaner.clean(group.base_offsets)
 
 
 def retention(log: Log, count: int) -> None:
-    bases = [segment.base_offset for segment in log.segments][:count]
-    start = log.segments[count].base_offset
-    log.delete_segments(RetentionPlan(tuple(Deletion(b, Reason.SIZE) for b in bases), start, False), NOW_MS)
+    bases = [segment.base_offset for segment in log.extent.segments][:count]
+    start = log.extent.segments[count].base_offset
+    log.retention.delete_segments(
+        RetentionPlan(tuple(Deletion(b, Reason.SIZE) for b in bases), start, False), NOW_MS
+    )
 
 
 def with_suffix(disk: SimulatedDisk, *suffixes: str) -> list[str]:
@@ -60,11 +62,11 @@ def test_the_cleaned_segment_takes_the_place_of_its_group() -> None:
     disk = SimulatedDisk()
     log = dirty(disk)
     group, made = cleaned(disk, log)
-    assert log.swap_cleaned(group, made, NOW_MS)
-    assert [(segment.base_offset, segment.next_offset) for segment in log.segments] == [(0, 8), (8, 8)]
+    assert log.compaction.swap(group, made, NOW_MS)
+    assert [(segment.base_offset, segment.next_offset) for segment in log.extent.segments] == [(0, 8), (8, 8)]
     assert [record.value for record in records(log)] == [b"3", b"3"]
     assert not with_suffix(disk, CLEANED, SWAP)
-    log.remove_deleted(NOW_MS + log.config.file_delete_delay_ms)
+    log.retention.remove_deleted(NOW_MS + log.tail.config.file_delete_delay_ms)
     assert not with_suffix(disk, DELETED)
     assert append_records(log, (b"c", b"1")) == 8
 
@@ -77,9 +79,9 @@ def test_old_files_stay_for_a_while_and_a_reader_in_the_middle_finishes() -> Non
     before = found.file.read(found.position, found.size)
     compact(disk, log)
     assert found.file.read(found.position, found.size) == before
-    log.remove_deleted(NOW_MS + log.config.file_delete_delay_ms - 1)
+    log.retention.remove_deleted(NOW_MS + log.tail.config.file_delete_delay_ms - 1)
     assert len([path for path in with_suffix(disk, DELETED) if ".log" in path]) == 4
-    log.remove_deleted(NOW_MS + log.config.file_delete_delay_ms)
+    log.retention.remove_deleted(NOW_MS + log.tail.config.file_delete_delay_ms)
     assert found.file.read(found.position, found.size) == before
     # And it goes on behind the old segment, where there is a hole now.
     assert found.next_offset == 4
@@ -119,7 +121,7 @@ def test_nothing_is_swapped_in_for_segments_that_retention_took() -> None:
     group, made = cleaned(disk, log)
     retention(log, 2)
     before = content(log)
-    assert not log.swap_cleaned(group, made, NOW_MS)
+    assert not log.compaction.swap(group, made, NOW_MS)
     assert content(log) == before
     assert log.log_start_offset == 4
     assert not with_suffix(disk, CLEANED, SWAP)
@@ -128,14 +130,14 @@ def test_nothing_is_swapped_in_for_segments_that_retention_took() -> None:
 def test_nothing_is_swapped_in_after_a_truncation_even_if_all_looks_the_same() -> None:
     disk = SimulatedDisk()
     log = dirty(disk)
-    sizes = [segment.size_bytes for segment in log.segments]
+    sizes = [segment.size_bytes for segment in log.extent.segments]
     group, made = cleaned(disk, log)
     log.truncate_to(7)
     append_records(log, (b"b", b"9"))
     log.roll(NOW_MS)
-    assert [segment.size_bytes for segment in log.segments] == sizes
+    assert [segment.size_bytes for segment in log.extent.segments] == sizes
     before = content(log)
-    assert not log.swap_cleaned(group, made, NOW_MS)
+    assert not log.compaction.swap(group, made, NOW_MS)
     assert content(log) == before
     assert not with_suffix(disk, CLEANED, SWAP)
     compact(disk, log)
@@ -147,29 +149,29 @@ def test_nothing_is_swapped_in_after_everything_was_thrown_away() -> None:
     log = dirty(disk)
     group, made = cleaned(disk, log)
     log.truncate_fully(100)
-    assert not log.swap_cleaned(group, made, NOW_MS)
+    assert not log.compaction.swap(group, made, NOW_MS)
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
 
 
-@pytest.mark.parametrize("end", [lambda log: log.close(), lambda log: log.delete()])
+@pytest.mark.parametrize("end", [lambda log: log.close(), lambda log: log.begin_delete().run()])
 def test_nothing_is_swapped_in_when_the_log_is_closed_or_deleted(end: object) -> None:
     disk = SimulatedDisk()
     log = dirty(disk)
     group, made = cleaned(disk, log)
     assert callable(end)
     end(log)
-    assert not log.swap_cleaned(group, made, NOW_MS)
+    assert not log.compaction.swap(group, made, NOW_MS)
 
 
 def test_a_truncation_makes_what_it_cut_off_dirty_again() -> None:
     disk = SimulatedDisk()
     log = dirty(disk)
     compact(disk, log)
-    assert log.cleaning.first_dirty_offset == 8
+    assert log.compaction.first_dirty_offset == 8
     log.truncate_to(7)
-    assert log.cleaning.first_dirty_offset == 7
+    assert log.compaction.first_dirty_offset == 7
     log.truncate_to(1)
-    assert log.cleaning.first_dirty_offset == log.log_end_offset
+    assert log.compaction.first_dirty_offset == log.log_end_offset
 
 
 def test_a_pass_goes_on_over_appends_and_rolls() -> None:
@@ -179,7 +181,7 @@ def test_a_pass_goes_on_over_appends_and_rolls() -> None:
     append_records(log, (b"a", b"new"))
     log.roll(NOW_MS)
     append_records(log, (b"a", b"newer"))
-    assert log.swap_cleaned(group, made, NOW_MS)
+    assert log.compaction.swap(group, made, NOW_MS)
     assert [record.value for record in records(log)] == [b"3", b"3", b"new", b"newer"]
 
 
@@ -192,17 +194,17 @@ def test_leftovers_of_another_pass_do_not_undo_a_swap_at_the_next_opening() -> N
         log.roll(NOW_MS)
     # Opening would take the .swap of a later offset for unfinished if this still lay there.
     disk.put(f"{DIRECTORY}/{0:020d}.log.cleaned", b"of a pass that failed")
-    log.configure(compacted(segment_bytes=200))
-    plan = log.cleaning.plan(log.log_end_offset, NOW_MS)
+    log.tail.configure(compacted(segment_bytes=200))
+    plan = log.compaction.plan(log.log_end_offset, NOW_MS)
     assert plan is not None
-    begun = log.cleaning.begin(plan, NOW_MS)
+    begun = log.compaction.begin(plan, NOW_MS)
     cleaner = Cleaner(disk, LIMITS, unhurried())
-    group = log.cleaning.groups(begun, cleaner.build_map(begun.job).end_offset)[-1]
+    group = log.compaction.groups(begun, cleaner.build_map(begun.job).end_offset)[-1]
     made = cleaner.clean(group.base_offsets)
     assert made.base_offset > 0
     disk.crash_at = disk.operations + 8
     with pytest.raises(SimulatedCrash):
-        log.swap_cleaned(group, made, NOW_MS)
+        log.compaction.swap(group, made, NOW_MS)
     assert with_suffix(disk, ".log.swap", ".log.deleted")
     reopened = open_log(disk.kill(), settings=COMPACTED, clean=False)
     assert reopened.log_end_offset == log.log_end_offset
@@ -218,7 +220,7 @@ def test_the_later_half_of_a_segment_that_kafka_was_splitting_is_thrown_away() -
     disk.put(f"{DIRECTORY}/{1:020d}.log.swap", half[len(half) // 2 :])
     reopened = log_of(disk)
     assert [record.value for record in records(reopened)] == [b"0", b"0"]
-    assert [segment.base_offset for segment in reopened.segments] == [0, 2]
+    assert [segment.base_offset for segment in reopened.extent.segments] == [0, 2]
 
 
 def log_of(disk: SimulatedDisk) -> Log:
@@ -237,7 +239,7 @@ def operations_of_a_swap() -> int:
     log = dirty(disk)
     group, made = cleaned(disk, log)
     before = disk.operations
-    log.swap_cleaned(group, made, NOW_MS)
+    log.compaction.swap(group, made, NOW_MS)
     return disk.operations - before
 
 
@@ -249,12 +251,12 @@ def test_a_rename_that_fails_leaves_a_log_that_opens_to_the_old_or_the_new(numbe
     group, made = cleaned(disk, log)
     disk.failures[disk.operations + number] = 5
     with pytest.raises(OSError, match="Input/output error"):
-        log.swap_cleaned(group, made, NOW_MS)
-    log.drop_cleaned()
+        log.compaction.swap(group, made, NOW_MS)
+    log.compaction.drop_cleaned()
     new = [record for record in old if record.value == b"3"]
     reopened = open_log(disk.kill(), settings=COMPACTED, clean=False, recovery_point=8)
-    assert records(reopened) == (old if log.write_refusal is None else new)
-    if log.write_refusal is None:
+    assert records(reopened) == (old if log.status.refusal is None else new)
+    if log.status.refusal is None:
         assert records(log) == old
         compact(disk, log)
         assert records(log) == new
@@ -265,7 +267,7 @@ def test_a_rename_that_fails_leaves_a_log_that_opens_to_the_old_or_the_new(numbe
 def test_a_stale_transaction_index_never_survives_a_crash(number: int, has_txn_index: bool) -> None:
     disk = SimulatedDisk()
     log = dirty(disk)
-    log.flush()
+    log.durability.flush()
     old_entries, new_entries = TXN_INDEX_ENTRY.pack(0, 7, 1, 2, 2), TXN_INDEX_ENTRY.pack(0, 8, 1, 2, 2)
     disk.put(f"{DIRECTORY}/{0:020d}.txnindex", old_entries)
     group, made = cleaned(disk, log)
@@ -275,7 +277,7 @@ def test_a_stale_transaction_index_never_survives_a_crash(number: int, has_txn_i
     disk.crash_at = disk.operations + number
     is_crashed = False
     try:
-        log.swap_cleaned(group, made, NOW_MS)
+        log.compaction.swap(group, made, NOW_MS)
     except SimulatedCrash:
         is_crashed = True
     disk.crash_at = None

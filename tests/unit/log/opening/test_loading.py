@@ -35,7 +35,7 @@ def test_a_new_log_is_an_empty_segment_with_its_indexes() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     assert disk.paths(DIRECTORY) == [path(0, ".index"), path(0, ".log"), path(0, ".timeindex")]
-    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (0, 0, 0)
+    assert (log.log_start_offset, log.log_end_offset, log.extent.segments.size_bytes) == (0, 0, 0)
 
 
 def test_a_clean_stop_brings_everything_back() -> None:
@@ -45,8 +45,8 @@ def test_a_clean_stop_brings_everything_back() -> None:
     log.close()
     log = reopened(disk, log)
     assert content(log) == before
-    assert (log.log_end_offset, log.flushed_offset) == (end, end)
-    assert log.unflushed_messages == 0
+    assert (log.log_end_offset, log.durability.flushed_offset) == (end, end)
+    assert log.durability.unflushed_messages == 0
     append(log, batch())
     assert log.log_end_offset == end + 1
 
@@ -65,7 +65,7 @@ def test_closing_a_log_to_which_nothing_happened_writes_nothing() -> None:
     before = disk.operations
     log.close()
     assert disk.operations == before
-    assert log.was_closed_cleanly
+    assert log.status.was_closed_cleanly
 
 
 def test_a_power_loss_after_a_clean_stop_takes_nothing() -> None:
@@ -82,13 +82,13 @@ def test_opening_a_thousand_segments_after_a_clean_stop_reads_no_record_and_open
     disk = SimulatedDisk()
     log = open_log(disk, settings=config(segment_bytes=160, segment_index_bytes=48))
     append(log, *(batch() for _ in range(1000)))
-    assert len(log.segments) == 1000
+    assert len(log.extent.segments) == 1000
     log.close()
     disk.counts.clear()
     log = open_log(disk, settings=config(segment_bytes=160), recovery_point=log.log_end_offset)
-    assert len(log.segments) == 1000
+    assert len(log.extent.segments) == 1000
     assert log.log_end_offset == 1000
-    assert log.size_bytes == 1000 * len(batch())
+    assert log.extent.segments.size_bytes == 1000 * len(batch())
     # The last segment's headers behind its last index entry, two small files, and the listing.
     assert disk.counts["open"] + disk.counts["map"] <= 4
     assert disk.counts["read"] <= 4
@@ -101,13 +101,13 @@ def test_open_files_stay_bounded_however_many_segments_are_read() -> None:
     open_files = OpenFiles(files=3, maps=3)
     log = open_log(disk, settings=SMALL, open_files=open_files)
     append(log, *(batch(timestamp=NOW_MS + number) for number in range(100)))
-    assert len(log.segments) > 10
+    assert len(log.extent.segments) > 10
     for offset in range(0, 100, 3):
         found = log.read(offset, 10, upper_offset=100, at_least_one=True)
         assert found is not None
         assert len(open_files.files) <= 3
         assert len(open_files.maps) <= 3
-    assert log.offset_for_timestamp(NOW_MS + 50, upper_offset=100) is not None
+    assert log.timestamps.first_at(NOW_MS + 50, upper_offset=100) is not None
     assert len(open_files.maps) <= 3
     append(log, batch())
 
@@ -122,9 +122,9 @@ def test_indexes_are_preallocated_while_active_and_trimmed_when_rolled_or_closed
     assert len(disk.content(path(0, ".timeindex"))) == 396
     assert disk.content(path(0, ".index")).endswith(bytes(380))
     append(log, *(batch(timestamp=NOW_MS + 1) for _ in range(4)))
-    assert len(disk.content(path(0, ".index"))) == 8 * log.segments[0].index.file.count > 0
+    assert len(disk.content(path(0, ".index"))) == 8 * log.extent.segments[0].index.file.count > 0
     log.close()
-    for segment in log.segments:
+    for segment in log.extent.segments:
         assert len(disk.content(segment.path(".index"))) < 50
         assert len(disk.content(segment.path(".timeindex"))) < 50
 
@@ -152,14 +152,14 @@ def test_an_index_entry_is_the_last_offset_and_the_start_of_a_batch_behind_more_
 def test_a_snapshot_is_taken_at_each_roll_and_at_the_end_and_old_ones_go() -> None:
     disk = SimulatedDisk()
     log = filled(disk)
-    bases = [segment.base_offset for segment in log.segments]
+    bases = [segment.base_offset for segment in log.extent.segments]
     for _ in range(3):
         log.close()
         log = reopened(disk, log)
         append(log, batch())
     log.close()
     snapshots = [name for name in disk.paths(DIRECTORY) if name.endswith(".snapshot")]
-    assert len(snapshots) <= len(log.segments) + 1
+    assert len(snapshots) <= len(log.extent.segments) + 1
     assert path(log.log_end_offset, ".snapshot") in snapshots
     for base in bases[1:]:
         assert path(base, ".snapshot") in snapshots
@@ -192,7 +192,7 @@ def test_what_stands_beside_the_log_may_be_missing_or_damaged(kind: str, harm: s
         found = log.read(offset, 1, upper_offset=61, at_least_one=True)
         assert found is not None
         assert found.next_offset > offset
-    assert log.max_timestamp()[:2] == (NOW_MS + 29, 58)
+    assert log.timestamps.largest()[:2] == (NOW_MS + 29, 58)
     (again,) = append(log, batch(producer_id=3, producer_epoch=0, sequence=0))
     assert again.is_duplicate
 
@@ -212,7 +212,7 @@ def test_the_leader_epochs_are_made_anew_from_the_batches(harm: str, clean: bool
     else:
         disk.content(checkpoint)[:] = b"" if harm == "empty" else b"0\n1\nx y\n"
     log = open_log(disk, settings=SMALL, clean=clean, recovery_point=30 if clean else 0)
-    assert log.leader_epochs.entries == [(0, 0), (2, 10), (5, 20)]
+    assert log.extent.leader_epochs.entries == [(0, 0), (2, 10), (5, 20)]
 
 
 def test_leftovers_of_interrupted_work_are_cleared_away() -> None:
@@ -243,20 +243,20 @@ def test_an_interrupted_swap_is_completed() -> None:
     disk = SimulatedDisk()
     log = filled(disk)
     before = content(log)
-    bases = [segment.base_offset for segment in log.segments]
+    bases = [segment.base_offset for segment in log.extent.segments]
     log.close()
     merged = bytes(disk.content(path(0, ".log"))) + bytes(disk.content(path(bases[1], ".log")))
     disk.put(path(0, ".log.swap"), merged)
     log = open_log(disk, settings=SMALL, clean=False, recovery_point=0)
     assert content(log) == before
-    assert [segment.base_offset for segment in log.segments] == [bases[0], *bases[2:]]
+    assert [segment.base_offset for segment in log.extent.segments] == [bases[0], *bases[2:]]
 
 
 def test_a_segment_that_overlaps_the_next_never_serves_an_offset_twice() -> None:
     disk = SimulatedDisk()
     log = filled(disk)
     before = content(log)
-    second = log.segments[1].base_offset
+    second = log.extent.segments[1].base_offset
     log.close()
     disk.content(path(0, ".log")).extend(disk.content(path(second, ".log")))
     log = open_log(disk, settings=SMALL, clean=False, recovery_point=0)
@@ -273,7 +273,7 @@ def test_empty_segments_in_the_middle_are_removed_and_an_empty_last_one_is_kept(
     disk.put(path(200, ".log"), b"")
     log = open_log(disk, settings=SMALL, clean=False, recovery_point=0)
     assert log.log_end_offset == 200
-    assert [segment.base_offset for segment in log.segments][-1] == 200
+    assert [segment.base_offset for segment in log.extent.segments][-1] == 200
     assert path(100, ".log") not in disk.paths(DIRECTORY)
     append(log, batch())
     assert read_all(log)[-1].base_offset == 200
@@ -320,7 +320,7 @@ def test_damage_in_the_middle_goes_to_quarantine_and_the_rest_keeps_its_offsets(
 def test_damage_at_the_end_of_a_segment_that_is_followed_by_another_is_kept_in_quarantine() -> None:
     disk = SimulatedDisk()
     log = filled(disk)
-    first, second = log.segments[0], log.segments[1]
+    first, second = log.extent.segments[0], log.extent.segments[1]
     before = content(log)
     del disk.content(first.path(".log"))[-5:]
     log = open_log(disk, settings=SMALL, clean=False)
@@ -386,9 +386,9 @@ def test_a_damaged_offset_is_noticed_by_the_batch_behind_it() -> None:
 def test_segments_below_the_recovery_point_are_not_read_after_a_crash() -> None:
     disk = SimulatedDisk()
     log = filled(disk)
-    log.flush()
-    flushed = log.flushed_offset
-    last = log.segments[-1]
+    log.durability.flush()
+    flushed = log.durability.flushed_offset
+    last = log.extent.segments[-1]
     disk = disk.kill()
     open_log(disk, settings=SMALL, clean=False, recovery_point=flushed)
     assert disk.files_read == {last.path(".log")}
@@ -400,26 +400,29 @@ def test_a_log_start_offset_inside_a_segment_is_kept() -> None:
     log.close()
     log = open_log(disk, settings=SMALL, recovery_point=60, log_start_offset=13)
     assert log.log_start_offset == 13
-    assert log.leader_epochs.entries == [(0, 13)]
+    assert log.extent.leader_epochs.entries == [(0, 13)]
 
 
 def test_a_segment_begun_before_a_crash_is_durable_after_the_first_flush_behind_it() -> None:
     for seed in range(20):
         disk = SimulatedDisk()
         log = filled(disk, 5)
-        log.flush()
-        while len(log.segments) < 4:
+        log.durability.flush()
+        while len(log.extent.segments) < 4:
             append(log, batch(2))
         # The process dies right after a roll: the names are there, and nobody ever synced them.
         disk = disk.kill()
-        log = open_log(disk, settings=SMALL, recovery_point=log.flushed_offset, clean=False)
+        log = open_log(disk, settings=SMALL, recovery_point=log.durability.flushed_offset, clean=False)
         before, end = content(log), log.log_end_offset
         append(log, batch())
-        log.flush()
-        assert log.flushed_offset == end + 1
+        log.durability.flush()
+        assert log.durability.flushed_offset == end + 1
         # Then the power goes.
         log = open_log(
-            disk.crash(Random(seed)), settings=SMALL, recovery_point=log.flushed_offset, clean=False
+            disk.crash(Random(seed)),
+            settings=SMALL,
+            recovery_point=log.durability.flushed_offset,
+            clean=False,
         )
         assert log.log_end_offset == end + 1
         assert {offset: data for offset, data in content(log).items() if offset < end} == before

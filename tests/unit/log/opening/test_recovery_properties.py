@@ -49,7 +49,7 @@ def filled(random: Random, disk: SimulatedDisk, count: int) -> Log:
 
 def segment_of(log: Log, path: str) -> dict[int, tuple[int, int]]:
     """(start, end) of each batch in one .log file by base offset."""
-    for segment in log.segments:
+    for segment in log.extent.segments:
         if segment.path(".log") == path:
             return {placed.header.base_offset: (placed.position, placed.end) for placed in segment.walk()}
     return {}
@@ -129,8 +129,8 @@ def test_flushed_offsets_are_never_given_out_again_whatever_is_damaged(seed: int
     random = Random(seed)
     disk = SimulatedDisk()
     log = filled(random, disk, random.randint(1, 40))
-    log.flush()
-    flushed = log.flushed_offset
+    log.durability.flush()
+    flushed = log.durability.flushed_offset
     append(log, batch(3))
     disk = disk.kill()
     spoil(random, disk)
@@ -178,24 +178,24 @@ class Story:
 
     def flush(self, log: Log) -> None:
         before = content(log)
-        log.flush()
+        log.durability.flush()
         self.flushed = before
-        self.recovery_point = log.flushed_offset
+        self.recovery_point = log.durability.flushed_offset
 
     def roll(self, log: Log) -> None:
         log.roll(NOW_MS)
 
     def retain(self, log: Log) -> None:
-        bases = [segment.base_offset for segment in log.segments][:-1]
+        bases = [segment.base_offset for segment in log.extent.segments][:-1]
         gone = bases[: self.random.randint(0, len(bases))]
         if not gone:
             return
-        start = log.segments[len(gone)].base_offset
+        start = log.extent.segments[len(gone)].base_offset
         self.log_start_offset = start
         self.flushed = {offset: data for offset, data in self.flushed.items() if offset >= start}
         plan = RetentionPlan(tuple(Deletion(base, Reason.SIZE) for base in gone), start, False)
-        log.delete_segments(plan, NOW_MS)
-        log.remove_deleted(NOW_MS + 10 * log.config.file_delete_delay_ms)
+        log.retention.delete_segments(plan, NOW_MS)
+        log.retention.remove_deleted(NOW_MS + 10 * log.tail.config.file_delete_delay_ms)
 
     def truncate(self, log: Log) -> None:
         offset = self.random.choice([log.log_end_offset, *content(log)])

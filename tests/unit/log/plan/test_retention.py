@@ -119,13 +119,15 @@ def test_deleting_is_a_rename_first_and_a_removal_after_the_delay() -> None:
     append(log, *(batch() for _ in range(9)))
     reader = log.read(0, 10, upper_offset=9, at_least_one=True)
     assert reader is not None
-    log.delete_segments(plan_retention(log.segment_facts(), log.config, 0, NOW_MS), NOW_MS)
-    assert (log.log_start_offset, len(log.segments)) == (8, 1)
+    log.retention.delete_segments(
+        plan_retention(log.retention.segment_facts(), log.tail.config, 0, NOW_MS), NOW_MS
+    )
+    assert (log.log_start_offset, len(log.extent.segments)) == (8, 1)
     assert [found.base_offset for found in read_all(log)] == [8]
     assert len([path for path in disk.paths(log.directory) if path.endswith(".log.deleted")]) == 4
-    log.remove_deleted(NOW_MS + 999)
+    log.retention.remove_deleted(NOW_MS + 999)
     assert [path for path in disk.paths(log.directory) if path.endswith(".deleted")]
-    log.remove_deleted(NOW_MS + 1000)
+    log.retention.remove_deleted(NOW_MS + 1000)
     assert not [path for path in disk.paths(log.directory) if path.endswith(".deleted")]
     # Whoever has the file open goes on reading it.
     assert len(reader.file.read(reader.position, reader.size)) == reader.size
@@ -135,7 +137,7 @@ def test_facts_come_from_the_log_as_it_is() -> None:
     log = open_log(SimulatedDisk(), settings=config(segment_bytes=300))
     append(log, *(batch(timestamp=NOW_MS + number) for number in range(3)))
     size = len(batch())
-    assert log.segment_facts() == [
+    assert log.retention.segment_facts() == [
         SegmentFacts(0, 2, 2 * size, NOW_MS + 1, NOW_MS),
         SegmentFacts(2, 3, size, NOW_MS + 2, NOW_MS),
     ]
@@ -145,8 +147,10 @@ def test_an_expired_active_segment_is_rolled_and_then_goes() -> None:
     log = open_log(SimulatedDisk(), settings=config(retention_ms=1000))
     append(log, batch(3))
     now_ms = NOW_MS + 5000
-    plan = plan_retention(log.segment_facts(), log.config, log.log_start_offset, now_ms)
+    plan = plan_retention(log.retention.segment_facts(), log.tail.config, log.log_start_offset, now_ms)
     assert plan.roll_active
     log.roll(now_ms)
-    log.delete_segments(plan_retention(log.segment_facts(), log.config, log.log_start_offset, now_ms), now_ms)
+    log.retention.delete_segments(
+        plan_retention(log.retention.segment_facts(), log.tail.config, log.log_start_offset, now_ms), now_ms
+    )
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)

@@ -156,14 +156,14 @@ def test_a_producer_that_was_silent_for_long_is_forgotten_and_may_go_on_as_a_new
 def test_an_open_transaction_bounds_what_is_stable_until_its_marker() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch(2))
-    assert log.first_unstable_offset is None
+    assert log.producers.first_unstable_offset is None
     append(log, produced(0, 2, attributes=TRANSACTIONAL), produced(2, 1, attributes=TRANSACTIONAL))
     append(log, produced(0, 1, attributes=TRANSACTIONAL, producer=8))
-    assert log.first_unstable_offset == 2
+    assert log.producers.first_unstable_offset == 2
     end(log, commit=True)
-    assert log.first_unstable_offset == 5
+    assert log.producers.first_unstable_offset == 5
     end(log, commit=False, producer=8)
-    assert log.first_unstable_offset is None
+    assert log.producers.first_unstable_offset is None
 
 
 def test_a_batch_outside_the_open_transaction_of_its_producer_is_refused() -> None:
@@ -191,16 +191,16 @@ def test_transactions_survive_a_restart(clean: bool) -> None:
     end(log, commit=True)
     log.close(clean=clean)
     log = open_log(disk, clean=clean, recovery_point=log.log_end_offset if clean else 0)
-    assert log.first_unstable_offset == 1
+    assert log.producers.first_unstable_offset == 1
     entry = log.producers.get(7)
     assert entry is not None
     assert entry.coordinator_epoch == 1
     end(log, commit=True, producer=8)
-    assert log.first_unstable_offset is None
+    assert log.producers.first_unstable_offset is None
 
 
 def test_a_transaction_whose_records_were_deleted_holds_nothing_back() -> None:
     log = open_log(SimulatedDisk())
     append(log, produced(0, attributes=TRANSACTIONAL), batch(5))
     log.advance_log_start_offset(3)
-    assert log.first_unstable_offset is None
+    assert log.producers.first_unstable_offset is None

@@ -95,7 +95,7 @@ def test_a_hole_at_the_end_of_a_segment_leads_to_the_next_one() -> None:
     log.append_replicated(memoryview(batch(1, base_offset=5)), NOW_MS)
     log.roll(NOW_MS)
     log.append_replicated(memoryview(batch(1, base_offset=20)), NOW_MS)
-    assert [segment.base_offset for segment in log.segments] == [0, 6]
+    assert [segment.base_offset for segment in log.extent.segments] == [0, 6]
     for offset in (6, 13, 20):
         assert [found.base_offset for found in batches_at(log, offset)] == [20]
 

@@ -15,9 +15,7 @@ SMALL = config(segment_bytes=2000, index_interval_bytes=300)
 
 
 def at(log: Log, timestamp_ms: int, *, upper: int | None = None) -> tuple[int, int] | None:
-    found = log.offset_for_timestamp(
-        timestamp_ms, upper_offset=log.log_end_offset if upper is None else upper
-    )
+    found = log.timestamps.first_at(timestamp_ms, upper_offset=log.log_end_offset if upper is None else upper)
     return None if found is None else (found.timestamp, found.offset)
 
 
@@ -38,21 +36,21 @@ def test_the_first_record_at_or_after_a_time_is_found_inside_its_batch() -> None
 def test_an_empty_log_knows_no_times() -> None:
     log = open_log(SimulatedDisk())
     assert at(log, 0) is None
-    assert log.max_timestamp() == TimestampOffset(-1, -1, -1)
+    assert log.timestamps.largest() == TimestampOffset(-1, -1, -1)
 
 
 def test_the_answer_carries_the_leader_epoch_of_its_batch() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch(), leader_epoch=3)
     append(log, batch(timestamp=NOW_MS + 1), leader_epoch=8)
-    assert log.offset_for_timestamp(NOW_MS, upper_offset=2) == TimestampOffset(NOW_MS, 0, 3)
-    assert log.max_timestamp() == TimestampOffset(NOW_MS + 1, 1, 8)
+    assert log.timestamps.first_at(NOW_MS, upper_offset=2) == TimestampOffset(NOW_MS, 0, 3)
+    assert log.timestamps.largest() == TimestampOffset(NOW_MS + 1, 1, 8)
 
 
 def test_the_largest_timestamp_is_found_where_it_first_occurs() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch(3, timestamp_step=5), batch(3, timestamp_step=5), batch())
-    assert log.max_timestamp()[:2] == (NOW_MS + 10, 2)
+    assert log.timestamps.largest()[:2] == (NOW_MS + 10, 2)
 
 
 def test_records_before_the_log_start_are_not_found() -> None:
@@ -91,7 +89,7 @@ def test_lookups_agree_with_a_search_through_all_records(seed: int, reopen: bool
         assert at(log, target, upper=upper) == expected
     if log.log_start_offset == 0:
         largest = max(timestamp for timestamp, _ in records)
-        assert log.max_timestamp()[:2] == next(each for each in records if each[0] == largest)
+        assert log.timestamps.largest()[:2] == next(each for each in records if each[0] == largest)
 
 
 def test_a_lookup_by_time_walks_over_one_index_interval_however_long_the_log() -> None:

@@ -98,7 +98,7 @@ def test_a_cut_that_cannot_be_made_durable_ends_all_writes(runs: bool) -> None:
         # It is not tried again, though it might succeed.
         disk.failing.clear()
     assert refusal(log, batch()).code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert log.write_refusal is not None
+    assert log.status.refusal is not None
     with pytest.raises(KafkaError):
         log.append_replicated(memoryview(batch(base_offset=7, leader_epoch=1)), NOW_MS)
 
@@ -114,4 +114,4 @@ def test_a_cut_behind_a_failed_one_fails_too() -> None:
     disk.failing.clear()
     with pytest.raises(OSError, match="Input/output error"):
         log.truncate_to(3)
-    assert log.write_refusal is not None
+    assert log.status.refusal is not None

@@ -43,8 +43,8 @@ def test_a_roll_in_the_middle_of_a_call_splits_the_write_and_no_batch_spans_two_
     log = open_log(SimulatedDisk(), settings=config(segment_bytes=400))
     append(log, *(batch() for _ in range(7)))
     size = len(batch())
-    assert [segment.size_bytes // size for segment in log.segments] == [2, 2, 2, 1]
-    assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6]
+    assert [segment.size_bytes // size for segment in log.extent.segments] == [2, 2, 2, 1]
+    assert [segment.base_offset for segment in log.extent.segments] == [0, 2, 4, 6]
     assert [found.base_offset for found in read_all(log)] == list(range(7))
 
 
@@ -126,7 +126,7 @@ def test_what_a_client_may_not_append_is_refused_with_kafkas_error(data: bytearr
     log = open_log(SimulatedDisk())
     assert refusal(log, data).code == code
     assert log.log_end_offset == 0
-    assert log.size_bytes == 0
+    assert log.extent.segments.size_bytes == 0
 
 
 def test_a_record_count_that_does_not_fit_the_offsets_is_refused() -> None:
@@ -152,11 +152,11 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
 def test_a_changed_configuration_holds_from_the_next_append_on() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch())
-    log.configure(config(max_message_bytes=100))
+    log.tail.configure(config(max_message_bytes=100))
     assert refusal(log, batch()).code == ErrorCode.MESSAGE_TOO_LARGE
-    log.configure(config(segment_bytes=200))
+    log.tail.configure(config(segment_bytes=200))
     append(log, batch())
-    assert len(log.segments) == 2
+    assert len(log.extent.segments) == 2
 
 
 def test_a_bad_item_spoils_nothing_for_its_neighbours() -> None:
@@ -175,27 +175,27 @@ def test_a_segment_rolls_when_its_records_span_segment_ms() -> None:
     log = open_log(SimulatedDisk(), settings=config(segment_ms=1000))
     append(log, batch(timestamp=NOW_MS))
     append(log, batch(timestamp=NOW_MS + 1000))
-    assert len(log.segments) == 1
+    assert len(log.extent.segments) == 1
     append(log, batch(timestamp=NOW_MS + 1001), batch(timestamp=NOW_MS + 1500))
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert [segment.base_offset for segment in log.extent.segments] == [0, 2]
 
 
 def test_records_without_timestamps_age_by_the_wall_clock() -> None:
     log = open_log(SimulatedDisk(), settings=config(segment_ms=1000))
     append(log, batch(timestamp=-1))
     append(log, batch(timestamp=-1), now_ms=NOW_MS + 1000)
-    assert len(log.segments) == 1
+    assert len(log.extent.segments) == 1
     append(log, batch(timestamp=-1), now_ms=NOW_MS + 1001)
-    assert len(log.segments) == 2
+    assert len(log.extent.segments) == 2
 
 
 def test_an_idle_segment_rolls_by_the_wall_clock_when_asked() -> None:
     log = open_log(SimulatedDisk(), settings=config(segment_ms=1000))
-    assert not log.roll_if_due(NOW_MS + 5000)
+    assert not log.tail.roll_if_due(NOW_MS + 5000)
     append(log, batch())
-    assert not log.roll_if_due(NOW_MS + 1000)
-    assert log.roll_if_due(NOW_MS + 1001)
-    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    assert not log.tail.roll_if_due(NOW_MS + 1000)
+    assert log.tail.roll_if_due(NOW_MS + 1001)
+    assert [segment.base_offset for segment in log.extent.segments] == [0, 1]
 
 
 def test_jitter_makes_segments_roll_earlier_but_always_at_the_same_time() -> None:
@@ -205,7 +205,7 @@ def test_jitter_makes_segments_roll_earlier_but_always_at_the_same_time() -> Non
             SimulatedDisk(), directory=directory, settings=config(segment_ms=1000, segment_jitter_ms=900)
         )
         append(log, batch())
-        span = next(age for age in range(2000) if log.roll_if_due(NOW_MS + age))
+        span = next(age for age in range(2000) if log.tail.roll_if_due(NOW_MS + age))
         spans.add(span)
         assert 100 < span <= 1001
     assert len(spans) == 2
@@ -214,8 +214,8 @@ def test_jitter_makes_segments_roll_earlier_but_always_at_the_same_time() -> Non
 def test_a_segment_rolls_when_its_index_is_full() -> None:
     log = open_log(SimulatedDisk(), settings=config(index_interval_bytes=1, segment_index_bytes=36))
     append(log, *(batch(timestamp=NOW_MS + number) for number in range(30)))
-    assert len(log.segments) > 5
-    for segment in log.segments:
+    assert len(log.extent.segments) > 5
+    for segment in log.extent.segments:
         assert segment.index.file.count <= 4
         assert segment.time_index.file.count <= 3
     assert [found.base_offset for found in read_all(log)] == list(range(30))
@@ -226,18 +226,18 @@ def test_a_segment_rolls_before_an_offset_no_longer_fits_its_index() -> None:
     append(log, batch())
     far = batch(base_offset=2**31 - 2)
     log.append_replicated(memoryview(far), NOW_MS)
-    assert len(log.segments) == 1
+    assert len(log.extent.segments) == 1
     append(log, batch())
-    assert len(log.segments) == 1
+    assert len(log.extent.segments) == 1
     append(log, batch())
-    assert [segment.base_offset for segment in log.segments] == [0, 2**31]
+    assert [segment.base_offset for segment in log.extent.segments] == [0, 2**31]
 
 
 def test_an_empty_segment_gives_way_to_one_that_begins_behind_a_hole() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     log.append_replicated(memoryview(batch(base_offset=2**40)), NOW_MS)
-    assert [segment.base_offset for segment in log.segments] == [2**40]
+    assert [segment.base_offset for segment in log.extent.segments] == [2**40]
     assert not [path for path in disk.paths(log.directory) if "00000000000000000000.log" in path]
 
 
@@ -246,7 +246,7 @@ def test_replicated_batches_keep_their_offsets_and_epochs() -> None:
     records = batch(2, base_offset=0, leader_epoch=3) + batch(1, base_offset=7, leader_epoch=5)
     log.append_replicated(memoryview(records), NOW_MS)
     assert [found.base_offset for found in read_all(log)] == [0, 7]
-    assert log.leader_epochs.entries == [(3, 0), (5, 7)]
+    assert log.extent.leader_epochs.entries == [(3, 0), (5, 7)]
     assert log.log_end_offset == 8
 
 
@@ -273,13 +273,13 @@ def test_the_brokers_own_batches_are_numbered_and_may_be_control_batches() -> No
     )
     assert (answer.base_offset, answer.last_offset) == (3, 3)
     assert read_all(log)[-1].partition_leader_epoch == 2
-    assert log.leader_epochs.entries == [(0, 0), (2, 3)]
+    assert log.extent.leader_epochs.entries == [(0, 0), (2, 3)]
 
 
 def test_a_new_leader_epoch_begins_with_its_first_batch_and_not_with_a_refused_one() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch(3), leader_epoch=1)
     refusal(log, bytearray(3), leader_epoch=2)
-    assert log.leader_epochs.entries == [(1, 0)]
+    assert log.extent.leader_epochs.entries == [(1, 0)]
     append(log, batch(3), leader_epoch=2)
-    assert log.leader_epochs.entries == [(1, 0), (2, 3)]
+    assert log.extent.leader_epochs.entries == [(1, 0), (2, 3)]

@@ -23,7 +23,7 @@ def copy(leader: Log, follower: Log) -> None:
 
 
 def killed(log: Log, disk: SimulatedDisk) -> Log:
-    return open_log(disk.kill(), settings=SMALL, recovery_point=log.flushed_offset, clean=False)
+    return open_log(disk.kill(), settings=SMALL, recovery_point=log.durability.flushed_offset, clean=False)
 
 
 def closed(log: Log, disk: SimulatedDisk) -> Log:
@@ -32,8 +32,10 @@ def closed(log: Log, disk: SimulatedDisk) -> Log:
 
 
 def without_power(log: Log, disk: SimulatedDisk) -> Log:
-    log.flush()
-    return open_log(disk.crash(Random(7)), settings=SMALL, recovery_point=log.flushed_offset, clean=False)
+    log.durability.flush()
+    return open_log(
+        disk.crash(Random(7)), settings=SMALL, recovery_point=log.durability.flushed_offset, clean=False
+    )
 
 
 def untouched(log: Log, disk: SimulatedDisk) -> Log:
@@ -56,7 +58,11 @@ def test_a_follower_learns_the_leaders_epochs_from_its_batches(
         append(leader, batch(2, timestamp=NOW_MS + number), leader_epoch=number // 10 * 3)
     copy(leader, follower)
     follower = restarted(follower, disk)
-    assert follower.leader_epochs.entries == leader.leader_epochs.entries == [(0, 0), (3, 20), (6, 40)]
+    assert (
+        follower.extent.leader_epochs.entries
+        == leader.extent.leader_epochs.entries
+        == [(0, 0), (3, 20), (6, 40)]
+    )
     assert content(follower) == content(leader)
     assert (follower.latest_epoch, follower.log_end_offset) == (6, 60)
     assert follower.end_offset_for(4) == (3, 40)
@@ -75,7 +81,7 @@ def test_epochs_are_right_after_a_cut_and_what_another_leader_wrote_instead(
     for number in range(10, 14):
         log.append_replicated(memoryview(batch(base_offset=number, leader_epoch=6)), NOW_MS)
     log = restarted(log, disk)
-    assert log.leader_epochs.entries == [(0, 0), (1, 5), (6, 10)]
+    assert log.extent.leader_epochs.entries == [(0, 0), (1, 5), (6, 10)]
     assert log.end_offset_for(5) == (1, 10)
     assert log.end_offset_for(6) == (6, 14)
 
@@ -88,7 +94,7 @@ def test_a_leader_that_wrote_nothing_leaves_no_epoch_behind() -> None:
     refusal(log, batch(magic=1), leader_epoch=4)
     assert log.latest_epoch == 1
     log.append_replicated(memoryview(batch(base_offset=2, leader_epoch=5)), NOW_MS)
-    assert log.leader_epochs.entries == [(1, 0), (5, 2)]
+    assert log.extent.leader_epochs.entries == [(1, 0), (5, 2)]
 
 
 @pytest.mark.parametrize("restarted", [untouched, closed, killed])
@@ -103,9 +109,9 @@ def test_a_follower_can_begin_where_its_leaders_log_begins(
     log.append_replicated(memoryview(batch(3, base_offset=500, leader_epoch=7)), NOW_MS)
     log = restarted(log, disk)
     assert (log.log_start_offset, log.log_end_offset) == (500, 503)
-    assert log.leader_epochs.entries == [(7, 500)]
+    assert log.extent.leader_epochs.entries == [(7, 500)]
     assert log.end_offset_for(2) == (2, 500)
-    assert log.first_lost_offset is None
+    assert log.extent.first_lost_offset is None
 
 
 def test_a_leaders_log_may_begin_inside_a_batch() -> None:
@@ -119,7 +125,7 @@ def test_a_leaders_log_may_begin_inside_a_batch() -> None:
         follower.append_replicated(memoryview(bytearray(found.view())), NOW_MS)
     assert (follower.log_start_offset, follower.log_end_offset) == (15, 30)
     assert [found.base_offset for found in read_all(follower)] == [10, 20]
-    assert follower.leader_epochs.entries == [(3, 15)]
+    assert follower.extent.leader_epochs.entries == [(3, 15)]
     with pytest.raises(KafkaError) as refused:
         follower.append_replicated(memoryview(batch(10, base_offset=25)), NOW_MS)
     assert refused.value.code == ErrorCode.INVALID_RECORD
@@ -145,7 +151,7 @@ def test_epochs_are_those_of_the_batches_whatever_happened(seed: int) -> None:
                 log.truncate_to(random.randint(log.log_start_offset, log.log_end_offset))
                 epoch += 1
             case 1:
-                log.flush()
+                log.durability.flush()
             case 2:
                 # A recovery point is a promise; the broker lowers it before a cut.
                 disk = disk.crash(random) if random.random() < 0.5 else disk.kill()
@@ -158,7 +164,7 @@ def test_epochs_are_those_of_the_batches_whatever_happened(seed: int) -> None:
     starts: dict[int, int] = {}
     for found in read_all(log):
         starts.setdefault(found.partition_leader_epoch, found.base_offset)
-    assert log.leader_epochs.entries == list(starts.items())
+    assert log.extent.leader_epochs.entries == list(starts.items())
     assert log.latest_epoch == max(starts, default=-1)
 
 

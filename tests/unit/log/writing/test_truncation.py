@@ -26,9 +26,9 @@ def test_what_ends_before_the_cut_stays_and_the_log_goes_on_from_there(seed: int
     kept = {offset: data for offset, data in before.items() if ends[offset] <= cut}
     assert content(log) == kept
     assert log.log_end_offset == max((ends[offset] for offset in kept), default=0)
-    assert all(start < max(1, log.log_end_offset) for _, start in log.leader_epochs.entries)
+    assert all(start < max(1, log.log_end_offset) for _, start in log.extent.leader_epochs.entries)
     append(log, *(batch(timestamp=NOW_MS + 99) for _ in range(10)), leader_epoch=99)
-    found = log.offset_for_timestamp(NOW_MS + 99, upper_offset=log.log_end_offset)
+    found = log.timestamps.first_at(NOW_MS + 99, upper_offset=log.log_end_offset)
     assert found is not None
     assert found.offset == log.log_end_offset - 10
     for offset in range(log.log_end_offset):
@@ -60,11 +60,11 @@ def test_a_log_can_begin_anew_anywhere() -> None:
     log = open_log(disk, settings=SMALL)
     append(log, *(batch(producer_id=1, producer_epoch=0, sequence=number) for number in range(20)))
     log.truncate_fully(500)
-    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (500, 500, 0)
+    assert (log.log_start_offset, log.log_end_offset, log.extent.segments.size_bytes) == (500, 500, 0)
     assert len(log.producers) == 0
-    assert log.leader_epochs.entries == []
+    assert log.extent.leader_epochs.entries == []
     append(log, batch(), leader_epoch=7)
-    assert log.leader_epochs.entries == [(7, 500)]
+    assert log.extent.leader_epochs.entries == [(7, 500)]
     assert [found.base_offset for found in read_all(log)] == [500]
     log.close()
     again = open_log(disk, settings=SMALL, recovery_point=501, log_start_offset=500)
@@ -77,13 +77,13 @@ def test_a_cut_in_the_hole_at_a_segments_end_ends_the_log_there() -> None:
     append(log, *(batch() for _ in range(5)))
     # What lies between was compacted away before it came here; the batch begins a segment of its own.
     log.append_replicated(memoryview(batch(base_offset=50, value=b"v" * 800)), NOW_MS)
-    assert [segment.base_offset for segment in log.segments] == [0, 50]
+    assert [segment.base_offset for segment in log.extent.segments] == [0, 50]
     log.truncate_to(30)
     assert log.log_end_offset == 30
     assert [found.base_offset for found in read_all(log)] == [0, 1, 2, 3, 4]
     log.append_replicated(memoryview(batch(base_offset=30, leader_epoch=1)), NOW_MS)
     assert [found.base_offset for found in read_all(log)] == [0, 1, 2, 3, 4, 30]
-    assert log.leader_epochs.entries == [(0, 0), (1, 30)]
+    assert log.extent.leader_epochs.entries == [(0, 0), (1, 30)]
     log.close()
     again = open_log(disk, settings=SMALL, recovery_point=31)
     assert [found.base_offset for found in read_all(again)] == [0, 1, 2, 3, 4, 30]
@@ -101,17 +101,17 @@ def test_a_damaged_index_does_not_keep_a_log_from_being_cut() -> None:
     disk = SimulatedDisk()
     log = open_log(disk, settings=config(index_interval_bytes=200))
     append(log, *(batch(timestamp=NOW_MS + number) for number in range(30)))
-    log.flush()
+    log.durability.flush()
     disk = disk.kill()
     log = open_log(disk, settings=config(index_interval_bytes=200), clean=False)
-    index = log.segments.active.index.file
+    index = log.extent.segments.active.index.file
     # The entries behind the cut point into the middle of the first batch.
     for number in range(6, index.count):
         disk.content(index.path)[8 * number + 4 : 8 * number + 8] = (5).to_bytes(4, "big")
     log.truncate_to(8)
     assert log.log_end_offset == 8
     append(log, batch(timestamp=NOW_MS + 99))
-    found = log.offset_for_timestamp(NOW_MS + 99, upper_offset=9)
+    found = log.timestamps.first_at(NOW_MS + 99, upper_offset=9)
     assert found is not None
     assert found.offset == 8
 
@@ -137,16 +137,16 @@ def test_after_a_power_loss_nothing_that_was_cut_off_comes_back(seed: int) -> No
                     job.run()
                     undone = []
             case 1:
-                log.flush()
+                log.durability.flush()
                 undone = []
-                recovery_point = random.choice((recovery_point, log.flushed_offset))
+                recovery_point = random.choice((recovery_point, log.durability.flushed_offset))
             case 2:
-                before, flushed = list(content(log).items()), log.flushed_offset
+                before, flushed = list(content(log).items()), log.durability.flushed_offset
                 is_killed = random.random() < 0.3
                 disk = disk.kill() if is_killed else disk.crash(random)
                 log = open_log(disk, settings=SMALL, clean=False, recovery_point=recovery_point)
-                if log.first_lost_offset is not None:
-                    log.truncate_to(log.first_lost_offset)
+                if log.extent.first_lost_offset is not None:
+                    log.truncate_to(log.extent.first_lost_offset)
                 after = list(content(log).items())
                 assert after in (before[: len(after)], undone[: len(after)])
                 assert log.log_end_offset >= flushed

@@ -73,7 +73,7 @@ def test_a_disk_that_fails_for_good_loses_nothing_it_acknowledged_and_serves_it(
         later = run_appends(log, 2)
         # A file that could not be cut back is not written to again.
         assert bool(later) == (kinds[:2] != ("append", "truncate"))
-        assert (log.write_refusal is not None) == (kinds[:2] == ("append", "truncate"))
+        assert (log.status.refusal is not None) == (kinds[:2] == ("append", "truncate"))
         assert content(open_log(disk.kill(), settings=SMALL, clean=False)) == acknowledged | later
 
 
@@ -110,12 +110,12 @@ def test_a_full_disk_under_the_index_costs_index_entries_only() -> None:
     log = open_log(disk, settings=config(index_interval_bytes=200))
     disk.failing["reserve"] = errno.ENOSPC
     append(log, *(batch() for _ in range(20)))
-    assert log.segments[-1].index.file.count == 0
+    assert log.extent.segments[-1].index.file.count == 0
     disk.failing.clear()
     append(log, *(batch() for _ in range(20)))
-    assert log.segments[-1].index.file.count > 0
+    assert log.extent.segments[-1].index.file.count > 0
     assert len(content(log)) == 40
-    assert log.max_timestamp().offset == 0
+    assert log.timestamps.largest().offset == 0
 
 
 @pytest.mark.parametrize("number", range(1, 8))
@@ -125,44 +125,44 @@ def test_a_flush_that_fails_anywhere_is_not_tried_again(number: int) -> None:
     run_appends(log, 4)
     disk.failures = {disk.operations + number: errno.EIO}
     with pytest.raises(OSError, match="Input/output"):
-        log.flush()
-    assert log.write_refusal is not None
-    assert log.flushed_offset == 0
+        log.durability.flush()
+    assert log.status.refusal is not None
+    assert log.durability.flushed_offset == 0
     assert run_appends(log, 1) == {}
 
 
 def _prepared(disk: SimulatedDisk) -> tuple[Log, dict[int, bytes]]:
     log = open_log(disk, settings=SMALL)
     acknowledged = run_appends(log, 8)
-    log.flush()
+    log.durability.flush()
     return log, acknowledged
 
 
 def _roll(log: Log) -> None:
     log.roll(NOW_MS)
     append(log, batch(2, value=b"after"))
-    log.flush()
+    log.durability.flush()
 
 
 def _truncate(log: Log) -> None:
     log.truncate_to(18)
     append(log, batch(2, value=b"after"))
-    log.flush()
+    log.durability.flush()
 
 
 def _truncate_fully(log: Log) -> None:
     log.truncate_fully(100)
     append(log, batch(2, value=b"after"))
-    log.flush()
+    log.durability.flush()
 
 
 def _delete(log: Log) -> None:
-    bases = [segment.base_offset for segment in log.segments][:2]
-    start = log.segments[2].base_offset
+    bases = [segment.base_offset for segment in log.extent.segments][:2]
+    start = log.extent.segments[2].base_offset
     plan = RetentionPlan(tuple(Deletion(base, Reason.TIME) for base in bases), start, False)
-    log.delete_segments(plan, NOW_MS)
-    log.remove_deleted(NOW_MS + log.config.file_delete_delay_ms)
-    log.flush()
+    log.retention.delete_segments(plan, NOW_MS)
+    log.retention.remove_deleted(NOW_MS + log.tail.config.file_delete_delay_ms)
+    log.durability.flush()
 
 
 def _close(log: Log) -> None:
@@ -188,7 +188,9 @@ def test_a_crash_at_every_operation_leaves_a_log_that_opens_to_one_piece_of_the_
             with pytest.raises(SimulatedCrash):
                 work(log)
             survived = disk.crash(Random(seed)) if power_loss else disk.kill()
-            point = 18 if work is _truncate else 0 if work is _truncate_fully else log.flushed_offset
+            point = (
+                18 if work is _truncate else 0 if work is _truncate_fully else log.durability.flushed_offset
+            )
             _check_one_piece(survived, point, before, after, f"{disk.history[-1]}, seed {seed}")
 
 

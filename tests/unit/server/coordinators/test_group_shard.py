@@ -204,7 +204,7 @@ def test_no_batch_is_larger_than_a_segment(tmp_path: Path) -> None:
 
     run(hosted, scenario)
     assert max(batch.size_bytes for batch in hosted.batches()) <= 2000
-    assert len(hosted.partition.log.segments) > 5
+    assert len(hosted.partition.log.extent.segments) > 5
     hosted.close()
 
 

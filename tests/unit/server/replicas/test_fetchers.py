@@ -153,9 +153,9 @@ def test_a_replica_that_is_being_moved_here_keeps_to_its_rate_and_others_do_not(
                 await cluster.produce(b"x" * 5_000)
             overheard = Overheard(cluster.nodes[3])
             await cluster.submit(reassignment("t", [1, 2, 3]))
-            await until(lambda: cluster.nodes[3].partition().log.size_bytes > 0, "it begins")
+            await until(lambda: cluster.nodes[3].partition().log.extent.segments.size_bytes > 0, "it begins")
             assert (await cluster.produce(b"y", topic="other")).error_code == 0
-            assert cluster.nodes[3].partition().log.size_bytes < 90_000
+            assert cluster.nodes[3].partition().log.extent.segments.size_bytes < 90_000
             await until(lambda: not cluster.placed().adding_replicas, "the move is complete")
             assert {purpose for purpose, _ in overheard.requests} == {"fetch", "fetch-moving"}
             assert len(cluster.nodes[3].values()) == 20
@@ -174,6 +174,6 @@ def test_a_topic_that_is_to_be_flushed_changes_the_lane(tmp_path: Path) -> None:
             await cluster.submit(IncrementalAlterConfigsRequest([resource]))
             assert (await cluster.produce(b"b")).error_code == 0
             assert "fetch-flushed" in {purpose for purpose, _ in overheard.requests}
-            assert cluster.nodes[2].partition().log.flushed_offset == 2
+            assert cluster.nodes[2].partition().log.durability.flushed_offset == 2
 
     asyncio.run(scenario())

@@ -11,15 +11,26 @@ so it sees all of them before the marker.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from ottla.log.compaction.segment_reader import SegmentReader
-from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchView
 from ottla.records.control import marker_of
 
 TXN_INDEX_ENTRY: Final = Struct(
     ">hqqqq"
 )  # version, producer id, first offset, last offset, last stable offset
+
+
+class SegmentHeaders(Protocol):
+    """One segment to be searched for markers."""
+
+    def headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """The position and header of every batch, in offset order."""
+        ...
+
+    def batch_at(self, position: int) -> BatchView:
+        """The whole batch at a position that `headers` returned."""
+        ...
 
 
 class AbortedTransaction(NamedTuple):
@@ -69,7 +80,7 @@ class TransactionTrail:
         return True
 
 
-def find_aborted(segments: Iterable[SegmentReader], from_offset: int) -> Iterator[AbortedTransaction]:
+def find_aborted(segments: Iterable[SegmentHeaders], from_offset: int) -> Iterator[AbortedTransaction]:
     """The aborted transactions with data at `from_offset` or behind."""
     begun: dict[int, int] = {}
     for segment in segments:

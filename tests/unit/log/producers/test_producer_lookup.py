@@ -9,7 +9,7 @@ from tests.unit.log.logs import append, open_log, refusal
 
 from ottla.errors import ErrorCode
 from ottla.log.log import Log
-from ottla.log.writing import producer_lookup as recall
+from ottla.log.producers import producer_lookup as recall
 
 
 def produced(sequence: int, count: int = 1, *, epoch: int = 0, producer: int = 7) -> bytearray:

@@ -12,9 +12,9 @@ from tests.unit.log.logs import append, config, open_log, refusal
 
 from ottla.errors import ErrorCode
 from ottla.log.log import Log
-from ottla.log.writing import producer_rewind as rewinding
+from ottla.log.producers import producer_rewind as rewinding
+from ottla.log.producers.producer_replay import load_producers
 from ottla.log.writing import truncation
-from ottla.log.writing.producer_replay import load_producers
 
 SMALL = config(segment_bytes=1000, index_interval_bytes=200)
 
@@ -108,8 +108,8 @@ def test_a_producer_that_began_behind_the_cut_is_unknown_again() -> None:
 def test_a_cut_over_a_roll_needs_no_more() -> None:
     log = open_log(SimulatedDisk(), settings=SMALL)
     append(log, *(sent(number) for number in range(30)))
-    assert len(log.segments) > 4
-    assert not rebuilds(log, log.segments[-2].base_offset + 1)
+    assert len(log.extent.segments) > 4
+    assert not rebuilds(log, log.extent.segments[-2].base_offset + 1)
     assert known(log)[1][1] == log.log_end_offset
 
 
@@ -118,15 +118,15 @@ def test_a_producer_that_is_found_nowhere_near_is_looked_for_everywhere() -> Non
     append(log, sent(0, epoch=3), *(batch() for _ in range(30)))
     append(log, *(sent(number, epoch=3) for number in range(1, 9)))
     with (
-        patch("ottla.log.writing.producer_lookup._WINDOW_BYTES", 1000),
-        patch("ottla.log.writing.producer_lookup._PIECE_BYTES", 500),
+        patch("ottla.log.producers.producer_lookup._WINDOW_BYTES", 1000),
+        patch("ottla.log.producers.producer_lookup._PIECE_BYTES", 500),
     ):
         assert rebuilds(log, 31)
     assert known(log)[1][:2] == (3, 1)
 
 
 def test_too_large_a_cut_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewinding, "_LARGEST_CUT_BYTES", 500)
+    monkeypatch.setattr(rewinding, "_LARGEST_REWIND_BYTES", 500)
     log = open_log(SimulatedDisk())
     append(log, *(sent(number) for number in range(30)))
     assert rebuilds(log, 11)
@@ -137,9 +137,9 @@ def test_where_transactions_are_cut_the_whole_story_is_read_again() -> None:
     log = open_log(SimulatedDisk())
     append(log, sent(0))
     append(log, batch(producer_id=1, producer_epoch=0, sequence=1, attributes=0x10))
-    assert log.first_unstable_offset == 1
+    assert log.producers.first_unstable_offset == 1
     assert rebuilds(log, 1)
-    assert log.first_unstable_offset is None
+    assert log.producers.first_unstable_offset is None
 
 
 def test_a_snapshot_of_what_was_cut_is_gone() -> None:
