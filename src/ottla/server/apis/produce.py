@@ -17,7 +17,7 @@ from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_version
-from ottla.protocol.frame import response_frame
+from ottla.protocol.frame import RequestHeader, response_frame
 from ottla.protocol.messages.produce import (
     ZSTD_SINCE,
     LeaderIdAndEpoch,
@@ -142,13 +142,14 @@ class ProduceGatherer:
 
     def add(self, context: RequestContext, request: ProduceRequest) -> None:
         """Take in a decoded request. Records that must be refused are answered with the others, in order."""
-        decoded = _Decoded(context.version, request)
+        header = context.header
+        decoded = _Decoded(header.api_version, request)
         if request.acks == ACKS_ALL:
             self._acks = ACKS_ALL
         for topic in request.topic_data:
-            placements = [self._place(context, request.acks, topic, data) for data in topic.partition_data]
+            placements = [self._place(header, request.acks, topic, data) for data in topic.partition_data]
             decoded.topics.append((topic, placements))
-        self._entries.append((context.header.correlation_id, decoded, 0))
+        self._entries.append((header.correlation_id, decoded, 0))
 
     def learn(self, frame: memoryview) -> None:
         """Recognise requests that repeat the one just added, whose frame (without its size) this is."""
@@ -190,11 +191,11 @@ class ProduceGatherer:
         return True
 
     def _place(
-        self, context: RequestContext, acks: int, topic: TopicProduceData, data: PartitionProduceData
+        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
     ) -> _Placement:
         try:
-            partition = self._partition(context, acks, topic, data)
-            records = _checked_records(context.version, data.records)
+            partition = self._partition(header, acks, topic, data)
+            records = _checked_records(header.api_version, data.records)
         except KafkaError as error:
             return _Placement(data.index, None, 0, error)
         staged = self._staged.setdefault(partition, [])
@@ -202,20 +203,20 @@ class ProduceGatherer:
         return _Placement(data.index, partition, len(staged) - 1, None)
 
     def _partition(
-        self, context: RequestContext, acks: int, topic: TopicProduceData, data: PartitionProduceData
+        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
     ) -> HostedPartition:
         """The partition that will take these records; raises when it must not."""
         if acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
         partitions = self._services.partitions
-        if context.version >= _TOPIC_IDS_SINCE:
+        if header.api_version >= _TOPIC_IDS_SINCE:
             partition = partitions.by_id(topic.topic_id, data.index)
         else:
             partition = partitions.by_name(topic.name, data.index)
         error = partition.append_error(acks)
         if error:
             raise KafkaError(error)
-        if partition.topic in INTERNAL_TOPICS and context.header.client_id != _ADMIN_CLIENT_ID:
+        if partition.topic in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {partition.topic}"
             )

@@ -1,26 +1,19 @@
 """What remembered decisions rest on.
 
 Recognising a request that repeats an earlier one saves decoding it, finding its topic and, one day, asking whether its principal
-may. Such a decision is remembered together with the versions of everything it was made from, and forgotten when one of them
-changes. Facts that change often (leadership, in-sync replicas, settings) are not remembered: they are asked each time.
+may. Such a decision is remembered together with the basis it was made on, and forgotten when the basis changes. Facts that
+change often (leadership, in-sync replicas, settings) are not remembered: they are asked each time.
 """
-
-from typing import NamedTuple
 
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 
 
-class Basis(NamedTuple):
-    """The versions of what a decision was made from. Decisions with another basis than today's are void.
+def basis_of(services: Services, session: Session) -> int:
+    """A number that changes with everything that a decision for this session rests on.
 
-    Authorisation and quotas join here, each with a version of its own: the session's principal (it changes when a client
-    authenticates again), the ACLs, the client quotas.
+    Asked once per read. Each fact has a version that only grows, so the sum of the versions changes whenever one of them
+    does. Today the only fact is which partitions are hosted. Authorisation and quotas join here with versions of their own:
+    the session's principal (it changes when a client authenticates again), the ACLs, the client quotas.
     """
-
-    partitions: int
-
-
-def basis_of(services: Services, session: Session) -> Basis:
-    """What a decision for this session rests on now."""
-    return Basis(services.partitions.version)
+    return services.partitions.version

@@ -75,7 +75,8 @@ class Connection:
         self._gate = gate
         # By API key, None for APIs whose requests are answered one by one; filled with the first request of each API.
         self._gatherers: dict[int, Gatherer | None] = {}
-        # The only one that may hold requests now.
+        # The API of the latest request, and its gatherer: the only one that may hold requests.
+        self._latest_key: int | None = None
         self._gathering: Gatherer | None = None
         self._max_queued_bytes = max_queued_bytes
         self._on_closed = on_closed
@@ -223,7 +224,7 @@ class Connection:
         max_frame_bytes = buffer.max_frame_bytes
         gate = self._gate
         is_shut = not gate.is_open
-        latest_key, gatherer = None, None
+        latest_key, gatherer = self._latest_key, self._gathering
         # The loop that every small request pays for: locals only, one unpack, no objects.
         while end - position >= _HEAD_BYTES:
             size, api_key, api_version, correlation_id = _HEAD.unpack_from(data, position)
@@ -253,7 +254,7 @@ class Connection:
             gatherer = self._gatherers[api_key]
         except KeyError:
             gatherer = self._gatherers[api_key] = self._gate.gatherer_of(api_key, self.session)
-        self._gathering = gatherer
+        self._latest_key, self._gathering = api_key, gatherer
         return gatherer
 
     def _finish_gathered(self, answers: list[Part]) -> None:

@@ -321,12 +321,8 @@ class Partitions:
         self._by_id: dict[tuple[UUID, int], HostedPartition] = {}
         # The topics that have a log which could not be opened.
         self.unopened: OrderedSet[str] = OrderedSet()
-        self._version = 0
-
-    @property
-    def version(self) -> int:
-        """Changes with every partition that is added or removed; for decisions that are remembered (gate/basis.py)."""
-        return self._version
+        # Grows with every partition that is added or removed; for decisions that are remembered (gate/basis.py).
+        self.version = 0
 
     def __iter__(self) -> Iterator[HostedPartition]:
         return iter(tuple(self._by_name.values()))
@@ -362,13 +358,13 @@ class Partitions:
         """Serve a partition from now on."""
         self._by_name[partition.topic, partition.index] = partition
         self._by_id[partition.topic_id, partition.index] = partition
-        self._version += 1
+        self.version += 1
 
     def remove(self, partition: HostedPartition) -> None:
         """Stop serving it."""
         del self._by_name[partition.topic, partition.index]
         del self._by_id[partition.topic_id, partition.index]
-        self._version += 1
+        self.version += 1
         partition.close()
 
     def _absence(self, topic: TopicImage, index: int) -> KafkaError:
