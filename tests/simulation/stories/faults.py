@@ -107,6 +107,7 @@ class Faults:
     async def crash_in_write(self) -> None:
         """The process dies in the middle of its work on the disk, which a write may leave half done."""
         for node in self._some(1):
+            node.crash_loses_power = self._story.flushes and self._dice.random() < 0.5
             node.disk.crash_after = self._dice.randrange(1, 60)
             self._say(f"{node.host} dies at its disk operation {node.disk.crash_after} from now")
             await self._sleep(0.5, 4)
@@ -352,6 +353,7 @@ class Faults:
             disk.is_full = disk.reads_fail = disk.syncs_fail = False
             disk.crash_after = None
             node.slowness = 1.0
+            node.set_clock(0.0)  # a broker whose clock is hours behind refuses records from the future
             if node.process is not None:
                 node.process.go_on()
             if node.is_running and (disk.has_failed or node.has_halted):

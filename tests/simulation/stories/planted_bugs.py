@@ -9,28 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
 from unittest.mock import patch
 
-from ottla.replication.events import HighWatermarkAdvanced
-from ottla.replication.partition import PartitionReplica
+from tests.simulation.stories.machine_bugs import MACHINE_BUGS, Patches
+from tests.simulation.stories.shell_bugs import SHELL_BUGS
 
-# What is replaced, the attribute's name, and what stands there instead.
-Patches = list[tuple[Any, str, Any]]
-
-
-def watermark_without_isr() -> Patches:
-    def advance(self: PartitionReplica) -> list[Any]:
-        if self.log_end_offset <= self.high_watermark:
-            return []
-        self.high_watermark = self.log_end_offset
-        return [HighWatermarkAdvanced(self.log_end_offset)]
-
-    return [(PartitionReplica, "_advance", advance)]
-
-
-_BUGS = (watermark_without_isr,)
-BUGS: Mapping[str, Callable[[], Patches]] = {bug.__name__: bug for bug in _BUGS}
+BUGS: Mapping[str, Callable[[], Patches]] = {bug.__name__: bug for bug in (*MACHINE_BUGS, *SHELL_BUGS)}
 FOUND_BY: Mapping[str, int] = {"watermark_without_isr": 1}
 
 

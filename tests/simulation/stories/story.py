@@ -18,6 +18,7 @@ from tests.simulation.world.node import Node
 from tests.simulation.world.scheduler import World
 
 import ottla
+from ottla.client.requests.group_offsets import CommittedOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 # A topic that is deleted and created again; nothing is promised about its records.
 FLEETING: Final = "fleeting"
+GROUP: Final = "g"
 _START_S: Final = 30.0
 _FAULTS_S: Final = 12.0
 _HEALING_S: Final = 90.0
@@ -65,6 +67,7 @@ class Story:
         self.servers = bootstrap(count)
         self.partition_counts = {f"t{number}": dice.randrange(1, 3) for number in range(dice.randrange(1, 3))}
         self.clients: list[Client] = []
+        self._committed: dict[Partition, int] = {}
         self._faults = Faults(self)
         self._wanted = faults
         self._watcher = Watcher(self)
@@ -158,7 +161,7 @@ class Story:
         self._reader = Reader(world, "r0", servers, ledger, lambda: self.partitions)
         strategy = dice.choice(("range", "roundrobin", "sticky", "cooperative-sticky"))
         self._members = [
-            Member(world, f"m{n}", servers, ledger, group="g", topics=self.topics, strategy=strategy)
+            Member(world, f"m{n}", servers, ledger, group=GROUP, topics=self.topics, strategy=strategy)
             for n in range(dice.randrange(1, 4))
         ]
         self.clients = [*self._writers, self._fleeting, self._reader, *self._members, self.administrator]
@@ -211,14 +214,24 @@ class Story:
             return False
         if not self._until(self._is_read, 60, "the group reads to the end", check_every_s=0.2):
             return False
+        self.administrator.order(self._ask_offsets)
+        if not self._until(lambda: self.administrator.is_idle, 30, "committed offsets are told"):
+            return False
         for client in self.clients:
             client.stop()
         return self._until(lambda: all(client.is_done for client in self.clients), 60, "clients stop")
 
+    async def _ask_offsets(self, admin: ottla.Admin) -> None:
+        offsets = await admin.list_group_offsets(GROUP)
+        for partition, committed in offsets.items():
+            if isinstance(committed, CommittedOffset):
+                self._committed[partition.topic, partition.partition] = committed.offset
+
     def _is_read(self) -> bool:
         ends = self.ledger.known_end
         return all(
-            self.ledger.committed.get(("g", partition), 0) >= ends[partition] for partition in self.partitions
+            self.ledger.committed.get((GROUP, partition), 0) >= ends[partition]
+            for partition in self.partitions
         )
 
     def _check_logs(self) -> None:
@@ -235,7 +248,7 @@ class Story:
                 audit.check_partition((topic.name, placed.index), values_of(replicas[placed.leader]))
         audit.check_order()
         for partition in self.partitions:
-            audit.check_group("g", partition, self.ledger.committed.get(("g", partition), 0))
+            audit.check_group(GROUP, partition, self._committed.get(partition, 0))
 
     def _until(
         self, condition: Callable[[], bool], limit_s: float, what: str, check_every_s: float = 0.02

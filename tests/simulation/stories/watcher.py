@@ -22,6 +22,7 @@ class Watcher:
 
     def __init__(self, story: Story) -> None:
         self._story = story
+        self._controllers: dict[int, int] = {}
         self._leaders: dict[tuple[_Key, int], int] = {}
         # By the hosted replica: one that was moved away and came back begins again.
         self._watermarks: dict[HostedPartition, int] = {}
@@ -33,6 +34,7 @@ class Watcher:
         hosted: dict[_Key, dict[int, HostedPartition]] = {}
         for node in self._story.nodes:
             if node.is_ready:
+                self._check_controller(node)
                 for partition in self._partitions_of(node):
                     key = partition.topic_id, partition.index
                     hosted.setdefault(key, {})[node.number] = partition
@@ -40,6 +42,15 @@ class Watcher:
         for replicas in hosted.values():
             self._check_leader(replicas)
         self._story.world.later(INTERVAL_S, self.look)
+
+    def _check_controller(self, node: Node) -> None:
+        """The metadata quorum has one leader per epoch."""
+        assert node.broker is not None
+        replica = node.broker.quorum.member.replica
+        if replica.is_leader:
+            leader = self._controllers.setdefault(replica.epoch, node.number)
+            if leader != node.number:
+                self._broken(f"n{leader} and {node.host} both led the quorum in epoch {replica.epoch}")
 
     def _partitions_of(self, node: Node) -> list[HostedPartition]:
         assert node.broker is not None

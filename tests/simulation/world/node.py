@@ -29,11 +29,15 @@ class Node:
         self.disk = NodeDisk()
         self.clock_offset_s = 0.0
         self.slowness = 1.0
+        self.crash_loses_power = (
+            False  # whether a crash in the middle of a disk operation is one of the machine
+        )
         self.incarnation = 0
         self.process: ProcessLoop | None = None
         self.broker: Broker | None = None
         self.is_started = False
         self.failure: str | None = None
+        self._loses_power = False
         self._config = BrokerConfig.from_properties(settings)
         self._starting: asyncio.Task[None] | None = None
 
@@ -61,7 +65,7 @@ class Node:
         process = self.process = self.world.start(f"{self.host}#{self.incarnation}", self.host)
         process.clock_offset_s = self.clock_offset_s
         disk = self.disk
-        disk.on_crash = process.kill
+        disk.on_crash = lambda: self.kill(loses_power=self.crash_loses_power)
         process.on_killed = lambda: self._died(process, disk)
         runtime = runtime_of(process, disk, lambda: self.slowness)
         self._starting = process.create_task(self._run(process, runtime))
@@ -98,8 +102,6 @@ class Node:
             self.world.network.power_lost(self.host)
         self._loses_power = loses_power
         process.kill()
-
-    _loses_power = False
 
     def wipe(self) -> None:
         """Lose the disk's content."""
