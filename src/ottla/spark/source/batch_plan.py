@@ -13,7 +13,7 @@ from ottla.spark.source.plan.filters import Wanted
 from ottla.spark.source.plan.intervals import between
 from ottla.spark.source.plan.offsets import LATEST, OffsetRange, PartitionOffsets
 from ottla.spark.source.plan.options import SourceOptions
-from ottla.spark.source.plan.position_options import for_batch
+from ottla.spark.source.plan.query_bounds import for_batch
 
 if TYPE_CHECKING:
     from ottla.spark.source.topics import TopicOffsets

@@ -32,8 +32,8 @@ from ottla.spark.source.plan.offsets import (
     offsets_of_json,
 )
 from ottla.spark.source.plan.options import SourceOptions, TopicPattern, source_options
-from ottla.spark.source.plan.position_options import for_stream
 from ottla.spark.source.plan.positions import AtOffsets, depends_on_the_end
+from ottla.spark.source.plan.query_bounds import for_stream
 from ottla.spark.source.plan.splitting import split
 from ottla.spark.source.read_limits import (
     ReadAllAvailable,

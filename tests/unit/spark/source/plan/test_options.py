@@ -14,8 +14,8 @@ from ottla.spark.source.plan.options import (
     Topics,
     source_options,
 )
-from ottla.spark.source.plan.position_options import for_batch, for_stream
 from ottla.spark.source.plan.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest
+from ottla.spark.source.plan.query_bounds import for_batch, for_stream
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 LEAST = {"kafka.bootstrap.servers": "here:9092", "subscribe": "a"}
