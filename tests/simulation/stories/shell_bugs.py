@@ -9,7 +9,7 @@ from tests.simulation.stories.machine_bugs import Patches
 
 from ottla.errors import ErrorCode
 from ottla.log.directory import LogDirectory
-from ottla.log.writing import replicated
+from ottla.log.writing.replicated import ReplicatedAppender
 from ottla.model import EpochEnd
 from ottla.replication.divergence import LogView
 from ottla.server.apis import follower_fetch
@@ -48,12 +48,12 @@ def truncation_by_watermark() -> Patches:
 
 def follower_keeps_no_producer_state() -> Patches:
     """A follower that becomes leader does not know which batches it has."""
-    original = replicated._place
+    original = ReplicatedAppender._place
 
-    def place(state: Any, writer: Any, records: memoryview, headers: list[Any]) -> None:
-        original(state, writer, records, [(*header[:9], -1, *header[10:]) for header in headers])
+    def place(self: ReplicatedAppender, records: memoryview, headers: list[Any]) -> None:
+        original(self, records, [(*header[:9], -1, *header[10:]) for header in headers])
 
-    return [(replicated, "_place", place)]
+    return [(ReplicatedAppender, "_place", place)]
 
 
 def waiters_are_not_told_of_a_new_leadership() -> Patches:
