@@ -138,6 +138,48 @@ def imports_of_tests(file: SourceFile) -> Iterator[str]:
                 yield f"{file.path}:{node.lineno}: imports {name}"
 
 
+def outside_assignments(file: SourceFile) -> Iterator[str]:
+    """Assignments to a field of another object: each field has one owner, which has a method for it.
+
+    An object that the same function has just made may be filled in there.
+    """
+    for function in ast.walk(file.module):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            made = {"self", "cls", *_made_in(function)}
+            for node in _own_statements(function):
+                for target in _assigned(node):
+                    if not (isinstance(target.value, ast.Name) and target.value.id in made):
+                        yield f"{file.path}:{target.lineno}: {ast.unparse(target)} belongs to another object"
+
+
+def _own_statements(function: ast.AST) -> Iterator[ast.AST]:
+    """The statements of a function without those of functions inside it."""
+    for block in _BLOCKS:
+        for node in getattr(function, block, ()):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+                yield from _own_statements(node)
+
+
+def _made_in(function: ast.AST) -> Iterator[str]:
+    """The names that a function binds to what a class, by its capital, has just made."""
+    for node in _own_statements(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            maker = ast.unparse(node.value.func).split("[")[0].split(".")[-1]
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if maker.lstrip("_")[:1].isupper():
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def _assigned(node: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes that a statement assigns."""
+    targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [getattr(node, "target", None)]
+    for target in targets:
+        for each in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            if isinstance(each, ast.Attribute):
+                yield each
+
+
 def misplaced_unit_test(path: str, paths: frozenset[str]) -> Iterator[str]:
     """Files of tests/unit that no module of src/ottla stands behind.
 

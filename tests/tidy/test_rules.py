@@ -90,6 +90,31 @@ def test_the_word_skip_alone_is_no_mark() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "other.x = 1",
+        "other.x += 1",
+        "self.other.x = 1",
+        "a, other.x = 1, 2",
+        "del other.x",
+        "other.x: int = 1",
+    ],
+)
+def test_an_assignment_to_another_objects_field_is_found(line: str) -> None:
+    text = f"class C:\n    def f(self, other):\n        if other:\n            {line}\n"
+    (found,) = rules.outside_assignments(source(text))
+    assert found.startswith("src/ottla/log/log.py:4: ")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["self.x = 1", "new = _Thing(1)\n    new.x = 2", "other = 1", "new: T = a.Thing[int]()\n    new.x += 2"],
+)
+def test_own_fields_and_those_of_a_new_object_may_be_assigned(lines: str) -> None:
+    assert list(rules.outside_assignments(source(f"def f(self, other):\n    {lines}\n"))) == []
+
+
 def test_a_unit_test_needs_a_module_or_a_package() -> None:
     paths = frozenset({"src/ottla/log/log.py", "src/ottla/config/topic.py"})
     assert list(rules.misplaced_unit_test("tests/unit/log/test_log.py", paths)) == []

@@ -103,7 +103,7 @@ class FollowerFetch:
         if reading.is_throttled:
             wait_ms = min(wait_ms, _THROTTLED_WAIT_MS)
         self._missing_bytes = self._request.min_bytes - reading.size_bytes
-        session.waiting = self
+        session.wait(self)
         self._services.follower_sessions.wake_later(self, wait_ms)
         self._deferred = Deferred(self._abandoned)
         return self._deferred
@@ -134,8 +134,7 @@ class FollowerFetch:
         self._services.follower_sessions.forget(self)
         # Nothing wakes it any more.
         self._is_resuming = True
-        if self._session.waiting is self:
-            self._session.waiting = None
+        self._session.end_wait(self)
 
     # Reading
 

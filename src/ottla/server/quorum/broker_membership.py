@@ -129,7 +129,7 @@ class Membership:
                 continue
             if response.error_code:
                 raise _refusal(ErrorCode(response.error_code))
-            self._quorum.broker_epoch = response.broker_epoch
+            self._quorum.registered(response.broker_epoch)
             return
 
     def _complain(self, what: str, at: float) -> float:

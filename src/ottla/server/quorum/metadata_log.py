@@ -47,12 +47,17 @@ class MetadataLog:
         self._now_ms = now_ms
         self._log: Log = directory.open_metadata_log(METADATA_TOPIC, now_ms())
         self.snapshots = Snapshots(disk, self._log.directory)
-        self.snapshot_records = self.snapshots.latest_records()
+        self._snapshot_records = self.snapshots.latest_records()
         self.is_whole = True
         self.lost_offset = 0  # everything before it is gone, and no snapshot has it
         self._start = _BEGINNING
         self._find_start()
         self._cut_at_hole()
+
+    def take_snapshot_records(self) -> list[Any]:
+        """The records of the snapshot that the log was opened with; once, so that they do not stay in memory."""
+        records, self._snapshot_records = self._snapshot_records, []
+        return records
 
     # ---- the view
 

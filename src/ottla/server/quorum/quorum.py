@@ -58,7 +58,7 @@ class Quorum:
         self._changed = asyncio.Event()
         self._failure: KafkaError | None = None
         self._told_leader_id: int | None = None
-        self.broker_epoch = NO_BROKER_EPOCH
+        self.broker_epoch = NO_BROKER_EPOCH  # of the registration of this start, once there is one
 
     # ---- what it is
 
@@ -81,6 +81,10 @@ class Quorum:
         """The active controller, as far as is known here; -1 if there is none."""
         leader_id = self.member.replica.leader_id
         return NO_NODE if leader_id is None else leader_id
+
+    def registered(self, broker_epoch: int) -> None:
+        """The controller registered this start of the broker under an epoch."""
+        self.broker_epoch = broker_epoch
 
     def watch(self, watcher: ControllerWatcher) -> None:
         """Be told, on the loop, whenever another node becomes the active controller, or none."""

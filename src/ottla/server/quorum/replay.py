@@ -50,8 +50,7 @@ class MetadataReplay:
         self.replayed = Watermark(0)
         self.delivered = Watermark(0)
         if log.latest_snapshot is not None:
-            self._load(log.latest_snapshot, log.snapshot_records)
-            log.snapshot_records = []
+            self._load(log.latest_snapshot, log.take_snapshot_records())
 
     @property
     def image(self) -> ClusterImage:

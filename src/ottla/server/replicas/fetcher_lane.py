@@ -246,14 +246,13 @@ class FetcherLane:
         try:
             partition.append_replicated(records, now_ms)
         except KafkaError as error:
-            if not followed.has_failed_append:
+            if followed.append_failed():
                 logger.error(
                     "what broker %d sent for %s cannot be appended: %s", self._leader, partition.name, error
                 )
-            followed.has_failed_append = True
             self._failed(followed, error.code)
             return False
-        followed.has_failed_append = False
+        followed.appended()
         return True
 
     def _failed(self, followed: Followed, error: ErrorCode) -> None:

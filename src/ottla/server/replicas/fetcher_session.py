@@ -35,7 +35,7 @@ PartitionKey = tuple[UUID, int]
 class Followed:
     """One partition that is fetched: its log, and the machine that knows what to ask for."""
 
-    __slots__ = ("asked", "has_failed_append", "key", "machine", "partition")
+    __slots__ = ("_has_failed_append", "asked", "key", "machine", "partition")
 
     def __init__(self, partition: HostedPartition) -> None:
         self.partition = partition
@@ -43,7 +43,16 @@ class Followed:
         self.machine = Follower(partition.replica.node_id)
         # The question that the leader's session holds; None if it holds none.
         self.asked: FetchFrom | None = None
-        self.has_failed_append = False
+        self._has_failed_append = False
+
+    def append_failed(self) -> bool:
+        """The log refused records. Whether it took the ones before, so that the failure is worth a line."""
+        is_first, self._has_failed_append = not self._has_failed_append, True
+        return is_first
+
+    def appended(self) -> None:
+        """The log took records."""
+        self._has_failed_append = False
 
 
 class FetcherSession:

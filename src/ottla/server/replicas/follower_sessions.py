@@ -204,6 +204,15 @@ class FollowerSession:
         self.news.pop(cursor, None)
         cursor.detach()
 
+    def wait(self, waiting: Waiting) -> None:
+        """A fetch of this session waits for records."""
+        self.waiting = waiting
+
+    def end_wait(self, waiting: Waiting) -> None:
+        """The fetch does not wait any more; a newer one may."""
+        if self.waiting is waiting:
+            self.waiting = None
+
     def wake(self) -> None:
         """Let the fetch that waits answer with what there is."""
         if self.waiting is not None:

@@ -38,6 +38,9 @@ class ToldQuorum:
         self.replays: list[int] = []
         self.tell: Callable[[], None] = lambda: None
 
+    def registered(self, broker_epoch: int) -> None:
+        self.broker_epoch = broker_epoch
+
     def watch(self, watcher: Callable[[], None]) -> None:
         self.tell = watcher
 

@@ -171,7 +171,7 @@ def test_a_damaged_snapshot_is_set_aside_and_the_one_before_it_serves(tmp_path: 
     directory = opened(tmp_path)
     again = metadata_log(directory)
     assert again.latest_snapshot == SnapshotId(2, 1) != damaged
-    assert [each.name for each in again.snapshot_records] == ["s"]
+    assert [each.name for each in again.take_snapshot_records()] == ["s"]
     assert (again.log_start_offset, again.log_end_offset, again.is_whole) == (0, 6, True)
     assert file.with_name(file.name + ".damaged").exists()
     directory.close()
