@@ -1,7 +1,8 @@
-"""Three brokers, a stream of orders, a pipeline to tables on Spark; a broker is killed, and an audit looks for the damage.
+"""Three brokers, a stream of orders, a pipeline on Spark; a broker is killed, and an audit looks for damage.
 
-Everything is a command that you can type yourself: `ottla cluster`, `ottla pipeline`, `ottla audit`. The pipeline is the project in
-examples/order_pipeline. About a minute; nothing stays behind, unless you ask for it.
+You can type everything yourself: `ottla cluster`, `ottla pipeline`, `ottla audit`. The cluster is started and
+broken with `ottla.localcluster`, the library of `ottla cluster`; the pipeline is the project in
+examples/order_pipeline. The demo takes about a minute and leaves nothing behind, unless you ask for it.
 
     make demo
     python -m examples.demo --seconds 60 --rate 2000 --keep
@@ -23,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from examples.demo_commands import OTTLA, DemoError, audit, cluster, ottla, running
+from examples.demo_commands import OTTLA, DemoError, audit, running
 from examples.demo_orders import TOPIC, Generator, Sent
 from examples.demo_view import Scene, View
 from examples.demo_watch import DEAD_TOPIC, PARTITIONS, PIPELINE, TABLES, Seen, Watch
@@ -35,6 +36,10 @@ from ottla import NewTopic
 from ottla.blocking import Admin
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
+from ottla.localcluster.cluster import LocalCluster
+from ottla.localcluster.launch import running_cluster
+from ottla.localcluster.plan.cluster import ClusterOptions
+from ottla.localcluster.state import ClusterError
 
 BROKERS = 3
 PROJECT = Path(__file__).with_name(PIPELINE)
@@ -65,9 +70,10 @@ class Killing:
 class Demo:
     """One run in a directory of its own."""
 
-    def __init__(self, directory: Path, bootstrap: str, options: Options, console: Console) -> None:
+    def __init__(self, directory: Path, cluster: LocalCluster, options: Options, console: Console) -> None:
         self.project = directory / PIPELINE
-        self._cluster, self._bootstrap, self._options = directory / "cluster", bootstrap, options
+        bootstrap = cluster.bootstrap
+        self._cluster, self._bootstrap, self._options = cluster, bootstrap, options
         self._generator = Generator(bootstrap, options.rate, SEED)
         self._watch = Watch(bootstrap, TOPIC, self.project / "tables")
         self._scene = Scene(brokers=dict.fromkeys(range(1, BROKERS + 1), True))
@@ -130,14 +136,14 @@ class Demo:
             leader = succeeded(admin.describe_topics([TOPIC]))[TOPIC].partitions[0].leader
         assert leader is not None
         killed_at = time.monotonic()
-        ottla("cluster", "kill", leader, "--data", self._cluster)
+        self._cluster.kill(leader)
         self._scene.brokers[leader] = False
         self._view.say(f"[bold red]Broker {leader} is dead[/] (kill -9); it led partition 0.")
         away_s = self._options.seconds * _AWAY
         self._until(lambda: time.monotonic() > killed_at + away_s, away_s)
         pause_ms = self.sent.longest_pause_ms(killed_at, time.monotonic())
         self._view.say(f"Nobody noticed: the longest pause of any partition was {pause_ms:,.0f} ms.")
-        ottla("cluster", "start", leader, "--data", self._cluster)
+        self._cluster.start_broker(leader)
         self._scene.brokers[leader] = True
         self._view.say(f"Broker {leader} is back.")
         return Killing(leader, killed_at, time.monotonic())
@@ -159,7 +165,7 @@ class Demo:
 
 
 class Idle:
-    """Waits for an update of the pipeline that found nothing new anywhere: then each table has what it can have."""
+    """Waits for an update of the pipeline that found nothing new: then the tables are complete."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -231,9 +237,10 @@ Where to go on:
 
 def run(directory: Path, options: Options, console: Console) -> bool:
     begun = time.monotonic()
-    with cluster(directory / "cluster", BROKERS) as bootstrap:
+    with running_cluster(directory / "cluster", ClusterOptions(brokers=BROKERS, port=0)) as cluster:
+        bootstrap = cluster.bootstrap
         console.print(f"Three brokers are ready at {bootstrap}.", highlight=False, soft_wrap=True)
-        demo = Demo(directory, bootstrap, options, console)
+        demo = Demo(directory, cluster, options, console)
         demo.prepare()
         killing = demo.stream()
         console.print(
@@ -268,7 +275,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("Stopped.", highlight=False)
         return 130
-    except (DemoError, KafkaError, OSError) as error:
+    except (DemoError, ClusterError, KafkaError, OSError) as error:
         console.print("[bold red]FAILED[/]:", escape(str(error)), highlight=False, soft_wrap=True)
         return 1
     finally:
