@@ -1,4 +1,5 @@
-"""Requests as declared messages over a blocking socket, for what a benchmark prepares, looks up or asks one at a time.
+"""Requests as declared messages over a blocking socket, for what a benchmark prepares, looks up or asks one
+at a time.
 
 Load is made of prebuilt bytes instead (`wire`).
 """

@@ -1,4 +1,4 @@
-"""Three Apache Kafka nodes on one machine, each broker and controller in one (KRaft), to compare our cluster with."""
+"""Three Apache Kafka nodes (KRaft, broker and controller in one) on one machine, to compare ours with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Apache Kafka as processes: the broker that ours is measured beside and compared with, and its command line tools.
+"""Apache Kafka as processes: the broker that ours is compared with, and its command line tools.
 
-The jars come from Maven Central (`maven`). The broker runs as a single KRaft node on loopback, and each tool as a `java`
-process of its own.
+The jars come from Maven Central (`maven`). The broker runs as a single KRaft node on loopback, and each tool
+as a `java` process of its own.
 """
 
 from __future__ import annotations

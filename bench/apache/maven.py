@@ -1,7 +1,7 @@
 """Jars from Maven Central, copied into `.cache/` on first use.
 
-Nothing of them is kept in the repository. Where Java, Maven or the network is missing, `CannotFetchError` says so, and
-measurements and tests that need the jars are left out with that sentence.
+Nothing of them is kept in the repository. Where Java, Maven or the network is missing, `CannotFetchError`
+says so, and measurements and tests that need the jars are left out with that sentence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def dependency(group: str, artifact: str, version: str, *, alone: bool = False) 
 
 
 def fetch_jars(what: str, home: Path, dependencies: Sequence[str], options: Sequence[str] = ()) -> Path:
-    """The directory of jars below `home`; Maven fills it on first use. `what` names the software in errors."""
+    """The directory of jars below `home`, filled by Maven on first use; `what` is its name in errors."""
     jars = home / "jars"
     if not jars.is_dir():
         _copy(what, home, jars, dependencies, options)

@@ -43,7 +43,7 @@ def connector_jars() -> list[Path]:
 
 
 def fetch_jars(home: Path, package: tuple[str, str, str], others: Sequence[str]) -> list[Path]:
-    """The jar of a package (group, artifact, version), and those of the artifacts that it needs beyond Spark."""
+    """The jars of a package (group, artifact, version) and of the artifacts that it needs beyond Spark."""
     return _fetch(home, [dependency(*package)], (package[1], *others))
 
 

@@ -2,7 +2,7 @@
 
 main             the table of commands; a command's module is imported when the command is called
 serve, broker_settings   `ottla serve`; where a broker's settings come from
-broker_command   shared by all commands that ask a broker: its address, JSON or tables, one sentence on failure
+broker_command   common to all commands that ask a broker: address, JSON or tables, one sentence on failure
 name_values      options of the form NAME=VALUE
 time_text        moments and durations as people write and read them
 admin            `topics`, `configs`, `groups`

@@ -1,4 +1,4 @@
-"""What all commands that talk to a broker have in common: its address, JSON or tables, and one sentence on failure.
+"""The common part of all commands that ask a broker: its address, JSON or tables, one sentence on failure.
 
 Exit codes: 0 done, 1 the broker or the request failed, 2 the command was not understood.
 """
@@ -79,7 +79,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def sentence(error: KafkaError) -> str:
-    """What the broker said, with the code that programs and manuals know it by."""
+    """The broker's error message with the name of its error code."""
     return f"{error.message.rstrip('.')} ({error.code.name})"
 
 

@@ -1,7 +1,7 @@
-"""Where a broker's settings come from: flags before the environment, that before the file, that before the defaults.
+"""The sources of a broker's settings: flags before the environment, before the file, before the defaults.
 
-Each source becomes a mapping of Kafka's names to texts; what the texts may be is for `ottla.config` to say. Every refusal
-is a ConfigError of one sentence.
+Each source becomes a mapping of Kafka's names to texts; what the texts may be is for `ottla.config` to say.
+Every refusal is a ConfigError of one sentence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command `ottla`: a group whose commands are imported only when they are called.
 
-`ottla serve` should be ready in a fraction of a second and stay small, so it must not pay for what draws tables; and
-`ottla --help` should not pay for anything.
+`ottla serve` should be ready in a fraction of a second and stay small, so it must not pay for what draws
+tables; and `ottla --help` should not pay for anything.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name only. (Subclassing is how click wants to be told.)"""
+    """A group that knows its commands by name only. (click asks for a subclass.)"""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

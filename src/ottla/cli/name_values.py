@@ -8,7 +8,7 @@ from ottla.config import ConfigError
 
 
 def parse_assignments(pairs: Iterable[str], option: str) -> dict[str, str]:
-    """What was given with `option`, as a mapping; the last one of a name counts."""
+    """The values given with `option` as a mapping; the last value of a name counts."""
     parsed: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

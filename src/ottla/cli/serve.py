@@ -1,7 +1,7 @@
 """`ottla serve`: gather the settings, refuse what cannot work in one sentence, run the broker.
 
-Whatever keeps a broker from starting ends with exit code 2. The broker's own modules are imported only after the settings
-have been understood: a person who mistyped one should not wait for them.
+Whatever keeps a broker from starting ends with exit code 2. The broker's own modules are imported only after
+the settings have been understood: a person who mistyped one should not wait for them.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def serve(
       ottla serve --set log.segment.bytes=104857600 --set num.partitions=3
       OTTLA_NUM_PARTITIONS=3 ottla serve --config broker.properties
 
-    Settings have Apache Kafka's names; docs/settings.md lists them. A flag comes before the environment (OTTLA_ and the
-    name in capitals, with _ for each dot), the environment before the file, the file before the default.
+    Settings have Apache Kafka's names; docs/settings.md lists them. A flag comes before the environment
+    (OTTLA_ and the name in capitals, with _ for each dot), the environment before the file, the file before
+    the default.
     """
     started = context.obj if isinstance(context.obj, float) else time.perf_counter()
     logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
@@ -106,7 +107,7 @@ def _run(config: BrokerConfig, started: float) -> None:
 
 
 def ready_line(broker: Broker, seconds: float) -> str:
-    """What a person, or a script that waits, wants to know about a broker that is ready."""
+    """The line that a broker prints when it is ready, for people and for scripts that wait for it."""
     listener = broker.config.node.listener
     host = f"[{listener.host}]" if ":" in listener.host else listener.host or "*"
     return (

@@ -8,7 +8,7 @@ _STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def parse_moment(text: str) -> int:
-    """An ISO 8601 moment in milliseconds since 1970; without a zone it is local time. Raises ValueError with a sentence."""
+    """An ISO 8601 time in ms since 1970, local without a zone. Raises ValueError with a sentence."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

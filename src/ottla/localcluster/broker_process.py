@@ -1,8 +1,8 @@
 """One broker as a process of its own, for programs that start a single broker: tests, benchmarks, examples.
 
-The broker runs as its users run it: started by its command, on a port of the kernel's choice, with its output in a file
-beside its data. The caller that starts a broker stops it (`running`). Brokers of other makes are started with `spawn` and
-`await_ready`.
+The broker runs as its users run it: started by its command, on a port of the kernel's choice, with its output
+in a file beside its data. The caller that starts a broker stops it (`running`). Brokers of other makes are
+started with `spawn` and `await_ready`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def spawn(
 
 
 def await_ready(broker: BrokerProcess, is_ready: Callable[[], bool]) -> BrokerProcess:
-    """Wait until the broker serves; raises BrokerError with its last output if it ends first or takes too long."""
+    """Wait until the broker serves; BrokerError with its last output if it ends first or takes too long."""
 
     def ready_or_dead() -> bool:
         if not broker.is_running():
@@ -127,7 +127,7 @@ def serve_command(data: Path, settings: Mapping[str, str] | None = None, *, port
 
 
 def start_broker(data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0) -> BrokerProcess:
-    """Start `ottla serve` and wait until it serves, at the address in the line that it prints when it is ready."""
+    """Start `ottla serve` and wait until it serves, at the address that it prints when it is ready."""
     command = serve_command(data, settings, port=port)
     broker = spawn("ottla", command, data, data.with_name(f"{data.name}.output"), port)
 

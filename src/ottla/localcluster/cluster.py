@@ -16,8 +16,8 @@ from ottla.localcluster.state_file import read_state
 class ProcessOutcome:
     """A command that was carried out on a broker's process.
 
-    `quorum` is a sentence if a majority of the voters is missing now; `has_stopped` is False for a broker that did not
-    stop in time and was killed.
+    `quorum` is a sentence if a majority of the voters is missing now; `has_stopped` is False for a broker
+    that did not stop in time and was killed.
     """
 
     pid: int
@@ -128,7 +128,7 @@ class LocalCluster:
         ask_supervisor(self.data, "remove", broker=node_id)
 
     def down(self) -> list[int]:
-        """Stop the whole cluster. Returns the brokers that a killed supervisor had left, if there were such."""
+        """Stop the whole cluster; returns the brokers that a killed supervisor had left, if any."""
         try:
             ask_supervisor(self.data, "down")
         except NotRunningError:

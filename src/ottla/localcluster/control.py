@@ -1,8 +1,9 @@
 """How other processes command the supervisor of a local cluster: a line of JSON, and a line back.
 
-    {"token": "...", "command": "kill", "broker": 2}      ->      {"answer": {...}}   or   {"error": "a sentence"}
+    {"token": "...", "command": "kill", "broker": 2}   ->   {"answer": {...}}   or   {"error": "a sentence"}
 
-The supervisor listens on the loopback only and asks for the token in DIR/cluster.json, which only its owner can read.
+The supervisor listens on the loopback only and asks for the token in DIR/cluster.json, which only its owner
+can read.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class ControlServer:
 
 
 def ask_supervisor(data: Path, command: str, **arguments: Any) -> Any:
-    """Send a command and wait for the answer. Raises ClusterError with the supervisor's sentence, or NotRunningError."""
+    """Send a command and wait for its answer; ClusterError with a sentence, or NotRunningError."""
     supervisor = running_state(data).supervisor
     assert supervisor is not None
     request = {"token": supervisor.token, "command": command, **arguments}

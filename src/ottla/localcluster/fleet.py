@@ -1,4 +1,4 @@
-"""The broker processes of a local cluster: started, watched and ended, with their conditions in DIR/cluster.json.
+"""The broker processes of a local cluster: started, watched, ended, their conditions in DIR/cluster.json.
 
 A broker that ends by itself is not restarted: its last output is reported, and a person decides.
 """
@@ -102,7 +102,7 @@ class Fleet:
         return process
 
     async def until_ready(self, process: SupervisedProcess) -> str | None:
-        """Wait until a broker serves; returns the problem if it does not. Without a quorum no broker becomes ready."""
+        """Wait until a broker serves, or the quorum is lost; returns the problem if it does not serve."""
         process.is_awaited = True
         deadline = asyncio.get_running_loop().time() + READY_DEADLINE_S
         while self.state.broker(process.node_id).condition == Condition.STARTING:

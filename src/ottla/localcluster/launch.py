@@ -1,8 +1,9 @@
 """Starting a cluster: claim the directory, write the plan to DIR/cluster.json, run the supervisor.
 
-`ottla cluster up` claims a directory and runs the supervisor in its own process. `launch` starts the supervisor as a
-process of its own; unless detached, this supervisor ends when its standard input does, so that a program that is killed
-leaves no broker behind. `running_cluster` is a cluster for the length of a block.
+`ottla cluster up` claims a directory and runs the supervisor in its own process. `launch` starts the
+supervisor as a process of its own; unless detached, this supervisor ends when its standard input does, so
+that a program that is killed leaves no broker behind. `running_cluster` is a cluster for the length of a
+block.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ANY_PORTS: Final = ClusterOptions(port=0)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to run the cluster of a directory: the planned state, and the lock, which a child may inherit."""
+    """The right to run a directory's cluster: the planned state, and the lock, which a child may inherit."""
 
     state: ClusterState
     lock: IO[str]
@@ -44,7 +45,7 @@ class Claim:
 
 @contextlib.contextmanager
 def claim(data: Path, options: ClusterOptions) -> Iterator[Claim]:
-    """Hold the directory's lock for a block and write the planned cluster. ClusterError if somebody runs it already."""
+    """Hold the directory's lock for a block and write the plan; ClusterError if the cluster runs."""
     held = lock(data)
     if held is None:
         raise ClusterError(_running_sentence(data))
@@ -68,7 +69,7 @@ def launch(
     is_detached: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a supervisor and wait until all brokers serve; raises ClusterError with the supervisor's sentence."""
+    """Start a supervisor and wait until all brokers serve; ClusterError with its sentence if they do not."""
     with claim(data, options) as claimed:
         process = _start_supervisor(data, claimed.lock, is_detached, environment)
     try:
@@ -107,7 +108,7 @@ def running_cluster(data: Path, options: ClusterOptions = _ANY_PORTS) -> Iterato
 def _start_supervisor(
     data: Path, held: IO[str], is_detached: bool, environment: Mapping[str, str] | None
 ) -> subprocess.Popen[bytes]:
-    """The process has a session of its own: Ctrl-C in a terminal is for the program that started the cluster."""
+    """Start it in a session of its own: Ctrl-C in a terminal is for the program that starts the cluster."""
     command = [sys.executable, "-m", "ottla.localcluster.supervisor", str(data)]
     log = supervisor_output(data)
     log.write_bytes(b"")

@@ -1,8 +1,9 @@
 """Ports for the brokers of a local cluster.
 
-A broker that is killed must be able to come back at its port. The kernel's own choice (port 0) lies in the range that the
-kernel also uses for outgoing connections: while the broker is down, an outgoing connection may take its port, even a client
-that tries to reach that very port and so connects to itself. So free ports are looked for below that range.
+A broker that is killed must be able to come back at its port. The kernel's own choice (port 0) lies in the
+range that the kernel also uses for outgoing connections: while the broker is down, an outgoing connection may
+take its port, even a client that tries to reach that very port and so connects to itself. So free ports are
+looked for below that range.
 """
 
 from __future__ import annotations

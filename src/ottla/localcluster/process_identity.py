@@ -1,4 +1,4 @@
-"""Which process it is: a process is known by its number and its start time, because numbers are used again."""
+"""A process is known by its number and its start time, because numbers are used again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PS_SECONDS: Final = 5
 
 
 def process_started(pid: int) -> str | None:
-    """The start time of a living process, in the system's own format; None for no process and for a zombie."""
+    """The start time of a process, in the system's own format; None for no process and for a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

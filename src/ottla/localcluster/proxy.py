@@ -1,14 +1,16 @@
-"""A network whose links can be cut or slowed: every connection to a broker passes through a port ("door") of this proxy.
+"""A network with links that can be cut or slowed: connections to a broker pass a port ("door") of this proxy.
 
-The sender is known by the client id of a connection's first request: brokers call themselves `broker-<id>`, every other
-name is a client's. Each direction between two nodes is a link of its own, so that a cut can be one-way.
+The sender is known by the client id of a connection's first request: brokers call themselves `broker-<id>`,
+every other name is a client's. Each direction between two nodes is a link of its own, so that a cut can be
+one-way.
 
 Rules
-- A cut link delivers nothing, not even the close of a connection. Bytes that were sent are held, and arrive when the link
-  heals, as TCP would retransmit them; late requests are part of the faults that a cut causes.
+- A cut link delivers nothing, not even the close of a connection. Bytes that were sent are held, and arrive
+  when the link heals, as TCP would retransmit them; late requests are part of the faults that a cut causes.
 - A slow link delivers each chunk after the delay. (Packet loss is, above TCP, delay.)
 - `reset` ends the connections of two nodes at once, as a restarted router would.
-- A door is shut while its broker has no process, so that a connection to a dead broker is refused as without a proxy.
+- A door is shut while its broker has no process, so that a connection to a dead broker is refused as without
+  a proxy.
 """
 
 from __future__ import annotations
@@ -191,7 +193,7 @@ async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
 
 
 def isolating(node_id: int, others: Iterable[int], *, one_way: bool = False) -> list[Link]:
-    """The links to cut so that a node is isolated from others; one-way, it still receives and is not heard."""
+    """The links to cut so that a node is isolated from others; one-way, it still receives."""
     out = [Link(node_id, other) for other in others]
     return out if one_way else out + [Link(other, node_id) for other in others]
 

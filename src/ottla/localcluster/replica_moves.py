@@ -1,7 +1,8 @@
-"""Moving replicas between brokers through a client: start some moves, wait until they are done, start the next.
+"""Moving replicas between brokers through a client: start some moves, wait for their end, start the next.
 
-The plan comes from `plan.rebalance`. Moves that have started continue in the cluster when the client is interrupted; only
-the limit on their speed stays in force then, until a later move, or `cancel_moves`, lifts it.
+The plan comes from `plan.rebalance`. Moves that have started continue in the cluster when the client is
+interrupted; only the limit on their speed stays in force then, until a later move, or `cancel_moves`, lifts
+it.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ async def prefer_leaders(admin: Admin, partitions: Iterable[TopicPartition]) -> 
 
 
 async def cancel_moves(admin: Admin) -> list[TopicPartition]:
-    """Revert all moves under way and lift the limit on their speed; returns the partitions that were moving."""
+    """Revert all moves under way and lift the limit on their rate; returns their partitions."""
     under_way = list(await admin.list_reassignments())
     if under_way:
         succeeded(await admin.alter_reassignments(dict.fromkeys(under_way)))

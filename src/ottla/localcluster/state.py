@@ -1,7 +1,7 @@
 """A local cluster as a value: which brokers, on which ports, under which settings, in which processes.
 
-`state_file` keeps the value in DIR/cluster.json. The voters are fixed when the cluster is founded; brokers that are added
-later hold topics and do not vote.
+`state_file` keeps the value in DIR/cluster.json. The voters are fixed when the cluster is founded; brokers
+that are added later hold topics and do not vote.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """DIR/cluster.json and DIR/cluster.lock: how a cluster's state is kept between processes.
 
 Rules
-- Only the holder of the lock writes. The supervisor holds the lock as long as it lives, so a lock that can be taken means
-  that no supervisor runs. If the supervisor was killed, the file still names the processes of its brokers.
-- The file is replaced as a whole: a reader never sees half of it. Only its owner can read it, because it holds the
-  token that the supervisor asks for.
+- Only the holder of the lock writes. The supervisor holds the lock as long as it lives, so a lock that can be
+  taken means that no supervisor runs. If the supervisor was killed, the file still names the processes of its
+  brokers.
+- The file is replaced as a whole: a reader never sees half of it. Only its owner can read it, because it
+  holds the token that the supervisor asks for.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def write_state(data: Path, state: ClusterState) -> None:
 
 
 def lock(data: Path) -> IO[str] | None:
-    """Take the lock, held until the returned file is closed or the process ends; None if another process has it."""
+    """Take the lock until the returned file is closed or the process ends; None if another process has it."""
     data.mkdir(parents=True, exist_ok=True)
     file = (data / LOCK).open("w")
     try:

@@ -1,7 +1,8 @@
 """The status of a cluster: its brokers, its quorum, its partitions, gathered from the brokers that answer.
 
-People look at the status of a cluster in trouble. So no broker is waited for longer than `TIMEOUT_MS`, the part of a broker
-that does not answer is left out (None), and brokers that are known not to serve are not asked.
+People look at the status of a cluster in trouble. So no broker is waited for longer than `TIMEOUT_MS`, the
+part of a broker that does not answer is left out (None), and brokers that are known not to serve are not
+asked.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The whole cluster. `problem` says why the cluster could not be asked; then only the processes are known."""
+    """The whole cluster. If no broker could be asked, `problem` says why and only processes are known."""
 
     cluster_id: str | None
     controller_id: int | None

@@ -1,7 +1,8 @@
 """The supervisor of a local cluster: it carries out commands, and ends all brokers at its own end.
 
-It runs inside `ottla cluster up`, or as a process of its own (`launch`); in both cases other processes command it through
-`control`. If it is killed before it can end its brokers, they run on; `orphans` finds them by DIR/cluster.json.
+It runs inside `ottla cluster up`, or as a process of its own (`launch`); in both cases other processes
+command it through `control`. If it is killed before it can end its brokers, they run on; `orphans` finds them
+by DIR/cluster.json.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class Supervisor:
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not starting.done():
-            self._fleet.end_soon()  # not cancelled: a process that is being started must be known to be stopped
+            # Not cancelled: a process that is being started must be known to be stopped.
+            self._fleet.end_soon()
             await asyncio.wait([starting])
             return
         starting.result()

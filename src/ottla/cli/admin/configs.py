@@ -23,7 +23,9 @@ _SOURCES = {
 
 @click.group()
 def configs() -> None:
-    """Describe and alter the settings of running brokers. (Those of a topic: ottla topics describe, ottla topics alter.)"""
+    """Describe and alter the settings of running brokers. (Those of a topic: ottla topics describe, ottla
+    topics alter.)
+    """
 
 
 @configs.command()

@@ -1,14 +1,14 @@
-"""All there is to say about a group, gathered from several answers: members, offsets, lag, distance to deletion.
+"""One group in detail, gathered from several answers: members, offsets, lag, distance to deletion.
 
     log start      committed          log end
         |-------------|------------------|
          to deletion        lag
 
-Lag has two measures: records between the committed offset and the end, and how long the first of them has been there.
-The distance to deletion says how many older records have to go before the group loses one, and, where a topic deletes by
-age, how long that takes at the least: until the next record to read is older than `retention.ms`. (Whole segments are
-deleted, by their newest record, so it may take longer.) A group whose committed offset lies before the log start has
-lost records already.
+Lag has two measures: records between the committed offset and the end, and how long the first of them has
+been there. The distance to deletion says how many older records have to go before the group loses one, and,
+where a topic deletes by age, how long that takes at the least: until the next record to read is older than
+`retention.ms`. (Whole segments are deleted, by their newest record, so it may take longer.) A group whose
+committed offset lies before the log start has lost records already.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from ottla.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """A group in one partition. What nobody could tell is None.
+    """A group in one partition. Fields that no broker answered are None.
 
-    `waiting_ms` is the age of the first record that is not read, `behind_newest_ms` how much older it is than the newest.
+    `waiting_ms` is the age of the first record that is not read, `behind_newest_ms` how much older it is than
+    the newest.
     """
 
     topic: str

@@ -25,7 +25,7 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 
-# What Kafka's brokers call them; a classic group is never in the last two.
+# The names that Kafka's brokers use; a classic group is never in the last two states.
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling"]
 OFFSET = click.IntRange(min=0)
 
@@ -73,9 +73,9 @@ def list_(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 def describe(name: str, members: bool, bootstrap: str, as_json: bool) -> None:
     """Describe the group NAME: its state, where it is, how far behind, and how far from losing records.
 
-    LAG is the number of records between the committed offset and the end of the log, LAG S how many seconds the first of them
-    has been waiting. TO DELETION is how many older records will go before one that the group has not read, and how long
-    that takes at the least where the topic is deleted by age.
+    LAG is the number of records between the committed offset and the end of the log, LAG S how many seconds
+    the first of them has been waiting. TO DELETION is how many older records will go before one that the
+    group has not read, and how long that takes at the least where the topic is deleted by age.
     """
     details = ask(bootstrap, lambda admin: gather_group(admin, name, int(time.time() * 1000)))
     if as_json:
@@ -231,8 +231,8 @@ def remove_members(
 ) -> None:
     """Take members out of the group NAME; the others get their partitions at once.
 
-    For static members that are gone for good: without this, their partitions wait until their session ends. A member
-    that still runs joins again.
+    For static members that are gone for good: without this, their partitions wait until their session ends. A
+    member that still runs joins again.
 
     \b
     ottla groups remove-members billing --instance worker-3

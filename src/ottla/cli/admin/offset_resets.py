@@ -1,7 +1,8 @@
 """Moving a group: which partitions, to which offsets. Plans only; nothing is changed here.
 
-An offset that lies outside the log is moved to its nearest end, and the plan says so: a group that began before the log
-start, or behind the end, would be reset by its consumers to somewhere nobody chose.
+An offset that lies outside the log is moved to its nearest end, and the plan says so: a group with an offset
+before the log start, or after the log end, would be reset by its consumers to an offset that the user did not
+choose.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ async def partitions_of(
 async def plan_moves(
     admin: Admin, group_id: str, partitions: Sequence[TopicPartition], target: Target, value: int
 ) -> list[Move]:
-    """Where each partition would go. `value` is the offset, the time or the shift, where the target needs one."""
+    """The planned offset of each partition. `value` is the offset, the time or the shift of the target."""
     committed = await admin.list_group_offsets(group_id, partitions)
     old = {each: found.offset for each, found in committed.items() if isinstance(found, CommittedOffset)}
     first = await _listed(admin, partitions, OffsetSpec.EARLIEST)

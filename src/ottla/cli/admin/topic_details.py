@@ -1,4 +1,4 @@
-"""All there is to say about a topic, gathered from several answers: partitions, offsets, sizes, its own settings."""
+"""One topic in detail, gathered from several answers: partitions, offsets, sizes, its own settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionDetails:
-    """A partition; offsets and size are None where nobody could tell them."""
+    """A partition; offsets and size are None where no broker answered."""
 
     partition: int
     leader: int | None

@@ -26,7 +26,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.uuids import uuid_text
 from ottla.model import BROKER_DEFAULT
 
-# What the protocol has room for; how many a broker accepts is for the broker to say.
+# The protocol's limit; a broker may accept fewer.
 COUNT = click.IntRange(1, 2**31 - 1)
 REPLICAS = click.IntRange(1, 2**15 - 1)
 
@@ -122,7 +122,9 @@ def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 @broker_options
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Describe topics (without a NAME, all of them): leaders, replicas, offsets, sizes, settings of their own."""
+    """Describe topics (without a NAME, all of them): leaders, replicas, offsets, sizes, settings of their
+    own.
+    """
 
     async def question(admin: Admin) -> tuple[list[TopicDetails], Mapping[str, Any]]:
         if not names:
@@ -155,7 +157,8 @@ def alter(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Change the topic NAME: let it grow, or change its settings. Settings that are not named stay as they are.
+    """Change the topic NAME: let it grow, or change its settings. Settings that are not named stay as they
+    are.
 
     \b
     ottla topics alter orders --partitions 6

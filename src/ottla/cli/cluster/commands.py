@@ -33,8 +33,8 @@ def cluster() -> None:
     ottla cluster start 2 --data DIR
     ottla cluster down --data DIR
 
-    Brokers are processes like those of `ottla serve`; what they say is in DIR/broker-N.log. Separate machines need no
-    supervisor: give `ottla serve` on each the same controller.quorum.voters and a node.id of its own.
+    Brokers are processes like those of `ottla serve`; what they say is in DIR/broker-N.log. Separate machines
+    need no supervisor: give `ottla serve` on each the same controller.quorum.voters and a node.id of its own.
     """
 
 
@@ -73,8 +73,9 @@ def up(
 ) -> None:
     """Start a cluster, new or as it was, and run it until Ctrl-C.
 
-    The first three brokers vote in the metadata quorum, or all five of five; the others hold topics. Unless told otherwise,
-    new topics get three replicas, two of which must have a record before acks=all is answered.
+    The first three brokers vote in the metadata quorum, or all five of five; the others hold topics. Unless
+    told otherwise, new topics get three replicas, two of which must have a record before acks=all is
+    answered.
     """
     options = ClusterOptions(
         brokers=brokers,

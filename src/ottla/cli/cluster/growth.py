@@ -1,4 +1,4 @@
-"""`ottla cluster add`, `rebalance` and `drain`: brokers that join and leave, and the moves of their replicas."""
+"""`ottla cluster add`, `rebalance` and `drain`: brokers join and leave, and replicas move between them."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def progress_words(progress: Progress) -> str:
 
 
 def _remove(broker: int, data: Path, bootstrap: str | None) -> None:
-    """Stop a drained broker of a local cluster and take it out; of another cluster its operator has stopped it."""
+    """Take a drained broker out, after stopping it where the cluster is a local one."""
     if bootstrap is None:
         cluster = LocalCluster(data)
         state = cluster.running_state

@@ -1,4 +1,4 @@
-"""What all `ottla cluster` commands have in common: where the cluster is, and one sentence on failure."""
+"""The common part of all `ottla cluster` commands: where the cluster is, one sentence on failure."""
 
 from __future__ import annotations
 

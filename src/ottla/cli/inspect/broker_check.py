@@ -44,7 +44,7 @@ _FAILURES: Final = (KafkaError, ConnectionError, TimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the broker told about itself and the others."""
+    """The broker's answers about itself and the cluster."""
 
     metadata: MetadataResponse
     report: Examination

@@ -34,7 +34,7 @@ _CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEA
 # A broker refuses writes when the disk is full; at a gigabyte, or a twentieth, there is still time to do something.
 _LITTLE_SPACE_BYTES: Final = 1 << 30
 _LITTLE_SPACE_SHARE: Final = 0.05
-# What a broker may have open besides segments: connections, its listeners, the metadata log.
+# Descriptors that a broker needs besides segments: connections, its listeners, the metadata log.
 _OTHER_DESCRIPTORS: Final = 256
 _OPEN_SEGMENTS: Final = 2048  # 1024 files and 1024 maps: the default of ottla.open.files.max
 
@@ -105,7 +105,7 @@ def _surroundings(
 
 
 def lock_holder(path: Path) -> int | None:
-    """The process that holds the directory's lock: its id, 0 if it did not say, None if nobody does."""
+    """The process that holds the directory's lock; 0 if its id is unknown, None if there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

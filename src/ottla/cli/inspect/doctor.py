@@ -17,7 +17,7 @@ import click
 from ottla.cli.broker_command import print_json
 from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
 
-_DEFAULT_DATA: Final = Path("ottla-data")  # where `ottla serve` keeps its data when nothing else is said
+_DEFAULT_DATA: Final = Path("ottla-data")  # where `ottla serve` keeps its data by default
 _DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 _INDENT: Final = " " * 10
 _COLORS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -35,9 +35,9 @@ _COLORS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NO
 def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) -> None:
     """Check a data directory and a running broker, and say what is wrong.
 
-    Nothing is changed, and a broker may be running. Without --data and --bootstrap it looks at ./ottla-data if that is
-    there, and else at the broker on localhost:9092. Exit code 0: healthy; 1: something was found; 2: something could not
-    be looked at.
+    Nothing is changed, and a broker may be running. Without --data and --bootstrap it looks at ./ottla-data
+    if that is there, and else at the broker on localhost:9092. Exit code 0: healthy; 1: something was found;
+    2: something could not be looked at.
 
     \b
     ottla doctor --data /var/lib/ottla --deep

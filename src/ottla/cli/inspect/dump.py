@@ -1,8 +1,8 @@
 """`ottla dump`: what is inside the files of a data directory.
 
-It reads files and nothing else, so it works while a broker runs, and on files that Apache Kafka wrote. Damage is named
-where it is, and reading goes on behind it. Exit codes: 0 all was read, 1 something was damaged or missing, 2 the
-command was not understood.
+It reads files and nothing else, so it works while a broker runs, and on files that Apache Kafka wrote. Damage
+is named where it is, and reading continues after it. Exit codes: 0 all was read, 1 something was damaged or
+missing, 2 the command was not understood.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def dump(
 ) -> None:
     """Show what is inside files of a data directory.
 
-    PATH is a file (.log, .index, .timeindex, .snapshot, a checkpoint, ...), the directory of a partition, or a whole
-    data directory. Ottla's files are Apache Kafka's, and Kafka's own can be read just as well.
+    PATH is a file (.log, .index, .timeindex, .snapshot, a checkpoint, ...), the directory of a partition, or
+    a whole data directory. Ottla's files are Apache Kafka's, and Kafka's own can be read just as well.
 
     \b
     ottla dump ottla-data/orders-0 --records --limit 20
@@ -74,7 +74,7 @@ def dump(
             for file in _files_of(path):
                 is_sound &= _dump_file(file, wanted, limit, as_json)
         except BrokenPipeError:
-            raise  # nobody reads any more (`| head`): click ends quietly
+            raise  # the reader has closed the pipe (`| head`): click ends quietly
         except (OSError, ValueError) as problem:
             is_sound = False
             click.echo(f"Error: {_sentence(path, problem)}", err=True)

@@ -1,7 +1,8 @@
-"""What the files of a data directory say, as rows.
+"""The contents of the files of a data directory, as rows.
 
-A row is a mapping whose `kind` says what it is about; the values are Python's own (bytes are bytes). How rows are
-shown, as a table or as JSON, is decided elsewhere. Damage is a row like the others: reading goes on behind it.
+A row is a mapping whose `kind` says what it is about; the values are Python's own (bytes are bytes). How rows
+are shown, as a table or as JSON, is decided elsewhere. Damage is a row like the others: reading continues
+after it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _ABORTED_ENTRY: Final = Struct(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be read of a file."""
+    """The part of a file to read."""
 
     records: bool = False
     deep: bool = False
@@ -58,7 +59,7 @@ class Wanted:
 
 
 def reader_of(name: str) -> Callable[[Path, Wanted], Iterator[Row]] | None:
-    """What reads a file of this name; None if a data directory has no such file."""
+    """The reader of a file by its name; None for files that a data directory does not have."""
     for suffix in (DELETED, SWAP, CLEANED, TEMPORARY):
         name = name.removesuffix(suffix)
     name = re.sub(r"\.quarantine-\d+$", "", name)
@@ -130,7 +131,7 @@ def _record_row(record: Record, found: Found, meaning: Row) -> Row:
 
 
 def _meaning(record: Record, batch: BatchView, is_metadata: bool) -> Row:
-    """What a record says that is not a client's."""
+    """The contents of a record that the cluster itself wrote."""
     if batch.is_control:
         return {"control": _control_fields(record)}
     if is_metadata and record.value is not None:
@@ -146,7 +147,7 @@ def _control_fields(record: Record) -> Row:
 
 
 def _metadata_fields(value: bytes) -> Row:
-    """The record's type and fields. One that this version cannot decode is no damage: Kafka has more of them."""
+    """The record's type and fields. A type that is not decoded is no damage: Kafka has more of them."""
     try:
         decoded = decode_record(value)
     except DecodeError as problem:

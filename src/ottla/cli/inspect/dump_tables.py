@@ -70,7 +70,7 @@ def _print_part(kind: str, rows: list[Row], *, is_first: bool) -> None:
 
 
 def _print_plain(titles: list[str], rows: list[list[Any]], *, with_titles: bool) -> None:
-    """Aligned columns for pipes: a drawn table costs a millisecond a row, and there may be a million of them."""
+    """Aligned columns for pipes: a drawn table costs a millisecond a row, and there may be a million rows."""
     lines = [titles, *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     align = [str.rjust if isinstance(cell, int) else str.ljust for cell in rows[0]]

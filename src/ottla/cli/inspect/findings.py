@@ -1,4 +1,4 @@
-"""What `ottla doctor` has to say: what is wrong where, and what to do about it."""
+"""The findings of `ottla doctor`: what is wrong where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that somebody should know, in sentences."""
+    """One finding, in sentences."""
 
     severity: Severity
     place: str

@@ -1,7 +1,7 @@
 """Examines the directory of one partition, without changing anything in it.
 
-A quick look reads what a lookup would read: the indexes, some of the batches they point at, and each segment from its
-last index entry on. A deep look reads every batch and its checksum, and follows every index entry.
+A quick look reads what a lookup would read: the indexes, some of the batches they point at, and each segment
+from its last index entry on. A deep look reads every batch and its checksum, and follows every index entry.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SALVAGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known about a partition from outside its directory."""
+    """What other files of the data directory say about a partition."""
 
     deep: bool
     is_in_use: bool

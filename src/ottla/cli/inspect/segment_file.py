@@ -1,8 +1,8 @@
 """Looking into segment files and indexes without touching them.
 
-The log room opens files to write; here they are opened to read only, so that `ottla dump` and `ottla doctor` work on
-the files of a running broker, on another user's, and on those that Apache Kafka wrote. Damage does not end a walk: it
-is one of the things that are found, and the walk goes on at the next whole batch.
+The log room opens files to write; here they are opened to read only, so that `ottla dump` and `ottla doctor`
+work on the files of a running broker, on another user's, and on those that Apache Kafka wrote. Damage does
+not end a walk: it is one of the things that are found, and the walk goes on at the next whole batch.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Damage:
 
 
 class Found(NamedTuple):
-    """A batch by its header, and whether it is sound (None when nobody looked)."""
+    """A batch by its header, and whether it is valid (None if the batch was not checked)."""
 
     placed: Placed
     is_sound: bool | None
@@ -79,9 +79,10 @@ class Found(NamedTuple):
 
 
 def walk(file: ReadOnlyFile, base_offset: int, *, deep: bool, position: int = 0) -> Iterator[Found | Damage]:
-    """The batches of a segment file from `position` on, and the damage between; `deep` also checks every checksum.
+    """The batches of a segment file from `position` on, and the damage between; `deep` also checks every
+    checksum.
 
-    A batch that is not sound is found first, for its header, and then told as damage.
+    An invalid batch is yielded first, for its header, and then again as damage.
     """
     scanner = Scanner(file, base_offset, None, may_have_holes=True)
     next_offset = base_offset
@@ -141,7 +142,7 @@ def _is_zero(file: ReadOnlyFile, position: int) -> bool:
 
 
 def index_entries(data: bytes, entry: Struct) -> Iterator[tuple[Any, ...]]:
-    """The entries of an index file. One that is in use is filled up with zeros: the first zero entry ends it."""
+    """The entries of an index file, up to the first zero entry: a file in use is padded with zeros."""
     for position in range(0, len(data) - entry.size + 1, entry.size):
         fields = entry.unpack_from(data, position)
         if not any(fields):

@@ -1,6 +1,6 @@
 """Commands that write and read records.
 
-produce, stdin_lines, line_parsers   `ottla produce`: standard input without blocking the event loop, lines to records
+produce, stdin_lines, line_parsers   `ottla produce`: lines of standard input to records
 consume, consume_range               `ottla consume`: where reading starts and ends
 record_filters, line_formats         conditions on records; records to lines
 bench, bench_figures, bench_view     `ottla bench`: load, percentiles, the live view

@@ -3,9 +3,9 @@
     ottla bench produce loadtest --create --records 1000000 --size 100
     ottla bench consume loadtest
 
-Latencies of produce are those of one record in a hundred, from the moment it should have been sent (with --rate, what comes
-late counts as late) to its acknowledgement. Latencies of consume are from a record's timestamp to when it was read, shown
-only when reading what is being written (--from latest).
+Latencies of produce are those of one record in a hundred, from the moment it should have been sent (with
+--rate, what comes late counts as late) to its acknowledgement. Latencies of consume are from a record's
+timestamp to when it was read, shown only when reading what is being written (--from latest).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SLICE_SECONDS: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to write."""
+    """The records to write."""
 
     topic: str
     records: int | None

@@ -1,4 +1,4 @@
-"""What a load generator measures: how much, how fast, and how long it took, with percentiles that need little memory."""
+"""The figures of a load generator: amounts, rates and latencies, with percentiles that need little memory."""
 
 from __future__ import annotations
 

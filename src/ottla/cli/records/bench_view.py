@@ -1,4 +1,4 @@
-"""The live view of a load generator: a table that is drawn again every second on a terminal, plain lines elsewhere."""
+"""The live view of a load generator: a table redrawn every second on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS: Final = ("second", "records/s", "MB/s", "failed", *(f"p{each:g} ms" fo
 
 
 class View:
-    """Shows what happened in each second. Figures are counted by the load; `newest` latencies begin anew each second."""
+    """Shows the figures of each second. The load counts them; the `newest` latencies restart each second."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures

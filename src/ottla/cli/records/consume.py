@@ -1,7 +1,7 @@
 """`ottla consume`: the records of a topic, as lines.
 
-Exit codes: 0 done, 1 the broker or the request failed, 2 the command was not understood; 130 after Ctrl-C and 143 after
-SIGTERM, both of which commit what was printed and leave the group.
+Exit codes: 0 done, 1 the broker or the request failed, 2 the command was not understood; 130 after Ctrl-C and
+143 after SIGTERM, both of which commit what was printed and leave the group.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAST_LINES_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for."""
+    """The options of `ottla consume`."""
 
     topic: str
     group_id: str | None
@@ -162,7 +162,7 @@ async def _consume(bootstrap: str, request: Request) -> None:
         async with consumer:
             await _Printing(consumer, request, bounds).run()
     except BrokenPipeError:
-        # Whoever read has enough (`| head`): end quietly, also when Python flushes at its exit.
+        # The reader has closed the pipe (`| head`): end quietly, also when Python flushes at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -191,7 +191,7 @@ class _Printing:
                 heard_seconds = now_seconds()
                 await self._print(records)
             if now_seconds() - heard_seconds > TIMEOUT_MS / 1000:
-                await self._consumer.lag()  # raises if nobody answers
+                await self._consumer.lag()  # raises if no broker answers
                 heard_seconds = now_seconds()
 
     async def _begin(self) -> None:
@@ -243,7 +243,7 @@ class _Printing:
         return until.is_open or self._waits_for_time or bound is None or record.offset < bound
 
     def _put_back(self, records: Sequence[ConsumerRecord]) -> None:
-        """These are not wanted any more, and nothing behind them: a group must find them again."""
+        """Give up these records and all after them: the group must read them again."""
         for record in reversed(records):
             partition = TopicPartition(record.topic, record.partition)
             self._consumer.seek(partition, record.offset)

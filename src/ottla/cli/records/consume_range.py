@@ -1,7 +1,7 @@
 """Where `ottla consume` begins and ends: an end of the log, an offset, or a moment.
 
-Ends are worked out before the first record is read, as one offset for each partition, so that reading ends also where the
-last offsets are no records. A moment that has not come yet is waited for.
+Ends are worked out before the first record is read, as one offset for each partition, so that reading ends
+also where the last offsets are no records. A moment that has not come yet is waited for.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Other lines are written by a template, `{key}: {value}`, with the names of a record's fields.
 
-Text for people is written as the bytes that were produced, not decoded and encoded again, so that `ottla consume` passes on
-what it got; what is null is written as `null`. JSON has text where bytes are UTF-8, and `{"base64": ...}` where they are not.
+Text for people is written as the bytes that were produced, not decoded and encoded again, so that `ottla
+consume` passes on what it got; what is null is written as `null`. JSON has text where bytes are UTF-8, and
+`{"base64": ...}` where they are not.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
 
 
 def line_format(form: str) -> Callable[[ConsumerRecord], bytes]:
-    """How a record becomes a line: one of `FORMATS`, or a template with fields in braces. Raises ValueError with a sentence."""
+    """How a record becomes a line: one of `FORMATS`, or a template with fields in braces. Raises ValueError
+    with a sentence.
+    """
     if form in FORMATS:
         return FORMATS[form]
     if "{" not in form:

@@ -1,7 +1,8 @@
 """Lines become records: for people a value, or a key and a value with a separator between; for programs JSON.
 
-JSON is what `ottla consume --json` prints: text or `{"base64": ...}` for bytes, null for null. A value of any other kind is
-written as the JSON it is, so that a file of plain JSON documents under "value" can be sent as well.
+JSON is what `ottla consume --json` prints: text or `{"base64": ...}` for bytes, null for null. A value of any
+other kind is written as the JSON it is, so that a file of plain JSON documents under "value" can be sent as
+well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FIELDS = {"topic", "partition", "offset", "timestamp_ms", "key", "value", "head
 
 @dataclass(frozen=True, slots=True)
 class LineRecord:
-    """What one line says."""
+    """The record of one line."""
 
     value: bytes | None
     key: bytes | None = None
@@ -38,7 +39,7 @@ def value_line(line: bytes) -> LineRecord:
 
 
 def key_value_line(separator: bytes) -> LineParser:
-    """What stands before the first separator is the key."""
+    """The text before the first separator is the key."""
 
     def parse(line: bytes) -> LineRecord:
         key, found, value = line.partition(separator)

@@ -1,7 +1,8 @@
 """`ottla produce`: lines of standard input become records.
 
-Exit codes: 0 all delivered, 1 some were not (or the broker cannot be reached, or a line cannot be understood), 2 the command
-was not understood; 130 after Ctrl-C and 143 after SIGTERM, both of which deliver what was read.
+Exit codes: 0 all delivered, 1 some were not (or the broker cannot be reached, or a line cannot be
+understood), 2 the command was not understood; 130 after Ctrl-C and 143 after SIGTERM, both of which deliver
+what was read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PROGRESS_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What was asked for."""
+    """The options of `ottla produce`."""
 
     topic: str
     parse: LineParser

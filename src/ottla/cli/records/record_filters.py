@@ -1,8 +1,10 @@
-"""Conditions on records, as people write them: `key=42`, `value~error`, `value.user.name=Ada`, `header.trace!=1`.
+"""Conditions on records, as people write them: `key=42`, `value~error`, `value.user.name=Ada`,
+`header.trace!=1`.
 
-A condition is a field, an operator and a text. Fields: key, value, a field inside a JSON value (`value.a.b`), a header
-(`header.name`), topic, partition, offset. Operators: `=` and `!=` compare with the whole text, `~` and `!~` search for a
-regular expression. What a record does not have is no text: it equals nothing and matches nothing.
+A condition is a field, an operator and a text. Fields: key, value, a field inside a JSON value (`value.a.b`),
+a header (`header.name`), topic, partition, offset. Operators: `=` and `!=` compare with the whole text, `~`
+and `!~` search for a regular expression. What a record does not have is no text: it equals nothing and
+matches nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _EXAMPLES: Final = "for example key=42, value~error, value.user.name=Ada, header
 
 
 def parse_condition(text: str) -> Condition:
-    """What a record must fulfil. Raises ValueError with a sentence."""
+    """The condition in a text. Raises ValueError with a sentence."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ValueError(f'"{text}" is no condition: write a field, = != ~ or !~, and a text, {_EXAMPLES}')
@@ -36,7 +38,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:
-    """What fulfils all of them."""
+    """The condition that all of these conditions hold."""
     every = tuple(conditions)
     return lambda record: all(condition(record) for condition in every)
 

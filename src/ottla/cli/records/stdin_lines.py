@@ -1,7 +1,7 @@
-"""Lines of standard input, without holding up the event loop.
+"""Lines of standard input, without blocking the event loop.
 
-A thread reads, because a file cannot be waited for; it is a daemon and reads the bare descriptor, so that a program that
-is interrupted ends at once, even if nobody ever types the next line.
+A thread reads, because the event loop cannot wait for a file. The thread is a daemon and reads the bare
+descriptor, so that an interrupted program ends at once, even if the next line is never typed.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ class LineReader:
                 chunk = error
             try:
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
-            except RuntimeError:  # the loop is closed: nobody reads any more
+            except RuntimeError:  # the loop is closed: the lines have no reader any more
                 return

@@ -1,4 +1,5 @@
-"""`ottla audit`: whether a table holds each record of a topic exactly once. Spark does the work (`ottla[spark]`).
+"""`ottla audit`: whether a table holds each record of a topic exactly once. Spark does the work
+(`ottla[spark]`).
 
 Exit codes are for scripts: 0 the table is the topic, 1 it is not, 2 it could not be told.
 """
@@ -74,8 +75,8 @@ _CHECKSUMS: Final = ("xxhash64", "crc32", "md5", "sha256")
 def audit(topic: str, table: str, bootstrap: str, as_json: bool, **given: Any) -> None:
     """Compare TOPIC with TABLE, a directory or a name in Spark's catalog: is each record in it exactly once?
 
-    The table needs the columns partition and offset of the source; with a column value, or a checksum of it, the values are
-    compared, too. Exit code 0: equal; 1: not equal; 2: it could not be told.
+    The table needs the columns partition and offset of the source; with a column value, or a checksum of it,
+    the values are compared, too. Exit code 0: equal; 1: not equal; 2: it could not be told.
 
     \b
     ottla audit orders ./tables/orders

@@ -1,6 +1,8 @@
-"""`ottla pipeline`: init, prepare, run, check, status. Spark's declarative pipelines, with topics as sources and sinks.
+"""`ottla pipeline`: init, prepare, run, check, status. Spark's declarative pipelines, with topics as sources
+and sinks.
 
-Exit codes: 0 done (or stopped, where it would have run on), 1 the pipeline failed, 2 the command was not understood, 130 interrupted.
+Exit codes: 0 done (or stopped, where it would have run on), 1 the pipeline failed, 2 the command was not
+understood, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def pipeline() -> None:
 
 
 class Every(click.ParamType[float]):
-    """A duration such as 10s. (Subclassing is how click wants to be told.)"""
+    """A duration such as 10s. (click asks for a subclass.)"""
 
     name = "DURATION"
 
@@ -81,7 +83,9 @@ def _spark_options(command: F) -> F:
     "--bootstrap", "--bootstrap-server", metavar="HOST:PORT", help="The brokers, for the project's file."
 )
 def init(name: str, bootstrap: str | None) -> None:
-    """Make the directory NAME with a pipeline that runs: orders from a topic to tables and a dead-letter topic."""
+    """Make the directory NAME with a pipeline that runs: orders from a topic to tables and a dead-letter
+    topic.
+    """
     from ottla.spark.pipelines.template import copy_template
 
     with _in_words():
@@ -94,7 +98,9 @@ def init(name: str, bootstrap: str | None) -> None:
 
 @pipeline.command()
 def prepare() -> None:
-    """Make Spark start in half the time on this machine, from now on (20 seconds, once; 200 MB in this Python's environment)."""
+    """Make Spark start in half the time on this machine, from now on (20 seconds, once; 200 MB in this
+    Python's environment).
+    """
     from ottla.spark.runtime.class_archive import archive_path, make_archive
     from ottla.spark.runtime.java import find_java
 

@@ -1,7 +1,7 @@
-"""Runs updates at a terminal: starts Spark, shows what happens, ends when it is told to.
+"""Runs updates at a terminal: starts Spark, shows progress, ends when asked to.
 
-SIGTERM is taken like Ctrl-C, so that a container ends as a terminal does. A pipeline that runs on tries again after a failure, later each time; as many
-failures in a row as below end it, for whoever started it to decide.
+SIGTERM is taken like Ctrl-C, so that a container ends as a terminal does. A continuous pipeline is retried
+after a failure, with a longer pause each time, until the limit of failures in a row below is reached.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXECUTORS_DUE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What `ottla pipeline run` was asked for; `every_s` is None for one update."""
+    """The options of `ottla pipeline run`; `every_s` is None for one update."""
 
     project: Project
     selection: Selection
@@ -79,7 +79,9 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
 
 
 def _one(updates: Updates, runner: Runner, selection: Selection, view: View) -> Outcome:
-    """One update. What cannot even begin (a file that is being edited, brokers that are away) is a failure like others where there will be a next."""
+    """One update. If another update follows, an update that cannot start (a file is being edited, brokers are
+    away) is a failure like others.
+    """
     reading = selection.reading(updates.project.bootstrap_servers)
 
     def check(graph: Graph) -> None:
@@ -175,7 +177,7 @@ def _listening(spark: LocalSpark | RemoteSpark, board: Board) -> Iterator[None]:
     from ottla.spark.pipelines.listener import BoardListener
 
     listener = BoardListener(board)
-    # Said by Spark's client when its server ends before it, as one does that is told to stop with us.
+    # Spark's client reports this when its server ends first, as a server does that gets the same signal.
     for beginning in ("StreamingQueryListenerBus Handler thread", "Failed to remove the listener"):
         warnings.filterwarnings("ignore", beginning, UserWarning)
     spark.connect.streams.addListener(listener)

@@ -1,4 +1,4 @@
-"""What is seen of a running pipeline: a table that lives on a terminal, a line per event anywhere else."""
+"""The view of a running pipeline: a live table on a terminal, a line per event elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class View(Protocol):
         """Something about the run as a whole."""
 
     def warn(self, sentences: Sequence[str]) -> None:
-        """What a pipeline would better not do; each is shown once."""
+        """Warnings about a pipeline; each is shown once."""
 
     def told(self, event: FlowEvent) -> None:
         """A flow has entered a state."""
@@ -121,7 +121,7 @@ def _live(project: Project, board: Board) -> Iterator[View]:
 
 
 class LiveTable:
-    """For people: a row per flow, drawn anew several times a second."""
+    """For people: a row per flow, redrawn several times a second."""
 
     def __init__(self, project: Project, board: Board, console: Any) -> None:
         self._project = project

@@ -1,7 +1,8 @@
 """The cluster to run, from what was asked for and from the directory's earlier cluster.
 
-A cluster that was stopped comes back with the same brokers, ports, racks and settings, except for those that are given
-again. It may come back with more brokers, never with fewer: the replicas on the missing brokers would be missing.
+A cluster that was stopped comes back with the same brokers, ports, racks and settings, except for those that
+are given again. It may come back with more brokers, never with fewer: the replicas on the missing brokers
+would be missing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ FreePorts = Callable[[int, Sequence[int]], list[int]]  # how many, and which not
 class ClusterOptions:
     """What is asked of a cluster. None stands for the value of the earlier run, or the default.
 
-    `port` is the first broker's, the others follow; 0 stands for any free ports. `racks` are given to brokers in turn.
+    `port` is the first broker's, the others follow; 0 stands for any free ports. `racks` are given to brokers
+    in turn.
     """
 
     brokers: int | None = None
@@ -51,7 +53,7 @@ class ClusterOptions:
 def plan_cluster(
     former: ClusterState | None, options: ClusterOptions, free_ports: FreePorts, new_cluster_id: str
 ) -> ClusterState:
-    """The cluster to run; raises ClusterError for a cluster that cannot be. A cluster keeps the id of its first run."""
+    """The cluster to run, with the id of its first run; ClusterError for a cluster that cannot be."""
     given, host = options.settings, options.host
     _refuse_own(given)
     count = options.brokers or (len(former.brokers) if former else DEFAULT_BROKERS)

@@ -1,11 +1,11 @@
-"""Plans to even a cluster out, or to empty brokers, with as few moves as possible. Pure; nothing is moved here.
+"""Plans to even a cluster out, or to empty brokers, with as few moves as possible.
 
-`plan_rebalance`: racks first (a partition with several replicas in one rack spreads), then brokers, then preferred leaders,
-which costs no copying. Afterwards no broker holds more than one replica more than another of equal capacity, unless racks
-prevent that. Replicas on brokers that are fenced or shutting down stay: these brokers may come back.
-`plan_drain`: every replica goes from the named brokers to those that hold least. Nothing else moves, except to keep a
-cluster even that was even before.
-Both start from the replicas that the moves under way will leave. A plan is carried out with AlterPartitionReassignments.
+`plan_rebalance`: racks first (a partition with several replicas in one rack spreads), then brokers, then
+preferred leaders, which costs no copying. Afterwards no broker holds more than one replica more than another
+of equal capacity, unless racks prevent that. Replicas on brokers that are fenced or shutting down stay: these
+brokers may come back. `plan_drain`: every replica goes from the named brokers to those that hold least.
+Nothing else moves, except to keep a cluster even that was even before. Both start from the replicas that the
+moves under way will leave. A plan is carried out with AlterPartitionReassignments.
 """
 
 from collections import Counter, deque
@@ -96,7 +96,7 @@ class _Plan:
         return tuple(self.replicas[key]) != self._before[key]
 
     def is_new(self, key: _Key, node_id: int) -> bool:
-        """Whether the plan moved this replica to its broker: moving it to another broker instead costs nothing."""
+        """Whether the plan moved this replica to its broker: another broker instead costs nothing."""
         return node_id not in self._before[key]
 
     # ---- draining
@@ -126,7 +126,7 @@ class _Plan:
         return (crowding, (self._held[joins.node_id] + 1) / joins.capacity, in_topic, joins.node_id)
 
     def _lead_by_one_in_place(self, key: _Key) -> None:
-        """Make a replica that has the records already the preferred leader: a new one has to copy them first."""
+        """Prefer a leader that has the records already: a new replica has to copy them first."""
         replicas = self.replicas[key]
         in_place = [n for n in replicas if n in self._candidates and not self.is_new(key, n)]
         if in_place:
@@ -157,7 +157,7 @@ class _Plan:
                     yield _Step(key, leaves, joins)
 
     def _crowding(self, key: _Key, leaves: int | None = None, joins: int | None = None) -> int:
-        """How many replicas of a partition share racks, now or after a step: smallest where all racks differ."""
+        """How much replicas of a partition share racks, now or after a step: least where all racks differ."""
         racks = Counter(self._racks.get(node_id) for node_id in self.replicas[key] if node_id != leaves)
         if joins is not None:
             racks[self._racks.get(joins)] += 1
@@ -166,7 +166,7 @@ class _Plan:
     # ---- evening out
 
     def even_replicas(self, may_move: Callable[[_Key, int], bool]) -> None:
-        """Move replicas, one at a time, from brokers with too many to brokers with too few, until all are even."""
+        """Move replicas, one at a time, from brokers with too many to brokers with too few."""
         while True:
             path = self._path(may_move)
             if path is None:
@@ -179,7 +179,7 @@ class _Plan:
         even_leaders([self.replicas[key] for key in keys], self._led, self._capacity)
 
     def _path(self, may_move: Callable[[_Key, int], bool]) -> list[_Step] | None:
-        """The shortest path of moves from a broker with too many replicas, through others, to one with too few."""
+        """The shortest path of moves from a broker with too many replicas to one with too few."""
         for first in sorted(self._capacity, key=lambda n: (-self._held[n] / self._capacity[n], n)):
             if not any(is_uneven(self._held, self._capacity, first, last) for last in self._capacity):
                 return None
@@ -202,7 +202,8 @@ class _Plan:
     def _movable(self, leaves: int, joins: int, may_move: Callable[[_Key, int], bool]) -> _Key | None:
         """A partition that could go from one broker to another without crowding a rack.
 
-        Topics of which the first broker holds most and the second least come first, so that topics are spread evenly, too.
+        Topics of which the first broker holds most and the second least come first, so that topics are spread
+        evenly, too.
         """
         here, there = self._on[leaves], self._on[joins]
 
