@@ -42,20 +42,20 @@ class FlushPolicy:
         A segment that is full is always flushed: after a crash only the last segment has to be scanned then. Where only
         flushed records count as committed, no record waits for another reason to be flushed.
         """
-        log, config = self._log, self._config
+        log, config, durability = self._log, self._config, self._log.durability
         return (
-            log.durability.unflushed_messages >= config.flush_messages
-            or log.durability.flushed_offset < log.extent.segments.active.base_offset
-            or (self._counts_flushed and log.durability.flushed_offset < log.log_end_offset)
-            or 0 < config.ottla_flush_bytes <= log.durability.unflushed_bytes
+            durability.unflushed_messages >= config.flush_messages
+            or durability.flushed_offset < log.extent.segments.active.base_offset
+            or (self._counts_flushed and durability.flushed_offset < log.log_end_offset)
+            or 0 < config.ottla_flush_bytes <= durability.unflushed_bytes
         )
 
     def is_overdue(self, now_ms: int) -> bool:
         """Whether the oldest unflushed record has waited for flush.ms."""
-        log = self._log
+        durability = self._log.durability
         return (
-            log.durability.unflushed_messages > 0
-            and now_ms - log.durability.unflushed_since_ms >= self._config.flush_ms
+            durability.unflushed_messages > 0
+            and now_ms - durability.unflushed_since_ms >= self._config.flush_ms
         )
 
     @property

@@ -15,13 +15,17 @@ def policy(replicas: int = 1, *, log: dict[str, int] | None = None, **settings: 
         "unflushed_messages": 10,
         "unflushed_bytes": 1000,
         "flushed_offset": 0,
-        "log_end_offset": 10,
-        "last_flush_ms": 0,
+        "unflushed_since_ms": 0,
         **(log or {}),
     }
     config = TopicConfig(**settings)
     segments = SimpleNamespace(active=SimpleNamespace(base_offset=counts.pop("active_base_offset", 0)))
-    fake: Any = SimpleNamespace(config=config, segments=segments, **counts)
+    fake: Any = SimpleNamespace(
+        tail=SimpleNamespace(config=config),
+        extent=SimpleNamespace(segments=segments),
+        durability=SimpleNamespace(**counts),
+        log_end_offset=10,
+    )
     made = FlushPolicy(fake)
     made.configure(config, replicas)
     return made
