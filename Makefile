@@ -53,5 +53,5 @@ demo: setup  ## three brokers, orders, a pipeline on Spark, a broker killed, an 
 serve: setup  ## run a broker on localhost:9092, data in ./ottla-data
 	.venv/bin/ottla serve $(ARGS)
 
-lock: setup  ## write requirements.lock anew from pyproject.toml
+lock: setup  ## rewrite requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile pyproject.toml --extra spark --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
