@@ -15,31 +15,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from errno import ECONNREFUSED
-from typing import Any, NamedTuple
+from typing import Any
 
-from ottla.errors import ErrorCode, KafkaError
 from ottla.model import Address
-from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.version import __version__
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.wire.failures import CannotConnectError as CannotConnectError
 from ottla.wire.failures import NobodyListensError as NobodyListensError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.socket_errors import reason
 from ottla.wire.stream import ConnectionLostError, Stream
+from ottla.wire.versions import API_VERSIONS_REQUEST, OfferedVersions, VersionRange, body_version, negotiation
 
 DEFAULT_TIMEOUT_MS = 30_000
 _REFUSED = reason(ConnectionRefusedError(ECONNREFUSED, ""))
-
-
-class VersionRange(NamedTuple):
-    """The versions of one API that the other side serves."""
-
-    first: int
-    last: int
 
 
 class Connection:
@@ -52,7 +44,7 @@ class Connection:
         self._stream = stream
         self._client_id = client_id
         self._timeout_ms = timeout_ms
-        self._offered: dict[int, VersionRange] = {}
+        self._offered = OfferedVersions(str(address))
 
     @classmethod
     async def open(
@@ -97,24 +89,14 @@ class Connection:
 
     def offers(self, api_key: int) -> VersionRange | None:
         """The versions of an API that the other side serves, or None if it does not know the API."""
-        return self._offered.get(api_key)
+        return self._offered.of(api_key)
 
-    def common_version(self, api_key: int, *, at_most: int | None = None) -> int:
-        """The highest version that both sides speak, and that is not above `at_most`; raises KafkaError(UNSUPPORTED_VERSION)."""
-        ours, theirs = APIS[api_key], self._offered.get(api_key)
-        if theirs is None:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"{self.address} does not serve {ApiKey(api_key).name}"
-            )
-        our_last = ours.max_version if at_most is None else min(ours.max_version, at_most)
-        highest = min(our_last, theirs.last)
-        if highest < max(ours.min_version, theirs.first):
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.address} serves {ApiKey(api_key).name} v{theirs.first} to v{theirs.last}, "
-                f"this client speaks v{ours.min_version} to v{our_last}",
-            )
-        return highest
+    def common_version(self, api_key: int, *, at_least: int = 0, at_most: int | None = None) -> int:
+        """The highest version within these bounds that both sides speak.
+
+        Raises KafkaError(UNSUPPORTED_VERSION) if there is none.
+        """
+        return self._offered.common(api_key, at_least=at_least, at_most=at_most)
 
     async def ask(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
         """Send a request and answer the response to it.
@@ -162,30 +144,20 @@ class Connection:
             raise lost from error
 
     async def _negotiate(self) -> None:
-        response = await self._ask_api_versions(APIS[ApiKey.API_VERSIONS].max_version)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            response = await self._ask_api_versions(_fallback_version(response))
-        if response.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(response.error_code), f"{self.address} refused to tell its versions")
-        self._offered = {
-            each.api_key: VersionRange(each.min_version, each.max_version) for each in response.api_keys
-        }
+        steps = negotiation(str(self.address))
+        try:
+            version = next(steps)
+            while True:
+                version = steps.send(await self._ask_api_versions(version))
+        except StopIteration as agreed:
+            self._offered = agreed.value
 
     async def _ask_api_versions(self, version: int) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        frame = await self._exchange(request, ApiKey.API_VERSIONS, version, self._timeout_ms)
-        # A broker that is older than us cannot write the version we asked in: it answers error 35 in a v0 body.
-        if int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0
-        response: ApiVersionsResponse = self._decoded(ApiKey.API_VERSIONS, version, frame)
+        frame = await self._exchange(API_VERSIONS_REQUEST, ApiKey.API_VERSIONS, version, self._timeout_ms)
+        response: ApiVersionsResponse = self._decoded(
+            ApiKey.API_VERSIONS, body_version(version, frame), frame
+        )
         return response
-
-
-def _fallback_version(response: ApiVersionsResponse) -> int:
-    """The version to ask for versions in, after an answer that ours is too new."""
-    ours = APIS[ApiKey.API_VERSIONS].max_version
-    theirs = (each.max_version for each in response.api_keys if each.api_key == ApiKey.API_VERSIONS)
-    return min(ours, max(next(theirs, 0), 0))
 
 
 async def _connected_stream(address: Address, timeout_ms: int, new_stream: Callable[[], Stream]) -> Stream:

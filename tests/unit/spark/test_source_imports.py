@@ -31,4 +31,4 @@ def test_what_plans_needs_no_event_loop_and_no_arrays() -> None:
 
 def test_what_is_looked_up_needs_no_client() -> None:
     imported = imported_by("pyspark_ottla")
-    assert not {name for name in imported if name.startswith(("ottla.client.raw", "ottla.wire.connection"))}
+    assert not {name for name in imported if name.startswith(("ottla.client.sync", "ottla.wire.connection"))}

@@ -14,8 +14,9 @@ from ottla.protocol.frame import RequestHeader, response_frame, write_request
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ottla.wire.connection import CannotConnectError, Connection, VersionRange
+from ottla.wire.connection import CannotConnectError, Connection
 from ottla.wire.stream import ConnectionLostError
+from ottla.wire.versions import VersionRange
 
 
 def run(body: Coroutine[Any, Any, None]) -> None:

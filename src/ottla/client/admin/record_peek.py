@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.client.cluster.machine.conversation import Ask, Steps
 from ottla.client.fetching.plan.partition_reader import ConsumerRecord, PartitionReader
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from ottla.wire.connection import Connection
 
 # By name: who only looks does not need the topic's id.
 _LAST_VERSION_BY_NAME: Final = 12
@@ -21,22 +20,26 @@ _LEAST_BYTES: Final = 1
 _MOST_BATCHES: Final = 20
 
 
-async def peek(
-    leader: Connection, offsets: Mapping[TopicPartition, int], timeout_ms: int
-) -> dict[TopicPartition, ConsumerRecord | KafkaError | None]:
+def peek(
+    leader: int, offsets: Mapping[TopicPartition, int], timeout_ms: int
+) -> Steps[dict[TopicPartition, ConsumerRecord | KafkaError | None]]:
     """The first record at or after each offset; None at the end of the partition."""
-    return {each: await _peek_one(leader, each, offset, timeout_ms) for each, offset in offsets.items()}
+    found: dict[TopicPartition, ConsumerRecord | KafkaError | None] = {}
+    for partition, offset in offsets.items():
+        found[partition] = yield from _peek_one(leader, partition, offset, timeout_ms)
+    return found
 
 
-async def _peek_one(
-    leader: Connection, partition: TopicPartition, offset: int, timeout_ms: int
-) -> ConsumerRecord | KafkaError | None:
+def _peek_one(
+    leader: int, partition: TopicPartition, offset: int, timeout_ms: int
+) -> Steps[ConsumerRecord | KafkaError | None]:
     reader = PartitionReader(partition)
     reader.seek(offset)
-    version = leader.common_version(ApiKey.FETCH, at_most=_LAST_VERSION_BY_NAME)
     for _ in range(_MOST_BATCHES):
         before = reader.fetch_offset
-        response: FetchResponse = await leader.ask(_request(reader), version, timeout_ms=timeout_ms)
+        response: FetchResponse = yield Ask(
+            leader, _request(reader), timeout_ms, at_most=_LAST_VERSION_BY_NAME
+        )
         for data in (each for topic in response.responses for each in topic.partitions):
             if data.error_code != ErrorCode.NONE:
                 return error_of(data.error_code)

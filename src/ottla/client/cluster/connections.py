@@ -1,112 +1,116 @@
 """A client's connections: one per broker, opened when first needed, opened again when lost.
 
-The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of brokers
-counts, and the bootstrap addresses are the way back in when all of those are gone.
+The asyncio driver of the client core: `converse` carries out the steps of `cluster.machine` on these connections.
 
-A broker answers the requests of a connection one after the other, so whoever must not wait behind a long poll or a parked
-join needs connections of its own: `sibling` has those, and shares what is known of the cluster.
+A broker answers the requests of a connection one after the other, so a caller that must not wait behind a long poll or a
+parked JoinGroup needs connections of its own: `sibling` has those, and shares the knowledge of the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from ottla.client.requests.metadata import BrokerInfo, ClusterMetadata, cluster_metadata, metadata_request
-from ottla.errors import ErrorCode, KafkaError
+from ottla.client.cluster.backoff import backoff_ms
+from ottla.client.cluster.machine.conversation import (
+    Ask,
+    Conversation,
+    Pause,
+    Send,
+    Steps,
+    asked,
+    located,
+)
+from ottla.client.cluster.machine.known_cluster import CONNECT_TIMEOUT_MS, KnownCluster
+from ottla.client.cluster.machine.retries import Inquiry, Patience, settled
+from ottla.client.requests.metadata import BrokerInfo
+from ottla.errors import KafkaError
 from ottla.model import Address
+from ottla.protocol.declaration import declaration_of
+from ottla.runtime.clock import monotonic_ms
 from ottla.wire.connection import CannotConnectError, Connection
+from ottla.wire.failures import ConnectionLostError
 
-# One address of several that swallows our packets should not use up all the time there is for the others.
-CONNECT_TIMEOUT_MS = 10_000
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Connections:
     """Connections to the brokers of one cluster."""
 
-    def __init__(
-        self,
-        bootstrap: Sequence[Address],
-        *,
-        client_id: str,
-        timeout_ms: int,
-        brokers: dict[int, BrokerInfo] | None = None,
-    ) -> None:
-        self._bootstrap = tuple(bootstrap)
+    def __init__(self, known: KnownCluster, *, client_id: str, timeout_ms: int) -> None:
+        self.known = known
         self._client_id = client_id
         self._timeout_ms = timeout_ms
-        self._brokers = {} if brokers is None else brokers
         self._open: dict[Address, Connection] = {}
-        # Those who were asked for metadata last and did not answer: others are asked first.
-        self._silent: set[Address] = set()
-        # One for each address: a broker that does not answer must not keep us from the others.
+        # One lock for each address: a broker that does not answer must not delay connections to the others.
         self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def sibling(self) -> Connections:
-        """Other connections to the same cluster; both learn when one of them hears of a broker."""
-        return Connections(
-            self._bootstrap, client_id=self._client_id, timeout_ms=self._timeout_ms, brokers=self._brokers
-        )
+        """Other connections to the same cluster, with the same knowledge of its brokers."""
+        return Connections(self.known, client_id=self._client_id, timeout_ms=self._timeout_ms)
 
-    async def any(self) -> Connection:
-        """A connection to some broker: one that is open, else the first that can be opened."""
-        for connection in self._open.values():
-            if connection.is_open:
-                return connection
-        return await self._first_reachable(
-            (*(broker.address for broker in self._brokers.values()), *self._bootstrap)
-        )
+    async def settle(self, inquiry: Inquiry[K, V, T], timeout_ms: int) -> dict[K, T | KafkaError]:
+        """The outcome of every item of an inquiry, which is repeated for up to `timeout_ms`."""
+        return await self.converse(settled(self.known, inquiry, Patience(timeout_ms, backoff_ms)))
+
+    async def converse(self, steps: Steps[T]) -> T:
+        """Carry out steps of `cluster.machine`. Raises ConnectionError, TimeoutError and KafkaError."""
+        conversation = Conversation(self.known, steps, monotonic_ms())
+        while (want := conversation.wants) is not None:
+            try:
+                response = await self._carry_out(want)
+            except (ConnectionError, TimeoutError, KafkaError) as failure:
+                conversation.failed(failure, monotonic_ms())
+            else:
+                conversation.heard(response, monotonic_ms())
+        return conversation.result
+
+    async def reach(self) -> None:
+        """Connect to some broker. Raises CannotConnectError if none can be reached."""
+        await self.converse(asked(Ask(None, None)))
 
     async def to(self, node_id: int) -> Connection:
         """A connection to one broker. Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker."""
-        if node_id not in self._brokers:
-            await self.refresh([])
-        if node_id not in self._brokers:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {node_id} in the cluster")
-        return await self._connection(self._brokers[node_id].address)
-
-    async def refresh(
-        self, topics: list[str] | None, timeout_ms: int | None = None, *, may_create: bool = False
-    ) -> ClusterMetadata:
-        """Ask some broker for metadata (of the named topics, or of all), and remember the brokers it names."""
-        connection = await self.any()
-        request = metadata_request(topics, may_create=may_create)
-        try:
-            response: Any = await connection.ask(request, timeout_ms=timeout_ms)
-        except TimeoutError:
-            self._silent.add(connection.address)
-            await connection.close()
-            raise
-        self._silent.discard(connection.address)
-        metadata = cluster_metadata(response)
-        self._brokers.clear()
-        self._brokers.update((broker.node_id, broker) for broker in metadata.brokers)
-        return metadata
+        address = self.known.address_of(node_id)
+        if address is None:
+            address = await self.converse(located(self.known, node_id))
+        return await self._connection(address)
 
     def learn(self, broker: BrokerInfo) -> None:
-        """A broker's answer named another one (KIP-951): it can be asked before the next refresh."""
-        self._brokers[broker.node_id] = broker
+        """A broker's response named another one (KIP-951): that one can be asked before the next refresh."""
+        self.known.learn_broker(broker)
 
     def is_open_to(self, node_id: int) -> bool:
         """Whether a request to this broker would go out at once."""
-        broker = self._brokers.get(node_id)
-        connection = None if broker is None else self._open.get(broker.address)
+        address = self.known.address_of(node_id)
+        connection = None if address is None else self._open.get(address)
         return connection is not None and connection.is_open
 
     def node_of(self, connection: Connection) -> int:
-        """The number of the broker that a connection leads to; -1 if it is no longer in the cluster."""
-        address = connection.address
-        found = (broker.node_id for broker in self._brokers.values() if broker.address == address)
-        return next(found, -1)
+        """The node id of the broker that a connection leads to; -1 if it is no longer in the cluster."""
+        return self.known.node_of(connection.address)
 
     async def close(self) -> None:
-        """Close all of them; none is opened again by itself."""
+        """Close all connections; none is opened again by itself."""
         connections, self._open = list(self._open.values()), {}
         for connection in connections:
             await connection.close()
+
+    async def _carry_out(self, want: Send | Pause) -> Any:
+        if isinstance(want, Pause):
+            return await asyncio.sleep(want.wait_ms / 1000)
+        connection, ask = await self._connection(want.address), want.ask
+        if ask.request is None:
+            return None
+        api_key = declaration_of(type(ask.request)).key
+        version = connection.common_version(api_key, at_least=ask.at_least, at_most=ask.at_most)
+        async with hanging_up(connection):
+            return await connection.ask(ask.request, version, timeout_ms=ask.timeout_ms)
 
     async def _connection(self, address: Address) -> Connection:
         async with self._opening[address]:
@@ -114,28 +118,29 @@ class Connections:
             if connection is None or not connection.is_open:
                 if connection is not None:
                     await connection.close()
-                self._open[address] = connection = await Connection.open(
-                    address.host,
-                    address.port,
-                    client_id=self._client_id,
-                    timeout_ms=min(self._timeout_ms, CONNECT_TIMEOUT_MS),
-                )
+                self._open[address] = connection = await self._opened(address)
             return connection
 
-    async def _first_reachable(self, addresses: Iterable[Address]) -> Connection:
-        failures: list[str] = []
-        for address in sorted(dict.fromkeys(addresses), key=self._silent.__contains__):
-            try:
-                return await self._connection(address)
-            except (ConnectionError, TimeoutError) as error:
-                failures.append(str(error))
-        hint = "Is the broker running? Start one with: ottla serve"
-        raise CannotConnectError(f"{'; '.join(failures)}. {hint}")
+    async def _opened(self, address: Address) -> Connection:
+        """Raises CannotConnectError also if the broker accepts and then falls silent: no request was sent."""
+        try:
+            return await Connection.open(
+                address.host,
+                address.port,
+                client_id=self._client_id,
+                timeout_ms=min(self._timeout_ms, CONNECT_TIMEOUT_MS),
+                on_lost=lambda: self.known.disconnected(address),
+            )
+        except (ConnectionLostError, TimeoutError) as failure:
+            raise CannotConnectError(str(failure)) from failure
 
 
 @asynccontextmanager
 async def hanging_up(connection: Connection) -> AsyncIterator[None]:
-    """Close the connection if a request in the block is not answered in time: nothing that comes behind it would be, either."""
+    """Close the connection if a request in the block is not answered in time.
+
+    A broker answers in order, so no later request on this connection would be answered in time either.
+    """
     try:
         yield
     except TimeoutError:

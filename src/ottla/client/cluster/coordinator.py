@@ -1,37 +1,22 @@
-"""The broker that coordinates a consumer's group: found when first needed, found again when it is another.
-
-Here are the requests that a consumer makes besides its membership: commits, and the question for what is committed.
-"""
+"""The coordinator of a consumer's group, and the requests that a consumer makes besides its membership: commits, and the
+question for committed offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, TypeVar
 
-from ottla.client.cluster.connections import Connections, hanging_up
-from ottla.client.cluster.retries import settle
-from ottla.client.cluster.routing import Attempt, find_coordinators
-from ottla.client.requests.group_offsets import (
-    CommittedOffset,
-    CommittedOffsets,
-    commit_offsets,
-    fetch_offsets,
-)
-from ottla.client.requests.member_requests import Membership
+from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.machine.coordinators import find_coordinators
+from ottla.client.cluster.machine.group_inquiries import commit_offsets, fetch_offsets
+from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
+from ottla.client.requests.membership import Membership
 from ottla.client.requests.outcomes import succeeded
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import KafkaError
 from ottla.model import TopicPartition
-from ottla.wire.connection import Connection
-
-K = TypeVar("K")
-V = TypeVar("V")
-T = TypeVar("T")
-
-LOST: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Coordinator:
-    """The coordinator of one group, asked over `connections`."""
+    """The coordinator of one group, asked over `connections`. It is looked up when first needed, and again when it moved."""
 
     def __init__(
         self,
@@ -47,20 +32,16 @@ class Coordinator:
         self._group_instance_id = group_instance_id
         self._timeout_ms = timeout_ms
         self._request_timeout_ms = request_timeout_ms
-        self._node_id: int | None = None
 
     async def find(self, timeout_ms: int | None = None) -> int:
-        """The number of the coordinator, from memory if it is there."""
-        if self._node_id is None:
-            found = await find_coordinators(
-                self._connections, [self._group_id], timeout_ms or self._timeout_ms
-            )
-            self._node_id = succeeded(found)[self._group_id]
-        return self._node_id
+        """The node id of the coordinator, from memory if it is known."""
+        known = self._connections.known
+        steps = find_coordinators(known, [self._group_id], timeout_ms or self._timeout_ms)
+        return succeeded(await self._connections.converse(steps))[self._group_id]
 
     def forget(self) -> None:
-        """The coordinator was not there, or is none: look for it again next time."""
-        self._node_id = None
+        """The coordinator did not answer, or is not the group's: look it up again next time."""
+        self._connections.known.forget_coordinator(self._group_id)
 
     async def commit(
         self,
@@ -68,67 +49,25 @@ class Coordinator:
         membership: Membership | None,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Commit for a member, or, without a membership, for a group that has none."""
-
-        async def attempt(
-            pending: Mapping[TopicPartition, CommittedOffset], left_ms: int
-        ) -> Mapping[TopicPartition, KafkaError | None]:
-            connection = await self._connection(left_ms)
-            if isinstance(connection, KafkaError):
-                return dict.fromkeys(pending, connection)
-            async with hanging_up(connection):
-                return await commit_offsets(
-                    connection,
-                    self._group_id,
-                    pending,
-                    membership=membership,
-                    group_instance_id=self._group_instance_id if membership else None,
-                    timeout_ms=min(left_ms, self._request_timeout_ms),
-                )
-
-        return await settle(
-            offsets, self._watched(attempt), repeatable=True, timeout_ms=timeout_ms or self._timeout_ms
+        """Commit as a member, or, without a membership, for a group that has no members."""
+        inquiry = commit_offsets(
+            self._connections.known,
+            self._group_id,
+            offsets,
+            membership=membership,
+            group_instance_id=self._group_instance_id if membership else None,
+            request_timeout_ms=self._request_timeout_ms,
         )
+        return await self._connections.settle(inquiry, timeout_ms or self._timeout_ms)
 
     async def committed(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
-        """What is committed of these partitions; those without a commit are left out."""
-
-        async def attempt(
-            pending: Mapping[str, None], left_ms: int
-        ) -> Mapping[str, CommittedOffsets | KafkaError]:
-            connection = await self._connection(left_ms)
-            if isinstance(connection, KafkaError):
-                return {self._group_id: connection}
-            wait_ms = min(left_ms, self._request_timeout_ms)
-            async with hanging_up(connection):
-                found = await fetch_offsets(
-                    connection, self._group_id, partitions, require_stable=True, timeout_ms=wait_ms
-                )
-            return {self._group_id: found}
-
-        outcomes = await settle(
-            {self._group_id: None}, self._watched(attempt), repeatable=True, timeout_ms=self._timeout_ms
+        """The committed offsets of these partitions; partitions without one are left out."""
+        inquiry = fetch_offsets(
+            self._connections.known,
+            self._group_id,
+            partitions,
+            require_stable=True,
+            request_timeout_ms=self._request_timeout_ms,
         )
+        outcomes = await self._connections.settle(inquiry, self._timeout_ms)
         return succeeded(outcomes)[self._group_id]
-
-    async def _connection(self, left_ms: int) -> Connection | KafkaError:
-        try:
-            return await self._connections.to(await self.find(left_ms))
-        except KafkaError as error:
-            self.forget()
-            return error
-
-    def _watched(self, attempt: Attempt[K, V, T]) -> Attempt[K, V, T]:
-        """The attempt, after which a coordinator that failed is forgotten."""
-
-        async def watched(pending: Mapping[K, V], left_ms: int) -> Mapping[K, T | KafkaError]:
-            try:
-                outcomes = await attempt(pending, left_ms)
-            except (ConnectionError, TimeoutError):
-                self.forget()
-                raise
-            if any(isinstance(each, KafkaError) and each.code in LOST for each in outcomes.values()):
-                self.forget()
-            return outcomes
-
-        return watched

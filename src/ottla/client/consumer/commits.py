@@ -22,7 +22,7 @@ from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.membership.group_session import GroupSession
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.member_events import Refused
-from ottla.client.requests.member_requests import Membership
+from ottla.client.requests.membership import Membership
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_GENERATION, TopicPartition

@@ -11,17 +11,16 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
-from ottla.client.cluster.connections import Connections, hanging_up
+from ottla.client.cluster.backoff import waits_ms
+from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.coordinator import Coordinator
-from ottla.client.cluster.retries import settle, waits_ms
-from ottla.client.cluster.routing import by_leader
+from ottla.client.cluster.machine import topic_inquiries
 from ottla.client.consumer.plan.settings import ConsumerSettings
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.requests.group_offsets import CommittedOffset
-from ottla.client.requests.offsets import ListedOffset, OffsetSpec, list_offsets_request, listed_offsets
+from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_OFFSET, TopicPartition
-from ottla.wire.connection import Connection
 
 Place: TypeAlias = CommittedOffset | ListedOffset | KafkaError
 
@@ -108,17 +107,13 @@ async def list_offsets(
     connections: Connections, wanted: Mapping[TopicPartition, int], settings: ConsumerSettings
 ) -> dict[TopicPartition, ListedOffset | KafkaError]:
     """Offsets by `OffsetSpec` or timestamp, from the leaders."""
-
-    async def ask(
-        leader: Connection, part: Mapping[TopicPartition, int], left_ms: int
-    ) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
-        wait_ms = min(left_ms, settings.request_timeout_ms)
-        request = list_offsets_request(part, read_committed=settings.is_read_committed, timeout_ms=wait_ms)
-        async with hanging_up(leader):
-            return listed_offsets(await leader.ask(request, timeout_ms=wait_ms))
-
-    timeout_ms = settings.default_api_timeout_ms
-    return await settle(wanted, by_leader(connections, ask), repeatable=True, timeout_ms=timeout_ms)
+    inquiry = topic_inquiries.list_offsets(
+        connections.known,
+        wanted,
+        read_committed=settings.is_read_committed,
+        request_timeout_ms=settings.request_timeout_ms,
+    )
+    return await connections.settle(inquiry, settings.default_api_timeout_ms)
 
 
 async def offsets_at(

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.client.cluster.background_tasks import Background
+from ottla.client.cluster.backoff import backoff_ms
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.coordinator import Coordinator
-from ottla.client.cluster.retries import backoff_ms
+from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.topology import Topology
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.plan.partition_turns import Turns
@@ -51,7 +52,8 @@ class Reading:
     def __init__(self, bootstrap: Sequence[Address], client_id: str, settings: ConsumerSettings) -> None:
         self.settings = settings
         timeout_ms = settings.request_timeout_ms
-        self.asking = Connections(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+        known = KnownCluster(bootstrap, remembers_coordinators=True)
+        self.asking = Connections(known, client_id=client_id, timeout_ms=timeout_ms)
         self._fetching = self.asking.sibling()
         self.coordinator: Coordinator | None = None
         self.commits: Commits | None = None
@@ -97,7 +99,7 @@ class Reading:
 
     async def open(self) -> None:
         """Connect, and keep metadata fresh from now on."""
-        await self.asking.any()
+        await self.asking.reach()
         self._background.start(self.topology.run())
         self._background.start(self._tick())
         self.is_open = True

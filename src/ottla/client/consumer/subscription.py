@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TypeAlias
 
-from ottla.client.cluster.retries import waits_ms
+from ottla.client.cluster.backoff import waits_ms
 from ottla.client.cluster.topology import Topology
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.record_worker import Worker

@@ -18,8 +18,8 @@ from typing import Final
 from uuid import UUID
 
 from ottla.client.cluster.background_tasks import Background
+from ottla.client.cluster.backoff import waits_ms
 from ottla.client.cluster.connections import Connections, hanging_up
-from ottla.client.cluster.retries import waits_ms
 from ottla.client.cluster.topology import Topology
 from ottla.client.fetching.plan.epoch_check import History, compare, ends_of_epochs, epochs_request, parted
 from ottla.client.fetching.plan.fetch_plan import (

@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 
 from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.topology import Topology
 from ottla.client.producer.broker_loads import BrokerLoads
 from ottla.client.producer.delivery import Delivery
@@ -143,7 +144,9 @@ class Producer:
             )
         )
         self._asking = Connections(
-            parse_addresses(bootstrap_servers), client_id=client_id, timeout_ms=request_timeout_ms
+            KnownCluster(parse_addresses(bootstrap_servers)),
+            client_id=client_id,
+            timeout_ms=request_timeout_ms,
         )
         self._assemble(partitioner, metadata_max_age_ms, allow_auto_create_topics)
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
@@ -194,7 +197,7 @@ class Producer:
         self._is_open = False
 
     async def __aenter__(self) -> Producer:
-        await self._asking.any()
+        await self._asking.reach()
         self._background.start(self._topology.run())
         if self._wants_loads:
             timeout_ms = self._settings.request_timeout_ms

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.client.cluster.background_tasks import Background
+from ottla.client.cluster.backoff import waits_ms
 from ottla.client.cluster.connections import Connections
-from ottla.client.cluster.retries import waits_ms
+from ottla.client.cluster.machine.conversation import Ask, asked
 from ottla.client.cluster.topology import Topology
 from ottla.client.producer.machine.accumulator import Accumulator
 from ottla.client.producer.machine.batch import ProducerBatch
@@ -199,9 +200,8 @@ class Sender:
         try:
             for wait_ms in waits_ms():
                 try:
-                    broker = await self._connections.any()
-                    timeout_ms = self._settings.request_timeout_ms
-                    response = await broker.ask(identity_request(), timeout_ms=timeout_ms)
+                    question = Ask(None, identity_request(), self._settings.request_timeout_ms)
+                    response = await self._connections.converse(asked(question))
                     self._accumulator.identity = granted_identity(response)
                     return
                 except (ConnectionError, TimeoutError):

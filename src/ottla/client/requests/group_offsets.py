@@ -1,21 +1,18 @@
-"""A group's committed offsets: commit, fetch and delete them, for consumers and for administrators.
+"""A group's committed offsets: OffsetCommit, OffsetFetch and OffsetDelete, for consumers and for administrators.
 
-Topics go by their names here: version 10, which has ids instead, would need a table of all topics to say which ones a
-group has offsets of.
+Topics are named, not identified: these messages are for versions before 10 (see `cluster.machine.group_inquiries`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from ottla.client.requests.member_requests import Membership
+from ottla.client.requests.membership import Membership
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_OFFSET, TopicPartition
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.codec import first_version
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -31,10 +28,6 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from ottla.wire.connection import Connection
-
-_LAST_VERSION_BY_NAME: Final = 9
-_SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchRequest, "groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +42,25 @@ class CommittedOffset:
 CommittedOffsets = dict[TopicPartition, CommittedOffset | KafkaError]
 
 
-async def commit_offsets(
-    coordinator: Connection,
+def commit_request(
     group_id: str,
     offsets: Mapping[TopicPartition, CommittedOffset],
-    *,
-    membership: Membership | None = None,
-    group_instance_id: str | None = None,
-    timeout_ms: int | None = None,
-) -> dict[TopicPartition, KafkaError | None]:
-    """Commit as a member, or, without a membership, to a group that has no members."""
-    membership = membership or Membership()
-    request = OffsetCommitRequest(
+    membership: Membership,
+    group_instance_id: str | None,
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=membership.generation_id,
         member_id=membership.member_id,
         group_instance_id=group_instance_id,
         topics=_commit_topics(offsets),
     )
-    version = coordinator.common_version(ApiKey.OFFSET_COMMIT, at_most=_LAST_VERSION_BY_NAME)
-    response: OffsetCommitResponse = await coordinator.ask(request, version, timeout_ms=timeout_ms)
+
+
+def commit_results(
+    response: OffsetCommitResponse, group_id: str, membership: Membership
+) -> dict[TopicPartition, KafkaError | None]:
+    """None for each partition whose offset was committed."""
     return {
         TopicPartition(topic.name, each.partition_index): outcome(
             each.error_code, None, _why_refused(each.error_code, group_id, membership)
@@ -78,19 +70,32 @@ async def commit_offsets(
     }
 
 
-async def fetch_offsets(
-    coordinator: Connection,
-    group_id: str,
-    partitions: Iterable[TopicPartition] | None,
-    *,
-    require_stable: bool = False,
-    timeout_ms: int | None = None,
-) -> CommittedOffsets | KafkaError:
-    """The committed offsets of these partitions, or of all there are (None); those without a commit are left out."""
-    version = coordinator.common_version(ApiKey.OFFSET_FETCH, at_most=_LAST_VERSION_BY_NAME)
+def fetch_request(
+    group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+) -> OffsetFetchRequest:
+    """Ask for the committed offsets of these partitions, or of all (None).
+
+    The request names the group twice: for versions up to 7, which ask for one group, and for later ones, which ask for several.
+    """
     wanted = None if partitions is None else _by_topic(partitions)
-    request = _fetch_request(version, group_id, wanted, require_stable)
-    response: OffsetFetchResponse = await coordinator.ask(request, version, timeout_ms=timeout_ms)
+    old, new = (
+        (None, None)
+        if wanted is None
+        else (
+            [OffsetFetchRequestTopic(*each) for each in wanted.items()],
+            [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in wanted.items()],
+        )
+    )
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=old,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=new)],
+        require_stable=require_stable,
+    )
+
+
+def committed_offsets(response: OffsetFetchResponse) -> CommittedOffsets | KafkaError:
+    """The committed offsets of the one group that was asked for; partitions without one are left out."""
     answer: Any = response.groups[0] if response.groups else response
     if answer.error_code != ErrorCode.NONE:
         return error_of(answer.error_code)
@@ -147,21 +152,6 @@ def _commit_topics(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[Of
             )
         )
     return list(topics.values())
-
-
-def _fetch_request(
-    version: int, group_id: str, wanted: Mapping[str, list[int]] | None, require_stable: bool
-) -> OffsetFetchRequest:
-    if version < _SEVERAL_GROUPS_SINCE:
-        old = None if wanted is None else [OffsetFetchRequestTopic(*each) for each in wanted.items()]
-        return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=require_stable)
-    topics = (
-        None
-        if wanted is None
-        else [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in wanted.items()]
-    )
-    group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
-    return OffsetFetchRequest(groups=[group], require_stable=require_stable)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

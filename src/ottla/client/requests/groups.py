@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,9 +10,7 @@ from ottla.client.requests.consumer_protocol import PROTOCOL_TYPE, decode_assign
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import DecodeError, first_version
-from ottla.protocol.messages.coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.group_admin import (
     DeleteGroupsResponse,
     DescribedGroup,
@@ -22,13 +20,11 @@ from ottla.protocol.messages.group_admin import (
     ListGroupsResponse,
 )
 from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ottla.wire.connection import Connection
 
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 
-_GROUP: Final = 0
-_SEVERAL_MEMBERS_SINCE: Final = first_version(LeaveGroupRequest, "members")
+SEVERAL_MEMBERS_SINCE: Final = first_version(LeaveGroupRequest, "members")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +58,6 @@ class GroupDescription:
     protocol: str
     coordinator: int
     members: tuple[MemberDescription, ...]
-
-
-# ---- coordinators
-
-
-def find_coordinators_request(groups: Sequence[str]) -> FindCoordinatorRequest:
-    """Up to version 3 only the first group is asked for."""
-    return FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=list(groups))
-
-
-def found_coordinators(
-    response: FindCoordinatorResponse, groups: Sequence[str]
-) -> dict[str, int | KafkaError]:
-    """The number of the broker that coordinates each group."""
-    if response.coordinators:
-        return {
-            each.key: outcome(each.error_code, each.node_id, each.error_message)
-            for each in response.coordinators
-        }
-    return {groups[0]: outcome(response.error_code, response.node_id, response.error_message)}
-
-
-# ---- groups
 
 
 def list_groups_request(states: Iterable[str]) -> ListGroupsRequest:
@@ -130,21 +103,18 @@ def all_members(group: GroupDescription) -> dict[str, MemberIdentity]:
     return named_members([each.member_id for each in group.members if not each.group_instance_id], instances)
 
 
-async def remove_members(
-    coordinator: Connection,
-    group_id: str,
-    members: Mapping[str, MemberIdentity],
-    reason: str,
-    timeout_ms: int,
-) -> dict[str, KafkaError | None]:
-    """Let them leave the group, as an administrator."""
-    version = coordinator.common_version(ApiKey.LEAVE_GROUP)
-    if version < _SEVERAL_MEMBERS_SINCE:
-        needs = f"{coordinator.address} serves LEAVE_GROUP up to v{version}; removing members needs v3 (Kafka 2.4)"
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, needs)
+def remove_members_request(
+    group_id: str, members: Mapping[str, MemberIdentity], reason: str
+) -> LeaveGroupRequest:
+    """Let members leave the group, as an administrator. The request needs `SEVERAL_MEMBERS_SINCE`."""
     leaving = [MemberIdentity(each.member_id, each.group_instance_id, reason) for each in members.values()]
-    request = LeaveGroupRequest(group_id=group_id, members=leaving)
-    response: LeaveGroupResponse = await coordinator.ask(request, version, timeout_ms=timeout_ms)
+    return LeaveGroupRequest(group_id=group_id, members=leaving)
+
+
+def removed_members(
+    response: LeaveGroupResponse, group_id: str, members: Mapping[str, MemberIdentity]
+) -> dict[str, KafkaError | None]:
+    """None for each member that was removed, by the name it has in `members`."""
     if response.error_code != ErrorCode.NONE:
         return {name: _why_not_removed(response.error_code, group_id, name) for name in members}
     return {

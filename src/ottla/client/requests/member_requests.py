@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from ottla.client.requests.consumer_protocol import PROTOCOL_TYPE
 from ottla.client.requests.member_events import JoinedMember, Protocols
-from ottla.model import NO_GENERATION
+from ottla.client.requests.membership import NO_MEMBER_ID, Membership
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -19,8 +18,6 @@ from ottla.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-
-NO_MEMBER_ID: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +31,6 @@ class MemberSettings:
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000
     request_timeout_ms: int = 30_000
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """Under which name and in which generation a member speaks."""
-
-    member_id: str = NO_MEMBER_ID
-    generation_id: int = NO_GENERATION
 
 
 def join_request(

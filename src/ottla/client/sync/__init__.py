@@ -1,6 +1,8 @@
 """Reading without an event loop, for Spark's planner and executors, whose processes start often.
 
-raw_connection, raw_cluster   blocking sockets, and the leaders behind them
-raw_admin                     offsets and topics
-range_reader, raw_batches     one range of offsets, as raw batches
+blocking_connection   one TCP connection; one request at a time
+blocking_brokers      the blocking driver of `cluster.machine`: a connection to each broker
+planner_admin         topics, offsets and commits, for the planner
+range_reader          one range of offsets, for an executor
+range_batches         the batches in a fetch response
 """

@@ -1,17 +1,17 @@
-"""Reads an exact range of a partition's offsets as raw record batches: for who decodes them in his own way (Spark).
+"""Reads an exact range of a partition's offsets as raw record batches, for callers that decode them themselves (Spark).
 
     start            position                          end
       |=================|--------------------------------|
-        handed out          one fetch is under way
+          returned          one fetch is under way
 
 Rules
-- While the caller works on what he got, the next fetch is under way: the broker reads, the kernel receives. No thread is needed,
-  and no more than one answer is held in memory.
-- What passes by itself (a leader that moved or died, a connection lost) is tried again with fresh metadata and growing waits, until
-  nothing has come for `give_up_ms`; then the last failure is raised.
-- Offsets that are no longer there, or not yet, are `OffsetsLostError`, which says which; `skip_to` goes on behind them. A new leader
-  may for a moment know less than the old one: what is missing at the end of the log, or a topic that nobody knows, is waited for.
-- What compaction or transactions took out of the range is not lost: reading goes on behind it.
+- While the caller works on a response, the next fetch is under way: the broker reads, the kernel receives. No thread is
+  needed, and no more than one response is held in memory.
+- A failure that passes by itself (a leader that moved or died, a lost connection) is retried with fresh metadata and growing
+  pauses, until no batch has come for `give_up_ms`; then the last failure is raised.
+- Offsets that are deleted, or not yet written, raise `OffsetsLostError` with their range; `skip_to` continues after them. A
+  new leader may for a moment know less than the old one: a missing end of the log, or an unknown topic, is waited for.
+- Offsets that compaction or transactions removed from the range are not lost: reading continues after them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ottla.client.cluster.retries import waits_ms
+from ottla.client.cluster.backoff import waits_ms
+from ottla.client.cluster.machine.known_cluster import PartitionLeader
+from ottla.client.cluster.machine.leaders import leader_of
+from ottla.client.cluster.machine.topic_inquiries import list_offsets
 from ottla.client.requests.offsets import OffsetSpec
-from ottla.client.requests.outcomes import error_of
-from ottla.client.sync.raw_batches import RawBatches, look_over
-from ottla.client.sync.raw_cluster import PartitionLeader, RawCluster
-from ottla.client.sync.raw_connection import RawConnection
+from ottla.client.requests.outcomes import error_of, succeeded
+from ottla.client.sync.blocking_brokers import BlockingBrokers
+from ottla.client.sync.blocking_connection import BlockingConnection
+from ottla.client.sync.range_batches import RangeBatches, placed_batches
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.protocol.apis import ApiKey
@@ -42,24 +45,24 @@ from ottla.protocol.messages.fetch import (
 
 _LAST_VERSION_BY_NAME: Final = 12
 _ABSENT: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-# Not retriable by Kafka's book, but fresh metadata or another look at the log may help.
+# Not retriable according to Kafka, but fresh metadata or another look at the log may help.
 _ASKED_AGAIN: Final = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.BROKER_NOT_AVAILABLE})
 
 
 @dataclass(frozen=True, slots=True)
 class RangeSettings:
-    """How much to ask for at once, and how long to wait for what."""
+    """How much to fetch at once, and how long to wait."""
 
     fetch_bytes: int = 4 << 20
     max_wait_ms: int = 500
     is_read_committed: bool = False
     give_up_ms: int = 60_000
-    # A new leader learns in less than this what the old one had told readers.
+    # A new leader needs less than this to learn the high watermark that the old one gave to readers.
     patience_ms: int = 5_000
 
 
 class OffsetsLostError(Exception):
-    """Offsets [first, end) cannot be read; `why` says so in words. `is_gone`: the topic or partition itself is not there."""
+    """Offsets [first, end) cannot be read, for the reason `why`. `is_gone`: the topic or partition does not exist."""
 
     def __init__(self, first: int, end: int, why: str, *, is_gone: bool = False) -> None:
         super().__init__(why)
@@ -70,23 +73,28 @@ class OffsetsLostError(Exception):
 
 
 class RangeReader:
-    """Reads the offsets [start, end) of one partition. `read` answers None when there is nothing left."""
+    """Reads the offsets [start, end) of one partition. `read` returns None at the end of the range."""
 
     def __init__(
-        self, cluster: RawCluster, partition: TopicPartition, start: int, end: int, settings: RangeSettings
+        self,
+        brokers: BlockingBrokers,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        settings: RangeSettings,
     ) -> None:
-        self._cluster = cluster
+        self._brokers = brokers
         self._partition = partition
         self._settings = settings
         self._end = end
         self._topic_id: UUID | None = None
         self._has_answered = False
-        self._under_way: RawConnection | None = None
+        self._under_way: BlockingConnection | None = None
         self._missing_since: float | None = None
         self.position = start
 
-    def read(self) -> RawBatches | None:
-        """The next batches, which hold offsets from `position` on; it moves behind them. They are valid until the next call.
+    def read(self) -> RangeBatches | None:
+        """The next batches, from `position` on; `position` moves to their end. They are valid until the next call.
 
         Raises OffsetsLostError, KafkaError, ConnectionError or TimeoutError.
         """
@@ -107,13 +115,13 @@ class RangeReader:
         return None
 
     def skip_to(self, offset: int) -> None:
-        """Go on at an offset further on."""
+        """Continue at a later offset."""
         self.close()
         self.position = offset
         self._missing_since = None
 
     def close(self) -> None:
-        """Ask for no more. A connection that an answer is under way on is closed: reading it costs more than a new one."""
+        """Fetch no more. A connection with a response under way is closed: receiving the response costs more than a new one."""
         if self._under_way is not None:
             self._under_way.close()
             self._under_way = None
@@ -136,23 +144,28 @@ class RangeReader:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker's answer left out the partition")
 
     def _ask_ahead(self) -> None:
-        """Send the next fetch; if that does not work, the next `read` finds it out."""
+        """Send the next fetch. If sending fails, the next `read` sends it again."""
         try:
             self._under_way = self._asked()
         except (ConnectionError, TimeoutError, KafkaError):
             self._under_way = None
 
-    def _asked(self) -> RawConnection:
-        leader = self._cluster.leader_of(self._partition)
+    def _asked(self) -> BlockingConnection:
+        leader = self._leader()
         if not self._has_answered:
-            self._topic_id = leader.topic_id  # what the cluster remembers may be of a topic that is long gone
+            self._topic_id = leader.topic_id  # the remembered leader may be that of a deleted topic
         elif leader.topic_id != self._topic_id:
             raise self._lost(self.position, self._end, "the topic was deleted and made again", is_gone=True)
-        connection = self._cluster.connection_to(leader.node_id)
+        connection = self._brokers.connection_to(leader.node_id)
         has_id = leader.topic_id != ZERO_UUID
         at_most = None if has_id else _LAST_VERSION_BY_NAME
         connection.begin(self._request(leader), connection.common_version(ApiKey.FETCH, at_most=at_most))
         return connection
+
+    def _leader(self) -> PartitionLeader:
+        known = self._brokers.known
+        remembered = known.leader_of(self._partition)
+        return remembered or self._brokers.converse(leader_of(known, self._partition))
 
     def _request(self, leader: PartitionLeader) -> FetchRequest:
         settings = self._settings
@@ -171,9 +184,9 @@ class RangeReader:
             topics=[topic],
         )
 
-    def _fetched(self, data: PartitionData) -> RawBatches | None:
-        """What an answer brought; None if it brought nothing."""
-        found = look_over(
+    def _fetched(self, data: PartitionData) -> RangeBatches | None:
+        """The batches of a response; None if there are none."""
+        found = placed_batches(
             data.records or memoryview(b""), self.position, self._end, data.aborted_transactions
         )
         if found.next_offset > self.position or found.damage is not None:
@@ -184,7 +197,7 @@ class RangeReader:
             self._end_is_missing(upper)
         return None
 
-    # ---- what went wrong
+    # ---- failures
 
     def _retry_or_raise(self, error: Exception, waits: Iterator[float], deadline: float) -> None:
         code = error.code if isinstance(error, KafkaError) else None
@@ -197,26 +210,31 @@ class RangeReader:
         wait_s = next(waits) / 1000
         if time.monotonic() + wait_s > deadline:
             raise self._placed(error)
-        self._cluster.forget(self._partition)
+        self._brokers.known.forget_leader(self._partition)
         time.sleep(wait_s)
 
     def _placed(self, error: Exception) -> Exception:
-        """The error with the place where it happened, if it does not tell."""
+        """The error with partition and offset, if it is a broker's."""
         if not isinstance(error, KafkaError):
             return error
         return KafkaError(error.code, f"{self._partition} at offset {self.position}: {error.message}")
 
     def _out_of_range(self) -> None:
-        cluster, partition, committed = self._cluster, self._partition, self._settings.is_read_committed
         try:
-            log_start = cluster.offset_at(partition, OffsetSpec.EARLIEST, read_committed=committed)
-            log_end = cluster.offset_at(partition, OffsetSpec.LATEST, read_committed=committed)
+            log_start, log_end = self._offset(OffsetSpec.EARLIEST), self._offset(OffsetSpec.LATEST)
         except (ConnectionError, TimeoutError, KafkaError):
             return  # asked again
         if self.position < log_start:
             lost_end = min(log_start, self._end)
             raise self._lost(self.position, lost_end, f"the log begins at offset {log_start} now")
         self._end_is_missing(log_end)
+
+    def _offset(self, spec: OffsetSpec) -> int:
+        """Where the log begins or ends for this reader; asked once."""
+        wanted, settings = {self._partition: int(spec)}, self._settings
+        inquiry = list_offsets(self._brokers.known, wanted, read_committed=settings.is_read_committed)
+        outcomes = self._brokers.converse(inquiry.attempt(wanted, settings.give_up_ms))
+        return succeeded(outcomes)[self._partition].offset
 
     def _end_is_missing(self, log_end: int) -> None:
         if self._has_waited_long():

@@ -18,7 +18,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions
-from ottla.client.sync.raw_batches import PlacedBatch, RawBatches
+from ottla.client.sync.range_batches import PlacedBatch, RangeBatches
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.batch import BatchView
 from ottla.records.corruption import CorruptRecord
@@ -55,7 +55,7 @@ class Decoder:
         self._constants = Constants(wanted.topic, wanted.partition)
         self._decompressed = Decompressed(wanted.most_bytes)
 
-    def decode(self, raw: RawBatches) -> Iterator[pa.RecordBatch]:
+    def decode(self, raw: RangeBatches) -> Iterator[pa.RecordBatch]:
         """The rows of an answer. Raises KafkaError(CORRUPT_MESSAGE) that names the place of what is damaged."""
         blocks: list[Block] = []
         is_packed, rows = False, 0
@@ -76,7 +76,7 @@ class Decoder:
         if raw.damage is not None:
             raise self._damaged(raw.next_offset, raw.damage)
 
-    def _visible(self, raw: RawBatches) -> Iterator[PlacedBatch]:
+    def _visible(self, raw: RangeBatches) -> Iterator[PlacedBatch]:
         """The batches that have rows, checked."""
         transactions = AbortedTransactions(raw.aborted) if raw.aborted else None
         for batch in raw.batches:
@@ -115,7 +115,7 @@ class Decoder:
             raise self._damaged(header[0], damage) from damage
         return None if place is None else Block(header, *place)
 
-    def _rows(self, raw: RawBatches, blocks: Sequence[Block], is_packed: bool) -> Iterator[pa.RecordBatch]:
+    def _rows(self, raw: RangeBatches, blocks: Sequence[Block], is_packed: bool) -> Iterator[pa.RecordBatch]:
         """The rows of what was gathered, which is done with then."""
         source = self._decompressed.memory if is_packed else raw.records
         self._decompressed.clear()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ottla.client.sync.raw_admin import RawAdmin
+from ottla.client.sync.planner_admin import PlannerAdmin
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.spark.source.plan.offsets import PartitionOffsets, parse_numbers
@@ -40,7 +40,7 @@ class GroupProgress:
     def __init__(self, bootstrap_servers: str, group_id: str) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._group_id = group_id
-        self._admin: RawAdmin | None = None
+        self._admin: PlannerAdmin | None = None
         self._not_before_s = 0.0
         self._has_warned = False
         self._committed: Mapping[TopicPartition, int] = {}
@@ -66,7 +66,7 @@ class GroupProgress:
 
     def _refused(self, offsets: Mapping[TopicPartition, int]) -> KafkaError | None:
         if self._admin is None:
-            self._admin = RawAdmin(
+            self._admin = PlannerAdmin(
                 self._bootstrap_servers, client_id="ottla-spark-progress", timeout_ms=_TIMEOUT_MS
             )
         outcomes = self._admin.alter_group_offsets(self._group_id, offsets)

@@ -17,8 +17,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from ottla.client.sync.blocking_brokers import BlockingBrokers
 from ottla.client.sync.range_reader import OffsetsLostError, RangeReader, RangeSettings
-from ottla.client.sync.raw_cluster import RawCluster
 from ottla.model import parse_addresses
 from ottla.spark.decode.fetched import Decoder, Wanted
 from ottla.spark.decode.schema import SPARK_SCHEMA, SPARK_SCHEMA_WITH_HEADERS, arrow_schema
@@ -63,13 +63,13 @@ def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]
     if range.size <= 0:
         return
     key = (settings.bootstrap_servers, tuple(sorted(settings.client.items())))
-    cluster = _POOL.take(key) or _cluster(settings)
-    reader = RangeReader(cluster, range.topic_partition, range.start, range.end, _range_settings(settings))
+    brokers = _POOL.take(key) or _brokers(settings)
+    reader = RangeReader(brokers, range.topic_partition, range.start, range.end, _range_settings(settings))
     try:
         yield from _read(reader, range, settings)
     finally:
         reader.close()
-        _POOL.give_back(key, cluster)
+        _POOL.give_back(key, brokers)
 
 
 def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002
@@ -106,9 +106,9 @@ class _Pool:
     """Clusters that no scan uses at the moment, with their open connections. Forked processes begin with none."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[object, RawCluster]] = []
+        self._idle: list[tuple[object, BlockingBrokers]] = []
 
-    def take(self, key: object) -> RawCluster | None:
+    def take(self, key: object) -> BlockingBrokers | None:
         """One that was used for the same, if there is one; the caller has it for himself."""
         for entry in reversed(self._idle):
             if entry[0] == key:
@@ -119,9 +119,9 @@ class _Pool:
                 return entry[1]
         return None
 
-    def give_back(self, key: object, cluster: RawCluster) -> None:
+    def give_back(self, key: object, brokers: BlockingBrokers) -> None:
         """For the next who needs it; the one that was not needed for longest is closed if there are too many."""
-        self._idle.append((key, cluster))
+        self._idle.append((key, brokers))
         if len(self._idle) > _MOST_IDLE:
             self._idle.pop(0)[1].close()
 
@@ -134,8 +134,8 @@ _POOL: Final = _Pool()
 os.register_at_fork(after_in_child=_POOL.forget)
 
 
-def _cluster(settings: ScanSettings) -> RawCluster:
-    return RawCluster(
+def _brokers(settings: ScanSettings) -> BlockingBrokers:
+    return BlockingBrokers(
         parse_addresses(settings.bootstrap_servers),
         client_id=settings.client.get("client.id", "ottla-spark"),
         timeout_ms=_number(settings, "request.timeout.ms", 30_000),

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
-from ottla.client.sync.raw_admin import RawAdmin
+from ottla.client.sync.planner_admin import PlannerAdmin
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.spark.source.plan.offsets import EARLIEST, LATEST, PartitionOffsets, in_words
@@ -38,7 +38,7 @@ class TopicOffsets:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._admin: RawAdmin | None = None
+        self._admin: PlannerAdmin | None = None
         self._cached: frozenset[TopicPartition] = frozenset()
         self._cached_until: float | None = None
 
@@ -62,7 +62,7 @@ class TopicOffsets:
             self._cached_until = now + ttl_ms / 1000 if ttl_ms > 0 else None
         return self._cached
 
-    def _find(self, admin: RawAdmin, *, must_exist: bool) -> frozenset[TopicPartition]:
+    def _find(self, admin: PlannerAdmin, *, must_exist: bool) -> frozenset[TopicPartition]:
         match self._options.subscription:
             case Topics(names):
                 return _all_partitions(_described(admin, names, must_exist=must_exist))
@@ -149,7 +149,7 @@ class TopicOffsets:
             return {}
         return self._asked(lambda admin: self._list(admin, wanted))
 
-    def _list(self, admin: RawAdmin, wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
+    def _list(self, admin: PlannerAdmin, wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
         listed = admin.list_offsets(wanted, read_committed=self._options.read_committed)
         offsets: PartitionOffsets = {}
         for partition, outcome in listed.items():
@@ -164,7 +164,7 @@ class TopicOffsets:
 
     # ---- asking
 
-    def _asked(self, question: Callable[[RawAdmin], T]) -> T:
+    def _asked(self, question: Callable[[PlannerAdmin], T]) -> T:
         attempts = self._options.num_retries
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
@@ -177,11 +177,11 @@ class TopicOffsets:
                     raise self._in_words(error) from None
             time.sleep(self._options.retry_interval_ms / 1000)
 
-    def _connected(self) -> RawAdmin:
+    def _connected(self) -> PlannerAdmin:
         if self._admin is None:
             client_id = self._options.client.get("client.id", "ottla-spark-driver")
             servers = self._options.bootstrap_servers
-            self._admin = RawAdmin(servers, client_id=client_id, timeout_ms=self._timeout_ms)
+            self._admin = PlannerAdmin(servers, client_id=client_id, timeout_ms=self._timeout_ms)
         return self._admin
 
     @property
@@ -201,7 +201,7 @@ class TopicOffsets:
         )
 
 
-def _described(admin: RawAdmin, names: Iterable[str], *, must_exist: bool) -> list[TopicInfo]:
+def _described(admin: PlannerAdmin, names: Iterable[str], *, must_exist: bool) -> list[TopicInfo]:
     described = admin.describe_topics(names)
     topics: list[TopicInfo] = []
     missing: list[str] = []

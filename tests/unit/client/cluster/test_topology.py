@@ -10,6 +10,8 @@ from tests.unit.client.fake_cluster import TOPIC_ID, FakeCluster
 from tests.unit.wire.fake_broker import HANG_UP, SILENCE
 
 from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.machine.conversation import refreshed
+from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.topology import Topology
 from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode
@@ -31,7 +33,9 @@ def watching(
 
     async def run() -> None:
         async with asyncio.timeout(10), cluster.broker:
-            connections = Connections(parse_addresses(cluster.bootstrap), client_id="c", timeout_ms=5_000)
+            connections = Connections(
+                KnownCluster(parse_addresses(cluster.bootstrap)), client_id="c", timeout_ms=5_000
+            )
             topology = Topology(connections, max_age_ms=max_age_ms, on_change=changed)
             task = asyncio.ensure_future(topology.run())
             try:
@@ -148,7 +152,9 @@ def test_topics_are_created_only_by_those_who_may() -> None:
 
         async def ask(cluster: FakeCluster = cluster, may_create: bool = may_create) -> None:
             async with cluster.broker:
-                connections = Connections(parse_addresses(cluster.bootstrap), client_id="c", timeout_ms=5_000)
+                connections = Connections(
+                    KnownCluster(parse_addresses(cluster.bootstrap)), client_id="c", timeout_ms=5_000
+                )
                 topology = Topology(
                     connections, max_age_ms=1, on_change=lambda: None, may_create_topics=may_create
                 )
@@ -168,10 +174,12 @@ def test_a_broker_that_does_not_answer_is_not_asked_again_while_there_are_others
     async def body() -> None:
         async with silent.broker, cluster.broker:
             addresses = parse_addresses(f"{silent.bootstrap},{cluster.bootstrap}")
-            connections = Connections(addresses, client_id="c", timeout_ms=5_000)
+            connections = Connections(KnownCluster(addresses), client_id="c", timeout_ms=5_000)
             with pytest.raises(TimeoutError):
-                await connections.refresh([], timeout_ms=20)
-            assert [each.port for each in (await connections.refresh([])).brokers] == [cluster.broker.port]
+                await connections.converse(refreshed(connections.known, [], 20))
+            assert [
+                each.port for each in (await connections.converse(refreshed(connections.known, []))).brokers
+            ] == [cluster.broker.port]
             await connections.close()
 
     asyncio.run(body())

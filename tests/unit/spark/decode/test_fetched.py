@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.records.strategies import record_lists
 from tests.unit.records.test_decoding import record_runs
 
-from ottla.client.sync.raw_batches import look_over
+from ottla.client.sync.range_batches import placed_batches
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import AbortedTransaction
 from ottla.records.batch import CRC_POSITION, HEADER_BYTES, BatchView
@@ -33,7 +33,7 @@ def rows(
     data: bytes | bytearray, aborted: Sequence[AbortedTransaction] | None = None, **wanted: Any
 ) -> list[dict[str, Any]]:
     """All rows of some batches; offsets, timestamps and headers as plain values."""
-    raw = look_over(memoryview(data), wanted.pop("start", 0), wanted.pop("end", FAR), aborted)
+    raw = placed_batches(memoryview(data), wanted.pop("start", 0), wanted.pop("end", FAR), aborted)
     chosen = Wanted(**{"topic": "orders", "partition": 3, "include_headers": True, **wanted})
     batches = list(Decoder(chosen).decode(raw))
     found: list[dict[str, Any]] = []

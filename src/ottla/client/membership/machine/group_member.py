@@ -47,15 +47,14 @@ from ottla.client.requests.member_events import (
     Unanswered,
 )
 from ottla.client.requests.member_requests import (
-    NO_MEMBER_ID,
     MemberSettings,
-    Membership,
     heartbeat_request,
     join_request,
     joined_members,
     leave_request,
     sync_request,
 )
+from ottla.client.requests.membership import NO_MEMBER_ID, Membership
 from ottla.client.requests.outcomes import error_of
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_GENERATION

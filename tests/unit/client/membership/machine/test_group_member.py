@@ -41,7 +41,7 @@ from ottla.client.requests.member_events import (
     Unanswerable,
     Unanswered,
 )
-from ottla.client.requests.member_requests import Membership
+from ottla.client.requests.membership import Membership
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,

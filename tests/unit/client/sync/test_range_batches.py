@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.sync.raw_batches import RawBatches, look_over
+from ottla.client.sync.range_batches import RangeBatches, placed_batches
 from ottla.protocol.messages.fetch import AbortedTransaction
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -12,11 +12,11 @@ def batch(base: int, count: int) -> bytearray:
     return build_batch([Record(base + at, 1, None, b"v") for at in range(count)], base_offset=base)
 
 
-def seen(data: bytes | bytearray, start: int, end: int, **more: list[AbortedTransaction]) -> RawBatches:
-    return look_over(memoryview(data), start, end, **more)
+def seen(data: bytes | bytearray, start: int, end: int, **more: list[AbortedTransaction]) -> RangeBatches:
+    return placed_batches(memoryview(data), start, end, **more)
 
 
-def offsets(raw: RawBatches) -> list[tuple[int, int]]:
+def offsets(raw: RangeBatches) -> list[tuple[int, int]]:
     return [(each.header.base_offset, each.header.last_offset) for each in raw.batches]
 
 

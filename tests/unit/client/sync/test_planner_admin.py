@@ -12,7 +12,7 @@ import pytest
 import ottla.testing
 from ottla.blocking import Admin, Producer
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
-from ottla.client.sync.raw_admin import RawAdmin
+from ottla.client.sync.planner_admin import PlannerAdmin
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.wire.failures import CannotConnectError
@@ -20,8 +20,8 @@ from ottla.wire.failures import CannotConnectError
 A0, A1, NONE_SUCH = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def opened(bootstrap: str, timeout_ms: int = 30_000) -> RawAdmin:
-    return RawAdmin(bootstrap, client_id="raw", timeout_ms=timeout_ms)
+def opened(bootstrap: str, timeout_ms: int = 30_000) -> PlannerAdmin:
+    return PlannerAdmin(bootstrap, client_id="raw", timeout_ms=timeout_ms)
 
 
 def filled(broker: ottla.testing.EmbeddedBroker) -> None:
@@ -95,5 +95,5 @@ def test_a_broker_that_comes_back_is_waited_for() -> None:
 
 def test_it_imports_no_event_loop() -> None:
     """Spark starts a process for each stream: what it imports is what its user waits for."""
-    check = "import sys, ottla.client.sync.raw_admin; sys.exit('asyncio' in sys.modules)"
+    check = "import sys, ottla.client.sync.planner_admin; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

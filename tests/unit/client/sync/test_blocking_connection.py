@@ -12,7 +12,7 @@ import pytest
 
 import ottla.testing
 from ottla.client.requests.metadata import metadata_request
-from ottla.client.sync.raw_connection import RawConnection
+from ottla.client.sync.blocking_connection import BlockingConnection
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import Address, parse_address
 from ottla.protocol.apis import ApiKey
@@ -20,8 +20,8 @@ from ottla.wire.connection import CannotConnectError
 from ottla.wire.stream import ConnectionLostError
 
 
-def connected(address: Address, timeout_s: float = 10.0) -> RawConnection:
-    return RawConnection(address, client_id="raw", timeout_s=timeout_s)
+def connected(address: Address, timeout_ms: int = 10_000) -> BlockingConnection:
+    return BlockingConnection(address, client_id="raw", timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms)
 
 
 @contextmanager
@@ -104,4 +104,4 @@ def test_silence_is_not_waited_for_longer_than_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = Address("127.0.0.1", listener.getsockname()[1])
         with pytest.raises(TimeoutError, match=r"did not answer within 0\.05 s"):
-            connected(address, timeout_s=0.05)
+            connected(address, timeout_ms=50)

@@ -1,4 +1,4 @@
-"""The whole batches of a fetch answer, by their headers alone: what a reader of raw bytes wants to know before it goes on."""
+"""The whole record batches in a fetch response, found by their headers alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _unpack: Final = HEADER.unpack_from
 
 
 class PlacedBatch(NamedTuple):
-    """Where a batch lies in the bytes of an answer, and its header."""
+    """The place of a batch in the bytes of a response, and its header."""
 
     position: int
     end: int
@@ -24,11 +24,11 @@ class PlacedBatch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RawBatches:
-    """The batches of one answer that reach into a range of offsets, in order; the first and the last may reach out of it.
+class RangeBatches:
+    """The batches of one response that overlap a range of offsets, in order; the first and the last may extend beyond it.
 
-    `damage` is what makes no sense behind them. `next_offset` is where reading goes on: behind the last of
-    them, or at the end.
+    `damage` describes invalid bytes after them. `next_offset` is where reading continues: the offset after the last batch, or
+    the end of the range.
     """
 
     records: memoryview
@@ -40,12 +40,12 @@ class RawBatches:
     aborted: Sequence[AbortedTransaction] | None = None
 
 
-def look_over(
+def placed_batches(
     records: memoryview, start: int, end: int, aborted: Sequence[AbortedTransaction] | None = None
-) -> RawBatches:
-    """The whole batches with offsets in [start, end); a batch that the broker cut off at the end is not there.
+) -> RangeBatches:
+    """The whole batches with offsets in [start, end), without a last batch that the broker cut off.
 
-    With aborted transactions, batches before `start` are there too: they may be markers that end one.
+    With aborted transactions, batches before `start` are included: they may be markers that end a transaction.
     """
     position, size, next_offset = 0, len(records), start
     batches: list[PlacedBatch] = []
@@ -53,7 +53,9 @@ def look_over(
         header = BatchHeader._make(_unpack(records, position))
         behind = position + header[1] + BATCH_OVERHEAD_BYTES
         if header[3] != _MAGIC or header[1] < _SMALLEST_LENGTH:
-            return RawBatches(records, start, end, batches, next_offset, _damage(records, position), aborted)
+            return RangeBatches(
+                records, start, end, batches, next_offset, _damage(records, position), aborted
+            )
         if behind > size or header[0] >= end:
             next_offset = end if behind <= size else next_offset
             break
@@ -62,7 +64,7 @@ def look_over(
             batches.append(PlacedBatch(position, behind, header))
             next_offset = min(max(next_offset, last_offset + 1), end)
         position = behind
-    return RawBatches(records, start, end, batches, next_offset, None, aborted)
+    return RangeBatches(records, start, end, batches, next_offset, None, aborted)
 
 
 def _damage(records: memoryview, position: int) -> CorruptRecord:

@@ -1,0 +1,163 @@
+"""What a client has learned of a cluster: its brokers, and perhaps who leads and coordinates what.
+
+The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of brokers counts,
+and the bootstrap addresses are the way back in when no broker of that list can be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from ottla.client.requests.metadata import BrokerInfo, ClusterMetadata, TopicInfo
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_NODE, Address, TopicPartition
+
+# One of several addresses that drops our packets should not use up the time that there is for the others.
+CONNECT_TIMEOUT_MS: Final = 10_000
+
+# For people who start a client by hand; programs that say more about their settings leave it out.
+ADVICE: Final = "Is the broker running? Start one with: ottla serve"
+
+# The order in which addresses are tried where any broker will do.
+_CONNECTED, _UNTRIED, _SILENT = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLeader:
+    """The leader of a partition. A topic that was deleted and created again has another id."""
+
+    node_id: int
+    epoch: int
+    topic_id: UUID
+
+
+class KnownCluster:
+    """The knowledge of one client, or of several that share it. `advice` ends the message that no broker can be reached.
+
+    A client that asks the same partitions or groups again and again remembers leaders and coordinators until they fail;
+    one that asks rarely looks them up for each question.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        remembers_leaders: bool = False,
+        remembers_coordinators: bool = False,
+        advice: str = ADVICE,
+    ) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._remembers_leaders = remembers_leaders
+        self._remembers_coordinators = remembers_coordinators
+        self._advice = advice
+        self._brokers: dict[int, BrokerInfo] = {}
+        self._standings: dict[Address, int] = {}
+        self._leaders: dict[TopicPartition, PartitionLeader] = {}
+        self._coordinators: dict[str, int] = {}
+        self.has_answered = False
+
+    # ---- brokers
+
+    def address_of(self, node_id: int) -> Address | None:
+        broker = self._brokers.get(node_id)
+        return None if broker is None else broker.address
+
+    def node_of(self, address: Address) -> int:
+        """The node id of the broker at an address; `NO_NODE` if the cluster has none there."""
+        found = (broker.node_id for broker in self._brokers.values() if broker.address == address)
+        return next(found, NO_NODE)
+
+    def learn_brokers(self, brokers: Iterable[BrokerInfo]) -> None:
+        """All brokers of the cluster, as Metadata names them."""
+        self._brokers = {broker.node_id: broker for broker in brokers}
+
+    def learn_broker(self, broker: BrokerInfo) -> None:
+        """One broker that another one named (KIP-951)."""
+        self._brokers[broker.node_id] = broker
+
+    # ---- addresses
+
+    def preferred_addresses(self) -> list[Address]:
+        """Every address, those with a connection first, those that did not answer last."""
+        addresses = dict.fromkeys((*(each.address for each in self._brokers.values()), *self._bootstrap))
+        return sorted(addresses, key=lambda address: self._standings.get(address, _UNTRIED))
+
+    def answered(self, address: Address) -> None:
+        self.has_answered = True
+        self._standings[address] = _CONNECTED
+
+    def disconnected(self, address: Address) -> None:
+        """The connection to an address ended; another one may be opened."""
+        self._standings.pop(address, None)
+
+    def did_not_answer(self, address: Address) -> None:
+        """The address could not be connected to, or a request was not answered in time."""
+        self._standings[address] = _SILENT
+
+    def unreachable(self, failures: Iterable[str]) -> str:
+        """The sentence that says why no broker can be asked."""
+        reasons = "; ".join(failures)
+        return f"{reasons}. {self._advice}" if self._advice else reasons
+
+    # ---- leaders
+
+    def leader_of(self, partition: TopicPartition) -> PartitionLeader | None:
+        return self._leaders.get(partition)
+
+    def learn_leader(self, partition: TopicPartition, leader: PartitionLeader) -> None:
+        if self._remembers_leaders:
+            self._leaders[partition] = leader
+
+    def learn_leaders(self, metadata: ClusterMetadata) -> None:
+        """The leaders of all partitions in `metadata`; a partition without a leader has none from now on."""
+        found = leaders_in(metadata)
+        for name, topic in metadata.topics.items():
+            for each in topic.partitions if isinstance(topic, TopicInfo) else ():
+                self._leaders.pop(TopicPartition(name, each.index), None)
+        for partition, leader in found.items():
+            self.learn_leader(partition, leader)
+
+    def forget_leader(self, partition: TopicPartition) -> None:
+        """The leader refused or did not answer: metadata is asked for before the next question."""
+        self._leaders.pop(partition, None)
+
+    # ---- coordinators
+
+    def coordinator_of(self, group_id: str) -> int | None:
+        return self._coordinators.get(group_id)
+
+    def learn_coordinator(self, group_id: str, node_id: int) -> None:
+        if self._remembers_coordinators:
+            self._coordinators[group_id] = node_id
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """The coordinator did not answer, or is not the group's: it is looked up before the next question."""
+        self._coordinators.pop(group_id, None)
+
+
+def leaders_in(metadata: ClusterMetadata) -> dict[TopicPartition, PartitionLeader]:
+    """The leaders of all partitions in `metadata` that have one."""
+    return {
+        TopicPartition(topic.name, each.index): PartitionLeader(
+            each.leader, each.leader_epoch, topic.topic_id
+        )
+        for topic in metadata.topics.values()
+        if isinstance(topic, TopicInfo)
+        for each in topic.partitions
+        if each.leader is not None
+    }
+
+
+def why_leaderless(metadata: ClusterMetadata, partition: TopicPartition) -> KafkaError:
+    """Why `metadata` names no leader of a partition."""
+    topic = metadata.topics.get(partition.topic)
+    if isinstance(topic, KafkaError):
+        return topic
+    if topic is None or all(each.index != partition.partition for each in topic.partitions):
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+    return KafkaError(
+        ErrorCode.LEADER_NOT_AVAILABLE, f"the partition {partition} has no leader at the moment"
+    )

@@ -1,0 +1,181 @@
+"""One TCP connection without an event loop, for one thread that waits for large responses.
+
+`wire.Connection` serves many callers at once. This connection has one request under way at a time; its caller may work
+between `begin` and `finish`, while the broker reads and the kernel receives. Rules
+- A response holds views of memory that the next response overwrites.
+- A request that failed leaves the connection closed: the next bytes on it would belong to the lost response.
+"""
+
+from __future__ import annotations
+
+import socket
+from struct import Struct
+from typing import Any, Final
+
+from ottla.model import Address
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import DecodeError
+from ottla.protocol.declaration import declaration_of
+from ottla.protocol.frame import RequestHeader, read_response, write_request
+from ottla.wire.failures import CannotConnectError, ConnectionLostError
+from ottla.wire.frame_reader import MAX_FRAME_BYTES
+from ottla.wire.socket_errors import reason
+from ottla.wire.versions import API_VERSIONS_REQUEST, OfferedVersions, body_version, negotiation
+
+_SIZE: Final = Struct(">i")
+_TIMEVAL: Final = Struct("@ll")
+_LEAST_FRAME_BYTES: Final = 4
+_MAX_CORRELATION_ID: Final = 2**31 - 1
+_FIRST_MEMORY_BYTES: Final = 64 << 10
+
+
+class BlockingConnection:
+    """A connection to one broker, open from the constructor on.
+
+    `timeout_ms` limits each wait for bytes, unless a request names another limit; `connect_timeout_ms` limits connecting.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_client_id",
+        "_correlation_id",
+        "_limit_ms",
+        "_memory",
+        "_offered",
+        "_socket",
+        "_timeout_ms",
+        "address",
+        "is_open",
+    )
+
+    def __init__(self, address: Address, *, client_id: str, timeout_ms: int, connect_timeout_ms: int) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._limit_ms = 0
+        self._correlation_id = 0
+        self._memory = memoryview(bytearray(_FIRST_MEMORY_BYTES))
+        self._asked: tuple[int, int] | None = None  # the API and the version of the request under way
+        self._offered = OfferedVersions(str(address))
+        self._socket = _connected(address, min(timeout_ms, connect_timeout_ms))
+        self.is_open = True
+        try:
+            self._negotiate()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a request can be sent: the connection is open, and no response is under way."""
+        return self.is_open and self._asked is None
+
+    def common_version(self, api_key: int, *, at_least: int = 0, at_most: int | None = None) -> int:
+        """The highest version within these bounds that both sides speak.
+
+        Raises KafkaError(UNSUPPORTED_VERSION) if there is none.
+        """
+        return self._offered.common(api_key, at_least=at_least, at_most=at_most)
+
+    def ask(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
+        """Send a request and wait for the response. Raises ConnectionLostError, TimeoutError or KafkaError."""
+        self.begin(request, version, timeout_ms=timeout_ms)
+        return self.finish()
+
+    def begin(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> None:
+        """Send a request; `finish` must be called before the next one."""
+        assert self._asked is None, "a request is under way"
+        api_key = declaration_of(type(request)).key
+        chosen = self.common_version(api_key) if version is None else version
+        self._correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        out = bytearray()
+        write_request(RequestHeader(api_key, chosen, self._correlation_id, self._client_id), request, out)
+        self._limit(self._timeout_ms if timeout_ms is None else timeout_ms)
+        self._asked = api_key, chosen
+        try:
+            self._socket.sendall(out)
+        except OSError as error:
+            raise self._lost(reason(error)) from error
+
+    def finish(self) -> Any:
+        """The response to the request that was sent last."""
+        assert self._asked is not None, "no request was sent"
+        api_key, version = self._asked
+        frame = self._receive_frame()
+        self._asked = None
+        if api_key == ApiKey.API_VERSIONS:
+            version = body_version(version, frame)
+        try:
+            correlation_id, response = read_response(api_key, version, frame)
+        except DecodeError as error:
+            raise self._lost(f"{ApiKey(api_key).name} v{version} makes no sense: {error}") from error
+        if correlation_id != self._correlation_id:
+            raise self._lost(f"an answer to question {correlation_id}, not {self._correlation_id}")
+        return response
+
+    def close(self) -> None:
+        """Close; a response that is under way is lost."""
+        self.is_open = False
+        self._socket.close()
+
+    def _limit(self, timeout_ms: int) -> None:
+        """Let the kernel watch the time: it raises BlockingIOError when a response is overdue.
+
+        A socket with a timeout of Python's never blocks, and would return for every piece of a response.
+        """
+        if timeout_ms == self._limit_ms:
+            return
+        seconds, rest_ms = divmod(timeout_ms, 1000)
+        limit = _TIMEVAL.pack(seconds, rest_ms * 1000)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._limit_ms = timeout_ms
+
+    def _receive_frame(self) -> memoryview:
+        try:
+            prefix = self._receive(_SIZE.size)
+            (size,) = _SIZE.unpack(prefix)
+            if not _LEAST_FRAME_BYTES <= size <= MAX_FRAME_BYTES:
+                raise self._lost(f"it announced a frame of {size} bytes")
+            return self._receive(size)
+        except ConnectionLostError:
+            raise
+        except BlockingIOError:
+            self.close()
+            raise TimeoutError(f"{self.address} did not answer within {self._limit_ms / 1000:g} s") from None
+        except OSError as error:
+            raise self._lost(reason(error)) from error
+
+    def _receive(self, size: int) -> memoryview:
+        if len(self._memory) < size:
+            self._memory = memoryview(bytearray(size))
+        room, received = self._memory[:size], 0
+        while received < size:
+            got = self._socket.recv_into(room[received:], size - received, socket.MSG_WAITALL)
+            if not got:
+                raise ConnectionResetError("it hung up")
+            received += got
+        return room
+
+    def _lost(self, why: str) -> ConnectionLostError:
+        self.close()
+        return ConnectionLostError(f"the connection to {self.address} was lost: {why}")
+
+    def _negotiate(self) -> None:
+        steps = negotiation(str(self.address))
+        try:
+            version = next(steps)
+            while True:
+                version = steps.send(self.ask(API_VERSIONS_REQUEST, version))
+        except StopIteration as agreed:
+            self._offered = agreed.value
+
+
+def _connected(address: Address, timeout_ms: int) -> socket.socket:
+    try:
+        made = socket.create_connection((address.host, address.port), timeout_ms / 1000)
+    except (OSError, UnicodeError) as error:
+        raise CannotConnectError(f"could not reach {address}: {reason(error)}") from error
+    made.settimeout(None)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
