@@ -29,7 +29,7 @@ class FrameSizeError(ValueError):
 class FrameReader:
     """`room()` is where the socket writes to; `received(n)` answers the frames that are whole by then."""
 
-    __slots__ = ("_end", "_filled", "_frame", "_max_frame_bytes", "_spare", "_staging", "reuses_memory")
+    __slots__ = ("_end", "_filled", "_frame", "_max_frame_bytes", "_reuses_memory", "_spare", "_staging")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -38,7 +38,11 @@ class FrameReader:
         self._frame: memoryview | None = None
         self._filled = 0
         self._spare = memoryview(bytearray())
-        self.reuses_memory = False
+        self._reuses_memory = False
+
+    def reuse_memory(self) -> None:
+        """Receive large frames into the same memory from now on: the caller has read a frame before the next one comes."""
+        self._reuses_memory = True
 
     def room(self) -> memoryview:
         """A writable view for the next bytes. It is never empty."""
@@ -88,7 +92,7 @@ class FrameReader:
         self._frame[: self._filled] = beginning
 
     def _memory(self, size: int) -> memoryview:
-        if not self.reuses_memory:
+        if not self._reuses_memory:
             return memoryview(bytearray(size))
         if len(self._spare) < size:
             self._spare = memoryview(bytearray(size))

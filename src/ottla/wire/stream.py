@@ -47,7 +47,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def reuse_memory(self) -> None:
         """Receive large frames into the same memory again and again: each is looked at before the next is asked for."""
-        self._reader.reuses_memory = True
+        self._reader.reuse_memory()
 
     async def exchange(self, write: Callable[[int, bytearray], None], timeout_s: float) -> memoryview:
         """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it.

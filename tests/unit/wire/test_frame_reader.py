@@ -60,7 +60,8 @@ def test_a_frame_at_the_limit_is_accepted() -> None:
 @pytest.mark.parametrize("reuses_memory", [True, False])
 def test_large_frames_share_their_memory_only_where_that_was_asked_for(reuses_memory: bool) -> None:
     reader = FrameReader()
-    reader.reuses_memory = reuses_memory
+    if reuses_memory:
+        reader.reuse_memory()
     frames: list[memoryview] = []
     for number in range(3):
         body = bytes([number]) * (STAGING_BYTES + 100 - number)

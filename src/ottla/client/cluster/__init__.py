@@ -1,8 +1,9 @@
 """Finding and asking the right broker.
 
-connections        one connection per broker, opened when needed
-topology           leaders of the topics in use, refreshed in the background
-routing, retries   which broker answers for what; which failures are retried, and when
-coordinator        the coordinator of a consumer group
+machine            the client core: routing, retries and knowledge of the cluster; pure
+connections        one asyncio connection per broker; carries out the steps of the machine
+topology           the topics in use, kept up to date in the background
+coordinator        the coordinator of a consumer group: commits and committed offsets
+backoff            the pauses between retries
 background_tasks   tasks that end with their owner
 """

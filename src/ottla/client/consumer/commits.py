@@ -1,13 +1,13 @@
-"""Commits: where the application is becomes where the group goes on.
+"""Commits: the application's positions become the group's committed offsets.
 
 Rules
-- What is committed is the position: every record that was handed out counts as done. Automatic commits therefore happen
-  only when the application asks for the next records, and when it gives its partitions up. A worker, who has several
+- The committed offset is the position: every record that was handed out counts as done. Automatic commits therefore happen
+  only when the application asks for the next records, and when it gives its partitions up. A worker, which has several
   records in hand at once, says up to where they are done instead.
-- A member commits in its generation. Who has lost its membership may not commit: its partitions are somebody else's.
-- While a cooperative group rebalances, members keep what they hold; a commit that comes at that moment is repeated in the
-  next generation.
-- An automatic commit that fails is no error: what it meant to commit is committed with the next, or read again.
+- A member commits in its generation. A consumer that has lost its membership may not commit: other members have its partitions.
+- While a cooperative group rebalances, members keep their partitions; a commit that is refused at that moment is repeated in
+  the next generation.
+- An automatic commit that fails is no error: its offsets are committed with the next one, or the records are read again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.model import NO_GENERATION, TopicPartition
 
 Progress: TypeAlias = Mapping[PartitionReader, CommittedOffset]
 
-# What a member is told when the group does not stand as it thinks.
+# The answers to a member whose membership or generation is out of date.
 _REFUSALS: Final = (
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.ILLEGAL_GENERATION,
@@ -41,7 +41,7 @@ _AGAIN_SECONDS: Final = 0.02
 
 
 class Commits:
-    """Commits for one consumer. `session` is None while the consumer is no member of the group."""
+    """Commits for one consumer: as a member between `join` and `leave`, else for a group without members."""
 
     def __init__(
         self, coordinator: Coordinator, *, interval_ms: int | None, timeout_ms: int, is_cooperative: bool
@@ -52,8 +52,20 @@ class Commits:
         self._is_cooperative = is_cooperative
         self._next_seconds: float | None = None
         self._is_running = False
-        self.session: GroupSession | None = None
-        self.worker: Worker | None = None
+        self._session: GroupSession | None = None
+        self._worker: Worker | None = None
+
+    def join(self, session: GroupSession) -> None:
+        """Commit as the member of this session from now on."""
+        self._session = session
+
+    def leave(self) -> None:
+        """Commit without a membership from now on."""
+        self._session = None
+
+    def employ(self, worker: Worker | None) -> None:
+        """Let `worker` say up to where records are done; None: every record that was handed out is done."""
+        self._worker = worker
 
     @property
     def is_automatic(self) -> bool:
@@ -72,7 +84,7 @@ class Commits:
     async def commit(
         self, offsets: Mapping[TopicPartition, CommittedOffset], timeout_ms: int | None = None
     ) -> None:
-        """Commit, or raise why not."""
+        """Commit. Raises KafkaError, ConnectionError or TimeoutError if that fails."""
         now_seconds = asyncio.get_running_loop().time
         deadline = now_seconds() + (timeout_ms or self._timeout_ms) / 1000
         while not await self._try(offsets, timeout_ms):
@@ -81,8 +93,8 @@ class Commits:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _try(self, offsets: Mapping[TopicPartition, CommittedOffset], timeout_ms: int | None) -> bool:
-        """False if it is worth trying again in the next generation."""
-        session, membership = self.session, self._membership()
+        """Commit once; False if the commit should be repeated in the next generation."""
+        session, membership = self._session, self._membership()
         outcomes = await self._coordinator.commit(offsets, membership, timeout_ms)
         codes = {outcome.code for outcome in outcomes.values() if isinstance(outcome, KafkaError)}
         refusal = next((code for code in _REFUSALS if code in codes), None)
@@ -94,11 +106,11 @@ class Commits:
         return True
 
     async def commit_done(self, readers: Iterable[PartitionReader], timeout_ms: int | None = None) -> None:
-        """Commit what is done of these now; a failure is passed over."""
+        """Commit the present progress of these readers; a failure is ignored."""
         await self.commit_quietly(self.progress_of(readers), timeout_ms)
 
     async def commit_quietly(self, progress: Progress, timeout_ms: int | None = None) -> None:
-        """Commit what was done at some time; a failure is passed over."""
+        """Commit progress that was taken earlier; a failure is ignored."""
         if not progress:
             return
         self._is_running = True
@@ -109,10 +121,10 @@ class Commits:
         finally:
             self._is_running = False
         for reader, at in progress.items():
-            reader.committed = at.offset
+            reader.note_commit(at.offset)
 
     def progress_of(self, readers: Iterable[PartitionReader]) -> Progress:
-        """What is done and not committed yet. Taken before records are handed out, it knows nothing of them."""
+        """The offsets that are done and not committed. Records that are handed out afterwards are not in it."""
         places = ((reader, self._done_of(reader)) for reader in readers)
         return {
             reader: place
@@ -121,16 +133,16 @@ class Commits:
         }
 
     def _done_of(self, reader: PartitionReader) -> CommittedOffset | None:
-        unfinished = None if self.worker is None else self.worker.unfinished(reader.partition)
+        unfinished = None if self._worker is None else self._worker.unfinished(reader.partition)
         if unfinished is not None:
             return CommittedOffset(unfinished)
         position = reader.position
         return None if position is None else CommittedOffset(position, reader.leader_epoch)
 
     def _membership(self) -> Membership | None:
-        if self.session is None:
+        if self._session is None:
             return None
-        membership = self.session.membership
+        membership = self._session.membership
         if membership.generation_id == NO_GENERATION:
             raise KafkaError(
                 ErrorCode.ILLEGAL_GENERATION, "the consumer is not a member of its group at the moment"

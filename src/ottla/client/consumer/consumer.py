@@ -34,7 +34,7 @@ from ottla.client.consumer.plan.settings import (
 from ottla.client.consumer.positions import list_offsets, offsets_at
 from ottla.client.consumer.reading import Reading
 from ottla.client.consumer.record_worker import Worker
-from ottla.client.consumer.subscription import Listener, Listeners, Subscription
+from ottla.client.consumer.subscription import Listener, Listeners
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
 from ottla.client.requests.group_offsets import CommittedOffset
@@ -165,21 +165,14 @@ class Consumer:
             raise ValueError(f"subscribe needs a list of topics, or a pattern: [{topics!r}]")
         if reading.commits is None:
             raise ValueError("subscribe needs a group_id; to read without a group, use assign")
-        if reading.session is None and self._readers:
+        if reading.membership is None and self._readers:
             raise ValueError("this consumer was assigned partitions: it cannot subscribe as well")
-        listeners = Listeners(on_assigned, on_revoked, on_lost)
-        if reading.subscription is not None:
-            reading.subscription.subscribe(topics, listeners)
-            return
-        strategy = self._settings.partition_assignment_strategy
-        subscription = Subscription(reading.topology, reading.fetcher, reading.commits, strategy)
-        subscription.subscribe(topics, listeners)
-        reading.join(subscription)
+        reading.subscribe(topics, Listeners(on_assigned, on_revoked, on_lost))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without a group's help; those that were read before keep their position."""
         reading = self._needs_open()
-        if reading.session is not None:
+        if reading.membership is not None:
             raise ValueError("this consumer has subscribed: its group assigns partitions")
         wanted = dict.fromkeys(TopicPartition(*each) for each in partitions)
         reading.fetcher.drop(self._readers.keys() - wanted.keys())
@@ -203,8 +196,8 @@ class Consumer:
     @property
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to; of a pattern, those that match at the moment."""
-        subscription = self._reading.subscription
-        return frozenset() if subscription is None else subscription.topics
+        membership = self._reading.membership
+        return frozenset() if membership is None else membership.topics
 
     # ---- records
 
@@ -361,13 +354,13 @@ class Consumer:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out no records of these until they are resumed, or until a rebalance takes them."""
         for reader in [self._reader(each) for each in partitions]:
-            reader.is_paused = True
+            reader.pause()
         self._reading.wake()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with partitions that were paused."""
         for reader in [self._reader(each) for each in partitions]:
-            reader.is_paused = False
+            reader.resume()
             self._reading.turns.join(reader)
             self._reading.fetcher.pump_one(reader)
         self._reading.wake()
@@ -392,7 +385,7 @@ class Consumer:
                 TopicPartition(*each): place if isinstance(place, CommittedOffset) else CommittedOffset(place)
                 for each, place in offsets.items()
             }
-        if self._reading.session is not None and (foreign := wanted.keys() - self._readers.keys()):
+        if self._reading.membership is not None and (foreign := wanted.keys() - self._readers.keys()):
             raise KafkaError(
                 ErrorCode.ILLEGAL_GENERATION, f"{min(foreign)} is not assigned to this consumer any more"
             )
@@ -400,7 +393,7 @@ class Consumer:
             await commits.commit(wanted)
         for partition, place in wanted.items():
             if partition in self._readers:
-                self._readers[partition].committed = place.offset
+                self._readers[partition].note_commit(place.offset)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """What the group has committed; partitions without a commit are left out."""
@@ -418,8 +411,8 @@ class Consumer:
     @property
     def member_id(self) -> str:
         """The name that the group's coordinator gave this member; empty while it is none."""
-        session = self._reading.session
-        return "" if session is None else session.membership.member_id
+        membership = self._reading.membership
+        return "" if membership is None else membership.session.membership.member_id
 
     @property
     def is_open(self) -> bool:

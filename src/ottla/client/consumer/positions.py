@@ -2,7 +2,7 @@
 
 First what the group has committed; where it has committed nothing, or where reading went out of range, the reset policy:
 the earliest record there is, only what comes from now on, or an error, because the application wants to decide.
-A failure that passes by itself is waited for; any other is kept in `error` for the application.
+A failure that passes by itself is waited for; any other is kept for the application (`take_error`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Positions:
         self._connections = connections
         self._coordinator = coordinator
         self._settings = settings
-        self.error: KafkaError | None = None
+        self._error: KafkaError | None = None
 
     async def look_up(
         self, wanted: Callable[[], Collection[PartitionReader]], *, wait_for_topics: bool
@@ -58,20 +58,25 @@ class Positions:
             for reader in readers:
                 if reader in still_wanted:  # else the application has moved it, or given it up
                     self._place(reader, places[reader.partition], wait_for_topics)
-            if self.error is not None:
+            if self._error is not None:
                 return
             if wanted():
                 await asyncio.sleep(next(waits) / 1000)
+
+    def take_error(self) -> KafkaError | None:
+        """Why a reader cannot have a position, if the application has to hear it; it is told once."""
+        error, self._error = self._error, None
+        return error
 
     def _place(self, reader: PartitionReader, place: Place, wait_for_topics: bool) -> None:
         if not isinstance(place, KafkaError):
             reader.seek(place.offset, place.leader_epoch)
             if isinstance(place, CommittedOffset):
-                reader.committed = place.offset
+                reader.note_commit(place.offset)
             return
         is_absent = place.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not place.code.retriable or (is_absent and not wait_for_topics):
-            self.error = place
+            self._error = place
 
     async def _places(self, readers: Collection[PartitionReader]) -> dict[TopicPartition, Place]:
         places: dict[TopicPartition, Place] = {}

@@ -2,7 +2,7 @@
 
     application ── poll ──> Reading ── turns ──> PartitionReader <── Fetcher ──> leaders
                                │
-                               └── Subscription, Commits, Positions ──> coordinator, leaders
+                               └── GroupMembership, Commits, Positions ──> coordinator, leaders
 
 Rules
 - What happens by itself (fetches, heartbeats, metadata) runs in tasks and never calls the application. What concerns the
@@ -18,21 +18,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.client.cluster.background_tasks import Background
-from ottla.client.cluster.backoff import backoff_ms
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.coordinator import Coordinator
 from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.topology import Topology
 from ottla.client.consumer.commits import Commits
+from ottla.client.consumer.group_membership import GroupMembership, Topics
 from ottla.client.consumer.plan.partition_turns import Turns
 from ottla.client.consumer.plan.settings import ConsumerSettings
 from ottla.client.consumer.positions import Positions
 from ottla.client.consumer.record_worker import Worker
-from ottla.client.consumer.subscription import Subscription
+from ottla.client.consumer.subscription import Listeners, Subscription
 from ottla.client.fetching.fetcher import Fetcher
 from ottla.client.fetching.plan.partition_reader import PartitionReader
-from ottla.client.membership.group_session import GroupSession
-from ottla.client.membership.machine.group_member import GroupMember
 from ottla.client.membership.plan.assignors import is_cooperative
 from ottla.client.requests.member_events import PollBegan, PollEnded
 from ottla.model import Address
@@ -86,8 +84,7 @@ class Reading:
         self._positions = Positions(self.asking, self.coordinator, settings)
         self._background = Background(self.wake)
         self._lookup: asyncio.Task[None] | None = None
-        self.subscription: Subscription | None = None
-        self.session: GroupSession | None = None
+        self.membership: GroupMembership | None = None
         self.worker: Worker | None = None
         self._wakeup = asyncio.Event()
         self.is_polling = False
@@ -118,39 +115,44 @@ class Reading:
 
     # ---- the group
 
-    def join(self, subscription: Subscription) -> None:
-        """Become a member of the group."""
+    def subscribe(self, topics: Topics, listeners: Listeners) -> None:
+        """Become a member of the group that reads these topics; a member changes its topics."""
+        if self.membership is not None:
+            self.membership.subscribe(topics, listeners)
+            return
         assert self.coordinator is not None
         assert self.commits is not None
-        member = GroupMember(self.settings.member, backoff_ms)
-        session = GroupSession(
-            member, self.coordinator, self.asking, subscription.divide, subscription.prepare, self.wake
+        strategy = self.settings.partition_assignment_strategy
+        subscription = Subscription(self.topology, self.fetcher, self.commits, strategy)
+        membership = GroupMembership(
+            self.settings.member, self.coordinator, self.asking, subscription, self.wake
         )
-        subscription.worker = self.worker
-        self.subscription = subscription
-        self.session = self.commits.session = session
-        subscription.begin(session)
+        membership.employ(self.worker)
+        self.membership = membership
+        self.commits.join(membership.session)
+        membership.begin(topics, listeners)
 
     async def leave(self) -> None:
-        """Give all partitions up and leave the group, if it is a member; without one, commit."""
-        session, subscription, commits = self.session, self.subscription, self.commits
+        """Give all partitions up and leave the group; a consumer that is no member commits, if commits are automatic."""
+        membership, commits = self.membership, self.commits
         try:
-            if session is not None and subscription is not None:
-                is_lost = session.failure is not None
-                await subscription.let_go(is_lost=is_lost, timeout_ms=CLOSE_TIMEOUT_MS)
+            if membership is not None:
+                await membership.let_go(CLOSE_TIMEOUT_MS)
             elif commits is not None and commits.is_automatic:
                 await commits.commit_done(self.readers.values(), CLOSE_TIMEOUT_MS)
         finally:
-            if session is not None and commits is not None:
-                self.session = self.subscription = commits.session = None
-                await session.close("the consumer was closed or unsubscribed")
+            if membership is not None and commits is not None:
+                self.membership = None
+                commits.leave()
+                await membership.leave("the consumer was closed or unsubscribed")
 
     def employ(self, worker: Worker | None) -> None:
-        """From now on this one says what is done; None: what was handed out is done."""
+        """Let `worker` say which records are done; None: every record that was handed out is done."""
         self.worker = worker
-        for part in (self.commits, self.subscription):
-            if part is not None:
-                part.worker = worker
+        if self.commits is not None:
+            self.commits.employ(worker)
+        if self.membership is not None:
+            self.membership.employ(worker)
 
     # ---- a poll
 
@@ -165,11 +167,11 @@ class Reading:
         self.is_polling = False
         now_seconds = asyncio.get_running_loop().time()
         # The group need not hear of every poll that an application in a hurry makes.
-        if self.session is not None and (
+        if self.membership is not None and (
             self._is_waiting or now_seconds - self._told_seconds > _LONGEST_SILENCE_SECONDS
         ):
             self._is_waiting, self._told_seconds = False, now_seconds
-            self.session.tell(PollEnded())
+            self.membership.tell(PollEnded())
 
     async def attend(self) -> None:
         """Whatever has to be done before records can be handed out."""
@@ -177,11 +179,11 @@ class Reading:
         self._wakeup.clear()
         self._raise_failure()
         await self._rest()
-        if self.session is not None and self.subscription is not None and self.session.pending is not None:
+        if self.membership is not None and self.membership.has_pending:
             self._tell_that_it_waits()
-            await self.subscription.attend()
+            await self.membership.attend()
         if (self._lookup is None or self._lookup.done()) and self.fetcher.without_position():
-            self._lookup = self._background.start(self._look_up(wait_for_topics=self.session is not None))
+            self._lookup = self._background.start(self._look_up(wait_for_topics=self.membership is not None))
         commits = self.commits
         if commits is not None and commits.is_due():
             # Taken now: when the task runs, more may have been handed out.
@@ -198,9 +200,9 @@ class Reading:
         return True
 
     def _tell_that_it_waits(self) -> None:
-        if self.session is not None and not self._is_waiting:
+        if self.membership is not None and not self._is_waiting:
             self._is_waiting = True
-            self.session.tell(PollBegan())
+            self.membership.tell(PollBegan())
 
     def wake(self) -> None:
         """Something waits for the application."""
@@ -208,9 +210,9 @@ class Reading:
         self._wakeup.set()
 
     def _raise_failure(self) -> None:
-        error, self._positions.error = self._positions.error, None
-        session_failure = self.session.failure if self.session else None
-        failure = error or session_failure or self.fetcher.failure or self._background.failure
+        error = self._positions.take_error()
+        lost = self.membership.failure if self.membership else None
+        failure = error or lost or self.fetcher.failure or self._background.failure
         if failure is not None:
             raise failure
 
@@ -229,7 +231,7 @@ class Reading:
         least_ms = min(self.settings.auto_commit_interval_ms, self.settings.max_poll_interval_ms / 10)
         while True:
             await asyncio.sleep(min(_MOST_TICK_SECONDS, least_ms / 1000))
-            if self.session is not None or self.commits is not None:
+            if self.membership is not None or self.commits is not None:
                 self.wake()
 
     def _ready(self, reader: PartitionReader | None) -> None:
@@ -239,5 +241,5 @@ class Reading:
 
     def _topology_changed(self) -> None:
         self.fetcher.pump()
-        if self.subscription is not None:
-            self.subscription.topology_changed()
+        if self.membership is not None:
+            self.membership.topology_changed()

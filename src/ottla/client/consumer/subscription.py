@@ -1,14 +1,14 @@
-"""A consumer's part in its group: what it subscribes to, what it holds, and how that changes hands.
+"""What a member of a group reads: its topics, its partitions, and how partitions change hands.
 
-The application's side of a rebalance happens here, inside its poll: positions are committed (if commits are automatic), the
-application is told what it loses, the partitions are dropped, the group goes on, new partitions are taken over and the
-application is told which. Two ways, by the assignors that are offered:
+The application's side of a rebalance happens inside its poll: positions are committed (if commits are automatic), the
+application is told which partitions it loses, they are dropped, the group continues, new partitions are taken over, and the
+application is told which. There are two ways, depending on the assignors that are offered:
 - eager: all partitions are given up before the member joins again.
-- cooperative: the member joins with what it holds, at once, while the application goes on. It gives up what the new
-  assignment lacks, and then asks for another rebalance, in which others get it.
+- cooperative: the member joins at once with the partitions it holds, while the application continues. It gives up those that
+  the new assignment lacks, and then asks for another rebalance, in which other members get them.
 
-The leader's side is `divide`, and the watch over the number of partitions: when a topic of the group grows or comes into
-being, the leader asks for a rebalance. Whoever subscribed to a pattern asks for one when other topics match.
+The leader's side is `divide`, and the watch over the number of partitions: when a topic of the group grows or is created, the
+leader asks for a rebalance. A member that subscribed to a pattern asks for one when other topics match.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ottla.client.cluster.topology import Topology
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.record_worker import Worker
 from ottla.client.fetching.fetcher import Fetcher
-from ottla.client.membership.group_session import GroupSession
 from ottla.client.membership.plan.assignors import ASSIGNORS, GroupedMember, is_cooperative, subscribed_topics
 from ottla.client.requests.consumer_protocol import (
     MemberSubscription,
@@ -34,7 +33,7 @@ from ottla.client.requests.consumer_protocol import (
     encode_assignments,
     encode_subscription,
 )
-from ottla.client.requests.member_events import Adopt, Assign, JoinedMember, Prepare, Prepared, Rejoin, Start
+from ottla.client.requests.member_events import Adopt, Assign, JoinedMember
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_GENERATION, TopicPartition
 from ottla.protocol.codec import DecodeError
@@ -44,15 +43,27 @@ Listener: TypeAlias = Callable[[frozenset[TopicPartition]], Awaitable[None] | No
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What the application wants to hear of. Partitions that are lost are told as revoked if nobody listens for that."""
+    """The application's listeners. Without `on_lost`, `on_revoked` hears of lost partitions too."""
 
     on_assigned: Listener | None = None
     on_revoked: Listener | None = None
     on_lost: Listener | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AssignmentChange:
+    """The difference between the partitions held and a new assignment.
+
+    `needs_another`: partitions that this member claimed go to other members, who get them in another rebalance.
+    """
+
+    revoked: frozenset[TopicPartition]
+    added: frozenset[TopicPartition]
+    needs_another: bool
+
+
 class Subscription:
-    """What a member of a group reads. `begin` joins the group; `attend` does what a rebalance asks of the application."""
+    """The topics and partitions of one member. Its owner (`GroupMembership`) tells the group what follows from a change."""
 
     def __init__(
         self, topology: Topology, fetcher: Fetcher, commits: Commits, assignors: Sequence[str]
@@ -65,19 +76,24 @@ class Subscription:
         self._pattern: re.Pattern[str] | None = None
         self._group_topics: Mapping[str, int] | None = None  # with their partitions, while this member leads
         self._listeners = Listeners()
-        self._session: GroupSession | None = None
-        self._claimed: frozenset[TopicPartition] = frozenset()  # what it held when it joined last
+        self._claimed: frozenset[TopicPartition] = frozenset()  # the partitions it held when it joined last
         self._previous: tuple[TopicPartition, ...] = ()  # the last assignment, and its generation
         self._generation_id = NO_GENERATION
-        self.worker: Worker | None = None
+        self._worker: Worker | None = None
 
     @property
     def topics(self) -> frozenset[str]:
-        """What is subscribed to; of a pattern, what matches now."""
+        """The topics that are subscribed to; of a pattern, those that match now."""
         return frozenset(self._topics)
 
     @property
-    def is_cooperative(self) -> bool:
+    def has_pattern(self) -> bool:
+        """Whether topics are subscribed to by a pattern instead of by name."""
+        return self._pattern is not None
+
+    @property
+    def may_keep_partitions(self) -> bool:
+        """Whether the member keeps its partitions while it joins again: all its assignors are cooperative."""
         return is_cooperative(self._assignors)
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listeners: Listeners) -> None:
@@ -86,54 +102,38 @@ class Subscription:
         if isinstance(topics, re.Pattern):
             self._pattern = topics
             self._want_topics()
-            self._topology.request_refresh()  # what matches will be known then
+            self._topology.request_refresh()  # the matching topics will be known then
             return
         self._pattern, self._topics = None, tuple(dict.fromkeys(topics))
         self._want_topics()
-        if self._session is not None:
-            self._session.tell(Rejoin("other topics were subscribed to"))
 
-    def begin(self, session: GroupSession) -> None:
-        """Join the group; with a pattern, as soon as it is known which topics match."""
-        self._session = session
-        if self._pattern is None:
-            session.tell(Start(self._protocols()))
+    def employ(self, worker: Worker | None) -> None:
+        """Let `worker` release partitions before they are given up; None: no worker has records in hand."""
+        self._worker = worker
 
-    def prepare(self, effect: Prepare) -> Mapping[str, bytes] | None:
-        """What to join again with, if the application need not do anything before; None if it has to."""
-        return self._protocols() if self.is_cooperative and not effect.is_lost else None
+    def protocols(self) -> dict[str, bytes]:
+        """What the member joins with: its subscription, encoded for each of its assignors."""
+        self._claimed = frozenset(self._fetcher.readers if self.may_keep_partitions else ())
+        return {name: encode_subscription(self._told_by(name)) for name in self._assignors}
 
-    async def attend(self) -> None:
-        """Do what waits for the application."""
-        session = self._session
-        if session is None or session.pending is None:
-            return
-        # Taken first: what comes while the application is told is newer.
-        pending, session.pending = session.pending, None
-        if isinstance(pending, Prepare):
-            try:
-                await self.let_go(is_lost=pending.is_lost)
-            finally:
-                session.tell(Prepared(self._protocols()))
-        else:
-            await self._adopt(session, pending)
+    # ---- partitions change hands
 
     async def let_go(self, *, is_lost: bool, timeout_ms: int | None = None) -> None:
         """Give up all partitions."""
         self._group_topics = None
-        await self._give_up(frozenset(self._fetcher.readers), is_lost=is_lost, timeout_ms=timeout_ms)
+        await self.give_up(frozenset(self._fetcher.readers), is_lost=is_lost, timeout_ms=timeout_ms)
 
-    async def _give_up(
+    async def give_up(
         self, partitions: frozenset[TopicPartition], *, is_lost: bool, timeout_ms: int | None = None
     ) -> None:
-        """Commit, tell the application, drop them."""
+        """Commit, tell the application, drop the partitions. Partitions that are lost cannot be committed any more."""
         if not partitions:
             return
         readers = self._fetcher.readers
         listeners = self._listeners
         try:
-            if self.worker is not None:
-                await self.worker.release(partitions, is_lost)
+            if self._worker is not None:
+                await self._worker.release(partitions, is_lost)
             if self._commits.is_automatic and not is_lost:
                 await self._commits.commit_done([readers[each] for each in partitions], timeout_ms)
             await _tell(
@@ -141,10 +141,11 @@ class Subscription:
             )
         finally:
             self._fetcher.drop(partitions)
-            if self.worker is not None:
-                self.worker.forget(partitions)
+            if self._worker is not None:
+                self._worker.forget(partitions)
 
-    async def _adopt(self, session: GroupSession, adopted: Adopt) -> None:
+    def change_to(self, adopted: Adopt) -> AssignmentChange:
+        """What a new assignment changes. Raises KafkaError if the leader's bytes are no assignment."""
         try:
             assigned = decode_assignment(adopted.assignment)
         except DecodeError as error:
@@ -153,20 +154,21 @@ class Subscription:
             ) from error
         self._previous, self._generation_id = assigned, adopted.generation_id
         held, given = frozenset(self._fetcher.readers), frozenset(assigned)
-        is_another_needed = not self._claimed <= given
-        try:
-            await self._give_up(held - given, is_lost=False)
-        finally:
-            self._fetcher.add(given - held)
-            self._want_topics()
-            if is_another_needed:
-                session.tell(Rejoin("partitions that move were given up"))
-        await _tell(self._listeners.on_assigned, given - held)
+        return AssignmentChange(held - given, given - held, needs_another=not self._claimed <= given)
+
+    def take_over(self, partitions: frozenset[TopicPartition]) -> None:
+        """Begin to read partitions."""
+        self._fetcher.add(partitions)
+        self._want_topics()
+
+    async def announce(self, partitions: frozenset[TopicPartition]) -> None:
+        """Tell the application which partitions it got."""
+        await _tell(self._listeners.on_assigned, partitions)
 
     # ---- the leader's part
 
     async def divide(self, effect: Assign) -> Mapping[str, bytes]:
-        """Who gets what, by the assignor that the group agreed on and by metadata of this moment."""
+        """Each member's assignment, by the assignor that the group agreed on and by metadata of this moment."""
         members = [_grouped(member) for member in effect.members]
         topics = subscribed_topics(members)
         self._group_topics = dict.fromkeys(topics, 0)
@@ -176,18 +178,16 @@ class Subscription:
         assignment = ASSIGNORS[effect.protocol_name].assign(members, self._group_topics)
         return encode_assignments(assignment)
 
-    def topology_changed(self) -> None:
-        """Notice when there is more, or less, to divide, or when other topics match."""
-        session = self._session
-        if session is None:
-            return
-        if self._pattern is not None and (session.is_new or self._matching() != self._topics):
-            self._topics = self._matching()
-            session.tell(Start(self._protocols()) if session.is_new else Rejoin("other topics match"))
-        elif session.is_stable and self._has_other_partitions():
-            session.tell(Rejoin("the number of partitions changed"))
+    def follow_pattern(self, *, is_new: bool) -> bool:
+        """Subscribe to the topics that match now; whether the group should hear of it. A new member always joins."""
+        matching = self._matching()
+        if not is_new and matching == self._topics:
+            return False
+        self._topics = matching
+        return True
 
-    def _has_other_partitions(self) -> bool:
+    def has_other_partitions(self) -> bool:
+        """Whether the topics that this member has divided have another number of partitions by now."""
         divided = self._group_topics
         return divided is not None and self._topology.partition_counts(divided) != divided
 
@@ -211,10 +211,6 @@ class Subscription:
     def _matching(self) -> tuple[str, ...]:
         return tuple(sorted(filter(self._matches, self._topology.matching_topics)))
 
-    def _protocols(self) -> dict[str, bytes]:
-        self._claimed = frozenset(self._fetcher.readers if self.is_cooperative else ())
-        return {name: encode_subscription(self._told_by(name)) for name in self._assignors}
-
     def _told_by(self, assignor: str) -> MemberSubscription:
         """What this member tells the leader for one of its assignors."""
         return MemberSubscription(
@@ -231,7 +227,7 @@ async def _tell(listener: Listener | None, partitions: frozenset[TopicPartition]
 
 
 def _grouped(member: JoinedMember) -> GroupedMember:
-    """A member as an assignor sees it. One whose subscription makes no sense gets nothing; the others must not suffer."""
+    """A member as an assignor sees it. A member with an invalid subscription gets no partitions; the others get theirs."""
     try:
         subscription = decode_subscription(member.metadata)
     except DecodeError:

@@ -226,7 +226,7 @@ class Fetcher:
                 self._block(reader, data)
                 continue
             if verdict is Verdict.FAILED:
-                reader.error = _refused(reader, data)
+                reader.fail(_refused(reader, data))
             elif verdict is Verdict.OUT_OF_RANGE:
                 self._unplaced.add(reader)
             elif data.records:
@@ -240,11 +240,11 @@ class Fetcher:
         if named.node_id >= 0 and self._topology.learn_leader(reader.partition, named):
             return  # no need to wait
         self._topology.request_refresh()
-        reader.is_blocked = True
+        reader.block()
         asyncio.get_running_loop().call_later(BLOCKED_SECONDS, self._unblock, reader)
 
     def _unblock(self, reader: PartitionReader) -> None:
-        reader.is_blocked = False
+        reader.unblock()
         self.pump()
 
     # ---- new leaders
@@ -274,7 +274,7 @@ class Fetcher:
     def _part(self, reader: PartitionReader, leader: Leader, answer: EpochEndOffset) -> None:
         if self._is_strict and (position := reader.position) is not None:
             reader.seek(position, reader.leader_epoch)
-            reader.error = parted(reader, answer)  # and again, until the application seeks
+            reader.fail(parted(reader, answer))  # and again, until the application seeks
         else:
             reader.seek(answer.end_offset, answer.leader_epoch)
             reader.prove(leader.epoch)

@@ -1,18 +1,17 @@
-"""Runs the machine of a group member: sends its requests, keeps its time, divides partitions when it leads.
+"""Runs the machine of a group member: sends its requests, and wakes it when a deadline has come.
 
-Every event is told to the machine at once, and its effects are begun at once; what takes time is a task that ends with
-the next event. What only the application can do (let go of partitions, take new ones over) waits in `pending` until the
-application polls. Rules:
-- JoinGroup and SyncGroup have a connection of their own: a broker may keep them for minutes, and answers what comes
-  behind them on the same connection only then.
-- A task that fails in a way nobody foresaw ends the membership with that failure; it is not lost.
+Every event is told to the machine at once, and its effects are begun at once; an effect that takes time is a task that ends
+with the next event. Effects of a rebalance (divide partitions, let go of them, take them over) are for the owner. Rules:
+- JoinGroup and SyncGroup have a connection of their own: a broker may hold them for minutes, and answers later requests on
+  the same connection only after them.
+- An unexpected failure of a task ends the session and is kept in `failure`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.connections import Connections, hanging_up
@@ -23,7 +22,6 @@ from ottla.client.requests.member_events import (
     Answered,
     Ask,
     Assign,
-    Assigned,
     CoordinatorFound,
     CoordinatorNotFound,
     Effect,
@@ -31,8 +29,6 @@ from ottla.client.requests.member_events import (
     Event,
     FindCoordinator,
     Prepare,
-    Prepared,
-    Protocols,
     Stop,
     Tick,
     Unanswerable,
@@ -48,8 +44,8 @@ _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 class GroupSession:
     """A member of a group, alive from `tell(Start(...))` to `close`.
 
-    `assign(effect)` divides the partitions; `prepare(effect)` answers what to join with if the application need not be
-    asked; `wake()` is called when something waits in `pending`, or the session ended.
+    `rebalance(effect)` is called when the owner has to divide, prepare or adopt; it tells the session when that is done.
+    `wake()` is called when the session ended.
     """
 
     def __init__(
@@ -57,23 +53,20 @@ class GroupSession:
         member: GroupMember,
         coordinator: Coordinator,
         connections: Connections,
-        assign: Callable[[Assign], Awaitable[Mapping[str, bytes]]],
-        prepare: Callable[[Prepare], Protocols | None],
+        rebalance: Callable[[Assign | Prepare | Adopt], None],
         wake: Callable[[], None],
     ) -> None:
         self._member = member
         self._coordinator = coordinator
         self._connections = connections
         self._joining = connections.sibling()
-        self._assign = assign
-        self._prepare = prepare
+        self._rebalance = rebalance
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._background = Background(self._broken)
         self._ended = asyncio.Event()
         self._error: KafkaError | None = None
-        self.pending: Prepare | Adopt | None = None
 
     @property
     def membership(self) -> Membership:
@@ -81,7 +74,7 @@ class GroupSession:
 
     @property
     def is_new(self) -> bool:
-        """Whether it has not begun to join."""
+        """Whether the member has not begun to join."""
         return self._member.phase is Phase.OUT
 
     @property
@@ -90,19 +83,23 @@ class GroupSession:
         return self._member.phase is Phase.STABLE
 
     def is_stable_in(self, membership: Membership) -> bool:
-        """Whether the group stands as it stood when this was the membership."""
+        """Whether the group has agreed, in the generation of `membership`."""
         return self.is_stable and self.membership == membership
 
     @property
     def failure(self) -> BaseException | None:
-        """Why the membership is over, if it did not end by being closed."""
+        """Why the session is over, if it did not end by `close`."""
         return self._background.failure or self._error
 
     def tell(self, event: Event) -> None:
-        """Let the machine hear of something, and begin what it wants done."""
+        """Let the machine hear of an event, and begin its effects."""
         for effect in self._member.step(event, round(self._loop.time() * 1000)):
             self._carry_out(effect)
         self._set_timer()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that ends with the session, and whose failure ends the session."""
+        self._background.start(work)
 
     async def close(self, reason: str) -> None:
         """Leave the group, then end everything that is under way."""
@@ -123,27 +120,12 @@ class GroupSession:
                 self._background.start(self._ask(effect))
             case FindCoordinator():
                 self._background.start(self._find())
-            case Assign():
-                self._background.start(self._divide(effect))
-            case Prepare():
-                self._let_prepare(effect)
-            case Adopt():
-                self.pending = effect
-                self._wake()
+            case Assign() | Prepare() | Adopt():
+                self._rebalance(effect)
             case Ended(error):
                 self._error = error
                 self._ended.set()
                 self._wake()
-
-    def _let_prepare(self, effect: Prepare) -> None:
-        # An assignment that the application has not taken over is out of date from now on.
-        protocols = self._prepare(effect)
-        if protocols is None:
-            self.pending = effect
-            self._wake()
-        else:
-            self.pending = None
-            self.tell(Prepared(protocols))
 
     def _broken(self) -> None:
         self._ended.set()
@@ -174,9 +156,6 @@ class GroupSession:
         except KafkaError as error:
             event = CoordinatorNotFound(error)
         self.tell(event)
-
-    async def _divide(self, effect: Assign) -> None:
-        self.tell(Assigned(effect.generation_id, await self._assign(effect)))
 
     # ---- time
 

@@ -24,12 +24,10 @@ class Outcomes:
     def tell(self, batches: Iterable[ProducerBatch]) -> None:
         """Wake those who wait for a record of these batches, and call the callbacks."""
         for batch in batches:
-            waiters, batch.waiters = batch.waiters, []
-            for waiter in waiters:
+            for waiter in batch.take_waiters():
                 if not waiter.done():
                     waiter.set_result(None)
-            callbacks, batch.callbacks = batch.callbacks, []
-            for index, on_delivery in callbacks:
+            for index, on_delivery in batch.take_callbacks():
                 _call(on_delivery, batch, index)
             if batch.heard < len(batch) and batch.has_failures:
                 self._keep(batch)

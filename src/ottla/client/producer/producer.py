@@ -143,11 +143,8 @@ class Producer:
                 retry_backoff_max_ms=retry_backoff_max_ms,
             )
         )
-        self._asking = Connections(
-            KnownCluster(parse_addresses(bootstrap_servers)),
-            client_id=client_id,
-            timeout_ms=request_timeout_ms,
-        )
+        known = KnownCluster(parse_addresses(bootstrap_servers))
+        self._asking = Connections(known, client_id=client_id, timeout_ms=request_timeout_ms)
         self._assemble(partitioner, metadata_max_age_ms, allow_auto_create_topics)
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
         self._has_serializers = key_serializer is not None or value_serializer is not None
@@ -291,8 +288,7 @@ class Producer:
                 return Delivery(batch, len(values) - 1)
         batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
         if on_delivery is not None:
-            batch.callbacks.append((index, on_delivery))
-            batch.heard += 1
+            batch.call_back(index, on_delivery)
         return Delivery(batch, index)
 
     def send_block(self, block: RecordBlock) -> None:
@@ -389,7 +385,7 @@ class Producer:
             self._stamp_from, self._stamp_until = stamp_ms / 1000, (stamp_ms + 1) / 1000
             if not 0 < self._turn_ms - stamp_ms <= _TURN_MS:
                 self._turn_ms = stamp_ms + _TURN_MS
-                self._accumulator.turns += 1
+                self._accumulator.next_turn()
         return self._stamp_ms
 
     def _wake_at(self, due_ms: float) -> None:
@@ -404,8 +400,7 @@ class Producer:
             self._sender.pump()
 
     def _weigh(self, loads: dict[int, float]) -> None:
-        self._directory.loads = loads
-        self._directory.learn()
+        self._directory.weigh(loads)
 
     def _tell(self, batches: list[ProducerBatch]) -> None:
         self._outcomes.tell(batches)
@@ -430,13 +425,13 @@ class Producer:
     def _hurried(self) -> Iterator[None]:
         """Nothing lingers while somebody waits."""
         self._hurries += 1
-        self._accumulator.is_hurried = True
+        self._accumulator.hurry(True)
         self._sender.pump()
         try:
             yield
         finally:
             self._hurries -= 1
-            self._accumulator.is_hurried = self._hurries > 0
+            self._accumulator.hurry(self._hurries > 0)
 
     def _fail(self) -> None:
         """Something broke for good: nothing can be sent any more."""

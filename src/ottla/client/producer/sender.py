@@ -202,7 +202,7 @@ class Sender:
                 try:
                     question = Ask(None, identity_request(), self._settings.request_timeout_ms)
                     response = await self._connections.converse(asked(question))
-                    self._accumulator.identity = granted_identity(response)
+                    self._accumulator.adopt_identity(granted_identity(response))
                     return
                 except (ConnectionError, TimeoutError):
                     pass

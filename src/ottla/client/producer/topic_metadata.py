@@ -35,7 +35,7 @@ class ProducerTopics:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._wanted: OrderedSet[str] = OrderedSet()
         self._askers: defaultdict[str, list[asyncio.Future[int]]] = defaultdict(list)
-        self.loads: dict[int, float] = {}
+        self._loads: dict[int, float] = {}
 
     def want(self, name: str) -> None:
         """Somebody writes to a topic of which nothing is known yet."""
@@ -54,6 +54,11 @@ class ProducerTopics:
         self.want(name)
         count: int = await asker
         return count
+
+    def weigh(self, loads: dict[int, float]) -> None:
+        """How busy each broker is, from 0 to 1: partitioners see it."""
+        self._loads = loads
+        self.learn()
 
     def leaders(self) -> set[int]:
         """The brokers that lead a partition of these topics."""
@@ -105,10 +110,11 @@ class ProducerTopics:
             for index in range(partitions.count)
             if (leader := self._topology.leader_of(TopicPartition(name, index))) is not None
         }
-        partitions.available = list(leaders) or range(partitions.count)
-        partitions.loads = {
-            index: self.loads[node_id] for index, node_id in leaders.items() if node_id in self.loads
-        }
+        loads = self._loads
+        partitions.describe(
+            list(leaders) or range(partitions.count),
+            {index: loads[node_id] for index, node_id in leaders.items() if node_id in loads},
+        )
 
     def _watch(self, name: str) -> None:
         if name not in self._timers:

@@ -66,7 +66,7 @@ class Turns:
             except KafkaError as error:
                 if not taken:
                     raise
-                self._line[0].error = error  # what was taken comes first
+                self._line[0].fail(error)  # the records that were taken come first
                 break
             if reader is None:
                 break

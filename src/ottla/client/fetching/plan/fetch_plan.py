@@ -151,6 +151,6 @@ def take_in(reader: PartitionReader, data: PartitionData) -> Verdict:
         reader.fetched(data)
         return Verdict.FETCHED
     if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        reader.is_out_of_range = True
+        reader.leave_range()
         return Verdict.OUT_OF_RANGE
     return Verdict.PASSING if data.error_code in _PASSING else Verdict.FAILED

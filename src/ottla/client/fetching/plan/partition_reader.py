@@ -120,6 +120,34 @@ class PartitionReader:
         if last is not None:
             self.seek(last)
 
+    def note_commit(self, offset: int) -> None:
+        """The group's committed offset, so that the same offset is not committed again."""
+        self.committed = offset
+
+    # ---- whether it is read
+
+    def pause(self) -> None:
+        """Hand out no records until `resume`."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+
+    def block(self) -> None:
+        """Fetch nothing until `unblock`: the leader gave an error that passes."""
+        self.is_blocked = True
+
+    def unblock(self) -> None:
+        self.is_blocked = False
+
+    def fail(self, error: KafkaError) -> None:
+        """Raise `error` when the application has taken the buffered records."""
+        self.error = error
+
+    def leave_range(self) -> None:
+        """The leader has no records at the fetch offset: look for a position when the buffered records are taken."""
+        self.is_out_of_range = True
+
     # ---- leaders
 
     def is_proven_for(self, leader_epoch: int) -> bool:

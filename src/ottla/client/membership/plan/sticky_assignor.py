@@ -150,6 +150,10 @@ class _Quotas:
     extra: int
     filled: int = 0  # members that have one more already
 
+    def fill(self) -> None:
+        """One member has one more than `least`."""
+        self.filled += 1
+
     @property
     def most(self) -> int:
         return self.least + (self.extra > 0)
@@ -174,7 +178,7 @@ def _assign_even(
             hungry.append(member_id)
         elif len(owned) >= quotas.most and quotas.has_extra:
             keep = quotas.most
-            quotas.filled += 1
+            quotas.fill()
             if not quotas.has_extra:
                 ready.clear()
         elif quotas.has_extra:

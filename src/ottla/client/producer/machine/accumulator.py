@@ -105,6 +105,18 @@ class Accumulator:
     def lacks_identity(self) -> bool:
         return self._settings.enable_idempotence and self.identity is None
 
+    def adopt_identity(self, identity: ProducerIdentity) -> None:
+        """The producer id and epoch that a broker granted."""
+        self.identity = identity
+
+    def hurry(self, is_hurried: bool) -> None:
+        """Let no batch linger while a caller flushes or waits for room."""
+        self.is_hurried = is_hurried
+
+    def next_turn(self) -> None:
+        """Some time has passed: `drain` may find batches to send."""
+        self.turns += 1
+
     # ---- records in
 
     def append(

@@ -151,6 +151,23 @@ class ProducerBatch:
     def last_sequence(self) -> int:
         return (self.first_sequence + len(self) - 1) & _SEQUENCE_MASK
 
+    # ---- listeners
+
+    def call_back(self, index: int, on_delivery: OnDelivery) -> None:
+        """Call `on_delivery` with the outcome of one record."""
+        self.callbacks.append((index, on_delivery))
+        self.heard += 1
+
+    def take_waiters(self) -> list[Waiter]:
+        """The futures of the tasks that wait for the batch; they are woken once."""
+        waiters, self.waiters = self.waiters, []
+        return waiters
+
+    def take_callbacks(self) -> list[tuple[int, OnDelivery]]:
+        """The callbacks with the indexes of their records; they are called once."""
+        callbacks, self.callbacks = self.callbacks, []
+        return callbacks
+
     # ---- filling
 
     def append(

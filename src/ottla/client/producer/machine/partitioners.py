@@ -50,6 +50,10 @@ class TopicPartitions:
         self.turn = 0
         self.draw = draw  # a random number from 0 to 1
 
+    def describe(self, available: Sequence[int], loads: Mapping[int, float]) -> None:
+        """The partitions with a leader, and the loads of those leaders that report one."""
+        self.available, self.loads = available, loads
+
 
 Partitioner: TypeAlias = Callable[[bytes | None, TopicPartitions], int]
 
