@@ -18,7 +18,6 @@ class Decision:
 
     records: list[Any]
     response: Any
-    timers: tuple[Any, ...] = ()
     unclean_elections: tuple[TopicPartition, ...] = ()
 
 

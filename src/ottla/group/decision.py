@@ -29,7 +29,6 @@ class Decision(NamedTuple):
     records: Sequence[GroupRecord]
     response: Any
     completions: Sequence[tuple[Any, Any]] = ()
-    timers: tuple[Any, ...] = ()
     notes: Sequence[str] = ()
 
 
@@ -72,4 +71,4 @@ class Turn:
                     del self.completions[number]
                     response = completion
                     break
-        return Decision(self.records, response, self.completions, (), self.notes)
+        return Decision(self.records, response, self.completions, self.notes)

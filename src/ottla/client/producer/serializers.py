@@ -13,7 +13,6 @@ from io import BytesIO
 from typing import Any, TypeAlias
 
 Serializer: TypeAlias = Callable[[Any], bytes]
-Deserializer: TypeAlias = Callable[[bytes], Any]
 
 
 def serialize_plain(value: object) -> bytes:

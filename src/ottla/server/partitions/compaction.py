@@ -64,16 +64,6 @@ class Compaction:
         self._set_aside: dict[HostedPartition, int] = {}
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def cleaner_pid(self) -> int | None:
-        """The cleaner's process, if there is one now."""
-        return self._cleaning.pid
-
-    @property
-    def uncleanable(self) -> list[str]:
-        """The partitions that are set aside."""
-        return [partition.name for partition in self._set_aside]
-
     def start(self) -> None:
         """Look for work from now on."""
         self._task = asyncio.get_running_loop().create_task(self._run())

@@ -106,11 +106,6 @@ class MetadataLog:
         """Whether nothing can be written any more, whatever the disk does from now on."""
         return self._log.status.refusal is not None
 
-    def epoch_before(self, offset: int) -> int:
-        """The epoch of the record before an offset."""
-        epoch = self._log.extent.leader_epochs.epoch_at(offset - 1)
-        return self._start.epoch if epoch == NO_EPOCH else epoch
-
     def read(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
         """Whole batches from the one that holds `offset` on; at least one if there is one."""
         upper = self.log_end_offset if upper_offset is None else upper_offset

@@ -23,7 +23,6 @@ from ottla.spark.table_formats import TableFormatError, check_format, format_set
 DEFAULT_VALUE: Final = "value"
 _SUFFIXES: Final = ("parquet", "orc", "json", "avro", "csv")
 _FILES_TO_LOOK_AT: Final = 1000  # a directory of nothing but strangers is no table
-CHECKSUMS: Final = ("xxhash64", "crc32", "md5", "sha256")
 
 
 @dataclass(frozen=True, slots=True)

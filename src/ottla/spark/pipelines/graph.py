@@ -82,9 +82,6 @@ class Graph:
     def topics_read(self) -> set[str]:
         return {read.topic for flow in self.flows.values() for read in flow.reads}
 
-    def topics_written(self) -> set[str]:
-        return {output.topic for output in self.outputs.values() if output.topic}
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

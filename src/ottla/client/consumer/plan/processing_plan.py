@@ -110,9 +110,6 @@ class ProcessingPlan:
         progress = self._progress.get(partition)
         return progress.offsets[0] if progress is not None and progress.offsets else None
 
-    def unfinished_partitions(self) -> dict[TopicPartition, int]:
-        return {each: progress.offsets[0] for each, progress in self._progress.items() if progress.offsets}
-
     def running_of(self, partitions: frozenset[TopicPartition]) -> list[Work]:
         return [work for work in self._running if work.partition in partitions]
 
