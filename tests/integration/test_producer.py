@@ -77,7 +77,9 @@ def test_every_compression_arrives(
     create_topic(peer, topic)
 
     async def body() -> None:
-        async with Producer(broker.bootstrap, compression=compression, batch_size=10_000) as producer:
+        async with Producer(
+            broker.bootstrap, compression=compression, batch_size=10_000, linger_ms=5_000
+        ) as producer:
             for value in VALUES:
                 producer.send_soon(topic, value)
                 await producer.drain()

@@ -3,8 +3,12 @@
     with ottla.blocking.Producer("localhost:9092") as producer:
         producer.send("orders", "one coffee", key="table 4")
 
-`Producer`, `Consumer` and `Admin` are made from the asyncio classes of the same names (`facade.py` has the rules). What type
-checkers and editors see is in `__init__.pyi`, which `docs/generators/blocking_stub.py` writes.
+facade           makes a blocking class from an asyncio class
+loop_thread      an event loop in a thread of its own
+stub             writes `__init__.pyi`, the signatures for type checkers and editors
+
+`Producer`, `Consumer` and `Admin` are made from the asyncio classes of the same names.
+`docs/generators/blocking_stub.py` writes `__init__.pyi`.
 """
 
 from __future__ import annotations

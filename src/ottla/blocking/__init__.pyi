@@ -37,7 +37,12 @@ class Delivery:
         """Whether `result` would answer at once."""
 
 class Admin:
-    """Opens its connections when it is made, which raises CannotConnectError if no bootstrap address can be reached."""
+    """Administers a cluster: topics, settings, offsets, groups, brokers.
+
+    It opens its connections when it is made, which raises CannotConnectError if no bootstrap address can be
+    reached. Calls that name several items return a value or a `KafkaError` for each item; `succeeded` turns
+    the first error into an exception. `timeout_ms` limits each call, retries included.
+    """
 
     def __init__(self, bootstrap: str='localhost:9092', *, client_id: str='ottla-admin', timeout_ms: int=30000) -> None:
         ...
@@ -52,13 +57,16 @@ class Admin:
         """Close all connections."""
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool=False) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics; with `validate_only`, say only what would come of it."""
+        """Create topics; with `validate_only`, only check whether they could be created."""
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete topics with all that is in them."""
+        """Delete topics with all their records."""
 
     def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool=False) -> dict[str, KafkaError | None]:
-        """Let topics grow to so many partitions in all. Keys may then go to other partitions than before."""
+        """Let each topic grow to the given number of partitions.
+
+        Records with the same key may go to another partition from then on.
+        """
 
     def list_topics(self, *, include_internal: bool=False) -> list[TopicInfo]:
         """All topics, by name."""
@@ -76,16 +84,19 @@ class Admin:
         """Offsets by `OffsetSpec`, or of the first record at or after a timestamp in milliseconds."""
 
     def peek(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumerRecord | KafkaError | None]:
-        """The first record at or after an offset of each partition; None at the end."""
+        """The first record at or after an offset of each partition; None at the end of the partition."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        """Delete all records before an offset (`HIGH_WATERMARK`: all there are); answers where each log starts now."""
+        """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new start offsets."""
 
     def describe_cluster(self, *, include_fenced: bool=False) -> ClusterDescription:
-        """The cluster's id, controller and brokers; also those that are registered and not alive, if wanted."""
+        """The cluster's id, controller and brokers.
+
+        With `include_fenced`, also brokers that are registered and not alive.
+        """
 
     def describe_quorum(self) -> QuorumDescription:
-        """Who leads the metadata quorum, who votes in it, and how far each node has come."""
+        """The leader and voters of the metadata quorum, and the progress of each node."""
 
     def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good. It must hold no replicas and must not be alive."""
@@ -97,49 +108,68 @@ class Admin:
         """The moves that are under way."""
 
     def elect_leaders(self, partitions: Iterable[TopicPartition], election: ElectionType=...) -> dict[TopicPartition, KafkaError | None]:
-        """Give partitions to their preferred leaders; or, unclean, give those without a leader to any live replica."""
+        """Elect the preferred leaders of partitions.
+
+        With `ElectionType.UNCLEAN`, partitions without a leader are given to any live replica, which may lose
+        records.
+        """
 
     def describe_log_dirs(self, node_ids: Iterable[int] | None=None) -> dict[int, tuple[LogDir, ...] | KafkaError]:
         """The data directories of some brokers, or of all, with the size of every partition's log."""
 
     def list_groups(self, *, states: Iterable[str]=()) -> list[GroupListing]:
-        """All groups, or those in one of these states, by name; every broker is asked for those it coordinates."""
+        """All groups, or those in one of these states, by name.
+
+        Every broker is asked for the groups it coordinates.
+        """
 
     def describe_groups(self, names: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
-        """Groups with their members, and with the partitions that each member was given."""
+        """Groups with their members, and the partitions of each member."""
 
     def delete_groups(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete groups that have no members, with their committed offsets."""
 
     def remove_members(self, group_id: str, *, members: Iterable[str] | None=None, instances: Iterable[str] | None=None, reason: str='') -> dict[str, KafkaError | None]:
-        """Take members out of a group: by their ids, static ones by their `group_instance_id`s; without either, all there are.
+        """Remove members from a group: by member id, or static members by `group_instance_id`.
 
-        The others share at once what these had. It is for members that are gone: one that still runs joins again. Raises
-        KafkaError if all are meant and there is no such group. The broker logs the reason.
+        Without either, all members are removed. The other members share their partitions at once. This is for
+        members that are gone: one that still runs joins again. Raises KafkaError if all members are to be
+        removed and the group does not exist. The broker logs the reason.
         """
 
     def list_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition] | None=None) -> CommittedOffsets:
-        """The committed offsets of a group: of these partitions, or of all. What has none is not in the answer."""
+        """The committed offsets of a group: of these partitions, or of all.
+
+        Partitions without a committed offset are left out.
+        """
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, KafkaError | None]:
-        """Commit offsets for a group that has no members; the group comes into being if it is not there."""
+        """Commit offsets for a group that has no members; the group is created if it does not exist."""
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-        """Forget where a group was in these partitions; refused for topics that its members read."""
+        """Delete a group's committed offsets of these partitions; refused for topics that its members read."""
 
 class Consumer:
-    """Connects when it is made, which raises CannotConnectError if no bootstrap address can be reached.
+    """Reads records of topics. It connects in `with`.
 
-    With a `group_id`, `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
-    it reads the partitions it is told to. Settings have Kafka's names and, where nothing else is said, its meanings:
+    `with` raises CannotConnectError if no bootstrap address can be reached. With a `group_id`,
+    `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
+    the consumer reads the given partitions. Settings have Kafka's names and, where nothing else is said,
+    Kafka's meanings:
 
-    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an error).
-    - `enable_auto_commit`, `auto_commit_interval_ms`: commit what is done now and then, on rebalances, and on closing.
-    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need a common one.
+    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an
+      error).
+    - `enable_auto_commit`, `auto_commit_interval_ms`: commit finished records periodically, on rebalances,
+      and on closing.
+    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need
+      a common one.
     - `group_instance_id`: a static member; it may come back within the session timeout without a rebalance.
-    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still open.
-    - `max_poll_records`: the most that `poll` answers at once; `max_poll_interval_ms`: the longest between two polls.
-    - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: bounds for what is fetched ahead.
+    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still
+      open.
+    - `max_poll_records`: the most records that `poll` returns; `max_poll_interval_ms`: the longest time
+      between two polls.
+    - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: limits for records that are
+      fetched ahead.
     """
 
     def __init__(self, bootstrap_servers: str='localhost:9092', *, group_id: str | None=None, group_instance_id: str | None=None, client_id: str='ottla-consumer', auto_offset_reset: OffsetReset='latest', enable_auto_commit: bool=True, auto_commit_interval_ms: int=5000, partition_assignment_strategy: Sequence[str]=..., isolation_level: IsolationLevel='read_uncommitted', max_poll_records: int=500, max_poll_interval_ms: int=300000, session_timeout_ms: int=45000, heartbeat_interval_ms: int=3000, fetch_min_bytes: int=1, fetch_max_bytes: int=..., fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=..., max_buffered_bytes: int=..., check_crcs: bool=True, metadata_max_age_ms: int=300000, request_timeout_ms: int=30000, default_api_timeout_ms: int=60000) -> None:
@@ -152,21 +182,27 @@ class Consumer:
         ...
 
     def close(self) -> None:
-        """Commit what is done (if commits are automatic), leave the group, close all connections."""
+        """Commit finished records (if commits are automatic), leave the group, close all connections."""
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], *, on_assigned: Listener | None=None, on_revoked: Listener | None=None, on_lost: Listener | None=None) -> None:
-        """Read these topics, or all whose whole name matches a pattern, together with the other members of the group.
+        """Read these topics, or all whose whole name matches a pattern, as a member of the group.
 
-        A topic that does not exist is waited for. The listeners, plain or async, are called with a set of partitions while
-        the application asks for records: `on_assigned` before the first record of new ones, it may seek; `on_revoked`
-        before they go, it may commit; `on_lost`, or `on_revoked` without it, if others have them already.
+        A topic that does not exist is waited for. The listeners, plain or async, are called with a set of
+        partitions while the application asks for records:
+
+        - `on_assigned`: before the first record of new partitions; it may seek.
+        - `on_revoked`: before partitions are given up; it may commit.
+        - `on_lost`: other members have the partitions already. Without it, `on_revoked` is called.
         """
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without a group's help; those that were read before keep their position."""
+        """Read exactly these partitions, without a group.
+
+        Partitions that were read before keep their position.
+        """
 
     def unsubscribe(self) -> None:
-        """Commit what is done (if commits are automatic), leave the group and give all partitions up."""
+        """Commit finished records (if commits are automatic), leave the group, and give up all partitions."""
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -177,9 +213,10 @@ class Consumer:
         """The topics that are subscribed to; of a pattern, those that match at the moment."""
 
     def poll(self, *, max_records: int | None=None, timeout_ms: int | None=None) -> list[ConsumerRecord]:
-        """Records, as soon as there are any; an empty list if there are none within `timeout_ms` (None: wait on).
+        """Records, as soon as there are any; an empty list if none came within `timeout_ms`.
 
-        The list is empty too if the consumer is closed meanwhile.
+        Without `timeout_ms` it waits until there are records. The list is empty, too, if the consumer is
+        closed meanwhile. The records of the last call count as done from now on.
         """
 
     def batches(self, *, max_records: int=...) -> Iterator[RecordBatch]:
@@ -195,9 +232,10 @@ class Consumer:
         """Go on at this offset."""
 
     def seek_to(self, when: int | datetime | OffsetSpec, partitions: Iterable[TopicPartition] | None=None) -> None:
-        """Go on at `OffsetSpec.EARLIEST` or `LATEST`, or at the first record at or after a time (or milliseconds since 1970).
+        """Continue at `OffsetSpec.EARLIEST` or `LATEST`, or at the first record at or after a time.
 
-        Where no record is as late as that, reading goes on at the end. Without partitions: all that are assigned.
+        A time is a datetime, or milliseconds since 1970. Where no record is as late as that, reading
+        continues at the end. Without partitions: all that are assigned.
         """
 
     def lag(self) -> dict[TopicPartition, int]:
@@ -207,17 +245,20 @@ class Consumer:
         """Hand out no records of these until they are resumed, or until a rebalance takes them."""
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with partitions that were paused."""
+        """Continue with partitions that were paused."""
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
 
     def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None=None) -> None:
-        """Commit these offsets (each that of the next record to read), or, without any, everything that was handed out."""
+        """Commit these offsets, each that of the next record to read.
+
+        Without `offsets`, all records that were handed out are committed.
+        """
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed; partitions without a commit are left out."""
+        """The group's committed offsets; partitions without a committed offset are left out."""
 
     @property
     def group_id(self) -> str | None:
@@ -232,9 +273,9 @@ class Consumer:
         """Whether it is connected, and not closed."""
 
     def attach(self, worker: Worker | None) -> None:
-        """Let somebody who works on several records at once say what is done (see `processing`), until None is attached.
+        """Let `worker`, which processes several records at once, say which records are done; None ends that.
 
-        Reading then goes on with the first record of each partition that is not done.
+        Reading then continues with the first record of each partition that is not done. See `processing`.
         """
 
 class Producer:

@@ -1,13 +1,16 @@
-"""The one mechanism behind `ottla.blocking`: a class that waits, made from a class that is awaited.
+"""Makes a blocking class from an asyncio class.
 
 Rules
-- Every public method and property of the asyncio class is there, under its name and with its arguments. What is awaited there is
-  waited for here; what answers at once there is called on the loop's thread, for clients belong to their loop.
-- What comes one after the other with `async for` comes with `for`. What answers something to be awaited (a Delivery) answers
-  something with a `result()`.
-- The constructor connects, and raises what `async with` raises. `with` closes; so does `close`, and the end of the program.
-- Each object has a thread with an event loop of its own, so it works beside a running loop (notebooks) and from any thread.
-- Callbacks are called on that thread: they may call what answers at once, and must not wait.
+- Every public method and property of the asyncio class is there, with its name and arguments. A coroutine
+  method blocks until it is done; a plain method is called on the loop's thread, because a client belongs to
+  its loop.
+- `async for` becomes `for`. A method that returns an awaitable (a Delivery) returns an object with
+  `result()`.
+- The constructor connects, and raises the exceptions of `async with`. `with` closes; so do `close` and the
+  end of the program.
+- Each object has a thread with an event loop of its own, so it works beside a running loop (notebooks) and
+  from any thread.
+- Callbacks are called on that thread: they may call plain methods, and must not block.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ from ottla.blocking.loop_thread import LoopThread
 
 T = TypeVar("T")
 
-# How long the end of a program, or of an object that nobody holds any more, waits for what was left unfinished.
+# How long the end of a program, or of an object that nobody holds any more, waits for what was left
+# unfinished.
 FORGOTTEN_CLOSE_S = 5.0
 
 
-# What the documentation of the asyncio classes says differently.
+# Phrases of the asyncio classes' docstrings, and those of the blocking classes.
 _WORDS = {
     "in `async with`, which": "when it is made, which",
     "async with": "with",
@@ -39,7 +43,7 @@ _WORDS = {
 
 
 def without_async(text: str) -> str:
-    """The words of an asyncio class for those of one that waits."""
+    """A docstring of an asyncio class, in the terms of the blocking class."""
     for word, other in _WORDS.items():
         text = text.replace(word, other)
     return text
@@ -69,7 +73,10 @@ class Waited(Generic[T]):
         self._awaited = awaited
 
     def result(self, timeout_s: float | None = None) -> T:
-        """Wait for it, and answer it or raise what went wrong; TimeoutError after `timeout_s`. May be asked again."""
+        """Wait for it, and answer it or raise what went wrong; TimeoutError after `timeout_s`.
+
+        May be asked again.
+        """
         return self._thread.run(_awaited(self._awaited), timeout_s)
 
     def done(self) -> bool:
@@ -78,7 +85,7 @@ class Waited(Generic[T]):
 
 
 class Iteration(Generic[T]):
-    """`for` over what is made for `async for`."""
+    """Iterates with `for` over an asynchronous iterator."""
 
     def __init__(self, thread: LoopThread, items: AsyncIterator[T]) -> None:
         self._thread = thread
@@ -95,7 +102,7 @@ class Iteration(Generic[T]):
 
 
 class _Bond:
-    """What a blocking object holds: the thread, the client on it, and how both end if nobody ends them."""
+    """A blocking object's thread and client, and how both end if the program does not close them."""
 
     __slots__ = ("client", "forget", "thread")
 
@@ -173,7 +180,7 @@ def _blocking_member(name: str, member: Any) -> Any:
 
 
 def _is_awaited(method: Any) -> bool:
-    """A coroutine function, or one that says that what it answers is to be awaited at once."""
+    """Whether a function is a coroutine function, or is marked so that its awaitable is awaited at once."""
     said = str(method.__annotations__.get("return", ""))
     return inspect.iscoroutinefunction(method) or said.startswith("Awaitable[")
 
@@ -189,7 +196,7 @@ def _answer(self: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) 
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`inspect` would take it for what it wraps, a coroutine function, which notebooks await."""
+    """Hide the wrapped function: `inspect` would report a coroutine function, which notebooks await."""
     signature = inspect.signature(function)
     del function.__wrapped__  # type: ignore[attr-defined]
     function.__signature__ = signature  # type: ignore[attr-defined]

@@ -1,10 +1,12 @@
-"""An event loop in a thread of its own, for whoever has none, or has one that must not be waited in.
+"""An event loop in a thread of its own, for programs that have no loop, or must not block theirs.
 
 Rules
-- `run` waits for a coroutine, `call` for a plain function; both happen on the loop, and raise what was raised there.
+- `run` waits for a coroutine, `call` for a plain function; both run on the loop, and raise the exceptions
+  raised there.
 - An interrupted wait (Ctrl-C) cancels the work it waited for.
 - Called on the loop itself, `call` calls at once. `run` refuses: it would wait for itself.
-- The thread does not keep a program from ending; `end` does what is left to do and waits for it, but not for ever.
+- The thread does not keep a program from ending; `end` finishes the remaining work and waits for it, with a
+  limit.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-# How long an interrupted call waits for its work to end. Who does not end by then is left to itself.
+# How long an interrupted call waits for its work to end. Work that takes longer is abandoned.
 _CALL_OFF_S = 1.0
 
 
@@ -51,12 +53,12 @@ class LoopThread:
             raise
 
     def _call_off(self, errand: _Errand[T]) -> None:
-        """Cancel what nobody waits for any more; what comes next should find it gone."""
+        """Cancel work that no caller waits for any more, before the next call starts."""
         self.loop.call_soon_threadsafe(errand.cancel)
         wait([errand.outcome], _CALL_OFF_S)
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """What a plain function answers on the loop."""
+        """The result of a plain function, called on the loop."""
         if self._is_here:
             return function(*args, **kwargs)
         if not self.is_alive:
@@ -75,7 +77,7 @@ class LoopThread:
     def end(
         self, last: Callable[[], Coroutine[Any, Any, object]] | None = None, wait_s: float = 10.0
     ) -> None:
-        """Do one last thing if there is one, cancel what runs, and end the thread. May be called twice."""
+        """Run one last coroutine if there is one, cancel all tasks, and end the thread. May be called twice."""
         if not self._thread.is_alive():
             return
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
@@ -106,7 +108,7 @@ class LoopThread:
         self._ready.set_result(asyncio.get_running_loop())
         await self._stopping.wait()
         if self._last is not None:
-            # Nobody is there any more who could be told of a failure.
+            # No caller is left that could be told of a failure.
             with contextlib.suppress(Exception):
                 await self._last()
 
@@ -116,7 +118,10 @@ class LoopThread:
 
 
 class _Errand(Generic[T]):
-    """A coroutine that one thread waits for and another runs. It can be called off at any moment: Ctrl-C comes at any."""
+    """A coroutine that one thread waits for and another runs.
+
+    It can be cancelled at any moment, because Ctrl-C can come at any moment.
+    """
 
     __slots__ = ("_task", "_work", "outcome")
 
@@ -148,4 +153,4 @@ class _Errand(Generic[T]):
 
     def _called_off(self) -> None:
         self.outcome.cancel()
-        self.outcome.set_running_or_notify_cancel()  # whoever waits for its end hears of it only so
+        self.outcome.set_running_or_notify_cancel()  # wakes a caller that waits for the end

@@ -1,7 +1,7 @@
-"""What type checkers see of `ottla.blocking`, written from the source of the asyncio classes.
+"""Writes the signatures of `ottla.blocking` for type checkers, from the source of the asyncio classes.
 
-A signature is taken as it stands there, without `async`; the words for what is awaited are exchanged for those for what is waited
-for. Names in annotations are imported from where the asyncio class imports them.
+A signature is taken over without `async`; types of awaitables are replaced by types of results. Names in
+annotations are imported from where the asyncio class imports them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def render_stub() -> str:
 
 
 def _public(tree: ast.ClassDef) -> Iterator[ast.stmt]:
-    """What a user sees of a class: its docstring, and signatures."""
+    """The public part of a class: its docstring, and signatures."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             name = _OTHER_NAMES.get(node.name, node.name)
@@ -96,7 +96,7 @@ def _default(node: ast.expr) -> ast.expr:
 
 
 class _Exchange(ast.NodeTransformer):
-    """The words of asyncio for those without."""
+    """Replaces the types of asyncio by those of the blocking classes."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Name(_OTHER_WORDS.get(node.id, node.id))
@@ -110,7 +110,7 @@ class _Exchange(ast.NodeTransformer):
             and node.value.id == "Iterator"
             and isinstance(node.slice, ast.Tuple)
         ):
-            visited.slice = node.slice.elts[0]  # of a generator, what it yields
+            visited.slice = node.slice.elts[0]  # the type that a generator yields
         return visited  # type: ignore[no-any-return]
 
 

@@ -1,13 +1,13 @@
-"""One TCP connection that asks: a request goes out, its answer comes back to the one who asked.
+"""One TCP connection that asks: a request goes out, and its response comes back to the caller.
 
 Clients use it, and brokers use it among themselves. Rules:
-- The two sides agree on versions first (ApiVersions, our newest, then what the other side offers); after that each
-  request goes out in the highest version both speak.
-- Requests are pipelined. An answer finds its asker by correlation id, so one who gave up harms nobody else: the answer
-  that comes late is dropped.
-- When the connection ends, everyone who waits hears why. `CannotConnectError` means that nothing was sent; `ConnectionLostError`
-  that the other side may have carried the request out.
-- No task is started: what runs, runs in the asker's task or in the loop's callbacks.
+- The two sides agree on versions first (ApiVersions in our newest version, then in one that the other side
+  offers). After that each request goes out in the highest version that both speak.
+- Requests are pipelined. A response finds its caller by correlation id, so a caller that gives up disturbs no
+  other: its late response is dropped.
+- When the connection ends, every waiting caller gets an exception with the reason. `CannotConnectError` means
+  that nothing was sent; `ConnectionLostError` that the other side may have carried the request out.
+- No task is started: all work happens in the caller's task or in the loop's callbacks.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ class Connection:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         on_lost: Callable[[], None] | None = None,
     ) -> Connection:
-        """Connect and agree on versions. `timeout_ms` holds for this, and for each request that names no other.
+        """Connect and agree on versions.
 
-        `on_lost` is called once if the connection ends otherwise than by `close`.
+        `timeout_ms` holds for this, and for each request that names no other. `on_lost` is called once if the
+        connection ends otherwise than by `close`.
         """
         address = Address(host, port)
         stream = await _connected_stream(
@@ -84,7 +85,10 @@ class Connection:
         return self._stream.is_open
 
     def reuse_memory(self) -> None:
-        """For who asks one question at a time, for large answers: what an answer holds is overwritten by the next one."""
+        """Receive large responses into the same memory again and again.
+
+        For a caller with one request under way at a time: the next response overwrites the last one.
+        """
         self._stream.reuse_memory()
 
     def offers(self, api_key: int) -> VersionRange | None:
@@ -99,11 +103,11 @@ class Connection:
         return self._offered.common(api_key, at_least=at_least, at_most=at_most)
 
     async def ask(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
-        """Send a request and answer the response to it.
+        """Send a request and return its response.
 
-        Raises KafkaError(UNSUPPORTED_VERSION) if there is no common version, TimeoutError, or ConnectionLostError. An error
-        code inside the response is the caller's to judge. A `version` that is given is not looked up: what is not advertised
-        can be asked for that way.
+        Raises KafkaError(UNSUPPORTED_VERSION) if there is no common version, TimeoutError, or
+        ConnectionLostError. An error code inside the response is for the caller to judge. A given `version`
+        is used without a check, so that an API that is not advertised can be asked, too.
         """
         api_key = declaration_of(type(request)).key
         chosen = self.common_version(api_key) if version is None else version
@@ -111,13 +115,16 @@ class Connection:
         return self._decoded(api_key, chosen, frame)
 
     async def tell(self, request: Any, version: int | None = None) -> None:
-        """Send a request that has no answer (Produce with acks=0). Raises KafkaError(UNSUPPORTED_VERSION) and ConnectionLostError."""
+        """Send a request that has no response (Produce with acks=0).
+
+        Raises KafkaError(UNSUPPORTED_VERSION) and ConnectionLostError.
+        """
         api_key = declaration_of(type(request)).key
         chosen = self.common_version(api_key) if version is None else version
         await self._stream.send(self._writer(request, api_key, chosen))
 
     async def close(self) -> None:
-        """Close, and wait until the socket is gone. Those who still wait for answers get ConnectionLostError."""
+        """Close, and wait until the socket is closed. Waiting callers get ConnectionLostError."""
         await self._stream.close()
 
     async def _exchange(self, request: Any, api_key: int, version: int, timeout_ms: int) -> memoryview:

@@ -1,7 +1,8 @@
 """Many deadlines, nearly all of them met in time, and one timer for all of them.
 
-A timer of its own for each question costs more than the rest of the waiting. Here a question notes its deadline and strikes it
-out; the one timer is set to the earliest deadline there was when it was set, and looks who is overdue when it fires.
+A timer for each request would cost more than the rest of the waiting. Here a request enters its deadline and
+removes it when the response has come. The one timer is set to the earliest deadline known when it was set,
+and finds the expired ones when it fires.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Who = TypeVar("Who", bound=Hashable)
 
 
 class Deadlines(Generic[Who]):
-    """`on_expired` is called once for each who was not struck out in time, after it was. Times are the loop's."""
+    """Calls `on_expired` once for each entry that was not discarded in time. Times are the loop's."""
 
     __slots__ = ("_due", "_loop", "_on_expired", "_timer", "_timer_at")
 
@@ -29,17 +30,17 @@ class Deadlines(Generic[Who]):
         return len(self._due)
 
     def add(self, who: Who, at: float) -> None:
-        """Expire `who` at that time, unless it is struck out before."""
+        """Let `who` expire at the time `at`, unless it is discarded before."""
         self._due[who] = at
         if self._timer is None or at < self._timer_at:
             self._set_timer(at)
 
     def discard(self, who: Who) -> None:
-        """It was in time. (The timer stays: it finds nothing, or the next.)"""
+        """Remove an entry that was in time. The timer stays: it finds nothing, or the next entry."""
         self._due.pop(who, None)
 
     def close(self) -> None:
-        """Expire nobody any more."""
+        """Let no entry expire any more."""
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -52,7 +53,7 @@ class Deadlines(Generic[Who]):
         self._timer = self._loop.call_at(at, self._fire)
 
     def _fire(self) -> None:
-        # What was due when the timer was set is due now, whatever the clock's steps.
+        # An entry that was due at the timer's time is due now, even if the clock's resolution says otherwise.
         now = max(self._loop.time(), self._timer_at)
         self._timer = None
         overdue = [who for who, at in self._due.items() if at <= now]

@@ -1,4 +1,4 @@
-"""What can become of a connection, with an event loop or without one."""
+"""The exceptions of a connection, with an event loop or without one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ class CannotConnectError(ConnectionError):
 
 
 class NobodyListensError(CannotConnectError):
-    """The connection was refused: the machine is there, and no process listens. It may have died."""
+    """The connection was refused: the machine answers, but no process listens. The process may have died."""
 
 
 class ConnectionLostError(ConnectionError):
-    """The connection ended. What had been sent may have been carried out, or not."""
+    """The connection ended. Requests without a response may have been carried out, or not."""

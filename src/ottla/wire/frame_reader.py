@@ -1,11 +1,14 @@
 """Bytes from a socket become whole response frames, each in memory of its own.
 
 Rules:
-- A frame owns its bytes, because a decoded response holds views of them for as long as its reader likes. Who asked for `reuses_memory`
-  promises to be done with a frame before the next one comes: large frames then share one piece of memory, which saves the kernel
-  from handing out and clearing new pages for each (half of the CPU of receiving 10 MiB).
-- A frame larger than the staging buffer is received straight into its own memory: it is never copied a second time.
-- A size that no response can have, or that is above the limit, ends the connection: after it nothing can be trusted.
+- A frame owns its bytes, because a decoded response holds views of them for as long as its reader likes. With
+  `reuse_memory`, the caller promises to be done with a frame before the next one comes: large frames then
+  share one piece of memory, which saves the kernel from handing out and clearing new pages for each (half of
+  the CPU of receiving 10 MiB).
+- A frame larger than the staging buffer is received straight into its own memory: it is never copied a second
+  time.
+- A size that no response can have, or that is above the limit, ends the connection: no later byte can be
+  trusted.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from struct import Struct
 
 # Most answers are small; larger ones are received in place, so a larger staging buffer would gain nothing.
 STAGING_BYTES = 16 * 1024
-# What librdkafka accepts by default, and twice what a Java consumer asks for at most.
+# librdkafka accepts this much by default; it is twice the most that a Java consumer asks for.
 MAX_FRAME_BYTES = 100_000_000
 
 _SIZE = Struct(">i")
@@ -27,7 +30,7 @@ class FrameSizeError(ValueError):
 
 
 class FrameReader:
-    """`room()` is where the socket writes to; `received(n)` answers the frames that are whole by then."""
+    """`room()` is where the socket writes to; `received(n)` returns the frames that are complete then."""
 
     __slots__ = ("_end", "_filled", "_frame", "_max_frame_bytes", "_reuses_memory", "_spare", "_staging")
 
@@ -41,7 +44,10 @@ class FrameReader:
         self._reuses_memory = False
 
     def reuse_memory(self) -> None:
-        """Receive large frames into the same memory from now on: the caller has read a frame before the next one comes."""
+        """Receive large frames into the same memory from now on.
+
+        The caller has read a frame before the next one comes.
+        """
         self._reuses_memory = True
 
     def room(self) -> memoryview:
@@ -51,7 +57,7 @@ class FrameReader:
         return self._staging[self._end :]
 
     def received(self, size_bytes: int) -> list[memoryview]:
-        """Count the bytes put into `room()` and answer every frame they complete, without its size prefix."""
+        """Account for bytes written to `room()`; returns every frame they complete, without its size prefix."""
         if self._frame is None:
             self._end += size_bytes
             return self._unstage()

@@ -8,7 +8,7 @@ import socket
 
 
 def reason(error: BaseException) -> str:
-    """Why a socket failed, in words, without the numbers and addresses that the system adds."""
+    """Why a socket failed, as a phrase, without the numbers and addresses that the system adds."""
     if isinstance(error, socket.gaierror):
         return "no such host"
     if isinstance(error, OSError):

@@ -1,8 +1,9 @@
-"""Frames out, frames back: the asyncio half of a connection, which knows nothing of what is inside a frame.
+"""Frames out, frames back: the asyncio half of a connection, which does not look inside frames.
 
-A request frame gets a correlation id; the response frame with the same id resolves its asker's future. Writing waits
-while the kernel takes no more, so that a peer that does not read cannot make us buffer without end. Who waits neither to
-write nor for others pays for no lock, and nobody for a timer of its own: brokers ask each other thousands of times a second.
+A request frame gets a correlation id; the response frame with the same id resolves the caller's future.
+Writing waits while the kernel accepts no more bytes, so that a peer that does not read cannot make us buffer
+without limit. A caller that finds the stream free takes no lock, and no request has a timer of its own:
+brokers ask each other thousands of times a second.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Stream(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._writable: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()  # whose turn it is to write; it is fair
-        self._queued = 0  # those who wait for their turn, or have it
+        self._queued = 0  # callers that wait to write, or write
         self._deadlines = Deadlines[int](self._loop, self._expired)
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._why: ConnectionLostError | None = None
@@ -46,13 +47,13 @@ class Stream(asyncio.BufferedProtocol):
         return self._why is None and self._transport is not None and not self._transport.is_closing()
 
     def reuse_memory(self) -> None:
-        """Receive large frames into the same memory again and again: each is looked at before the next is asked for."""
+        """Receive large frames into the same memory: each is read before the next one is requested."""
         self._reader.reuse_memory()
 
     async def exchange(self, write: Callable[[int, bytearray], None], timeout_s: float) -> memoryview:
-        """Send the frame that `write(correlation_id, out)` appends to `out`; answer the frame that comes back for it.
+        """Send the frame that `write(correlation_id, out)` appends to `out`, and return the response frame.
 
-        Raises TimeoutError; an answer that comes later is dropped.
+        Raises TimeoutError; a response that comes later is dropped.
         """
         deadline = self._loop.time() + timeout_s
         if self._queued or self._writable is not None:
@@ -67,7 +68,10 @@ class Stream(asyncio.BufferedProtocol):
         return await waiter
 
     async def send(self, write: Callable[[int, bytearray], None]) -> int:
-        """Send a frame and wait for no answer; its correlation id. Frames go out in the order in which they were asked for."""
+        """Send a frame without waiting for a response, and return its correlation id.
+
+        Frames go out in the order of the calls.
+        """
         self._queued += 1
         try:
             async with self._turn:
@@ -88,7 +92,7 @@ class Stream(asyncio.BufferedProtocol):
         return correlation_id
 
     def abort(self, why: ConnectionLostError) -> None:
-        """End the connection now, for a reason that everyone who waits will hear."""
+        """End the connection now. Every waiting caller gets `why`."""
         self._end(why)
         if self._transport is not None:
             self._transport.abort()
@@ -98,11 +102,12 @@ class Stream(asyncio.BufferedProtocol):
         self._on_lost = None
         self._end(ConnectionLostError(f"the connection to {self._peer} was closed here"))
         if self._transport is not None:
-            # Whoever closes wants no answer any more, so nothing that is still to be sent matters: abort() cannot hang.
+            # Whoever closes wants no answer any more, so nothing that is still to be sent matters: abort()
+            # cannot hang.
             self._transport.abort()
             await asyncio.shield(self._gone)
 
-    # What asyncio calls.
+    # ---- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -151,7 +156,7 @@ class Stream(asyncio.BufferedProtocol):
             waiter.set_exception(TimeoutError())
 
     def _end(self, why: ConnectionLostError) -> None:
-        """The first reason counts. Wakes everyone: those who wait for an answer, and those who wait to write."""
+        """Record the first reason, and wake every caller that waits for a response or to write."""
         if self._why is None:
             self._why = why
         self._deadlines.close()

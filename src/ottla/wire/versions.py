@@ -1,7 +1,8 @@
 """Which version of each API a client and a broker speak with each other.
 
-A connection begins with ApiVersions. `negotiation` decides in which versions to ask it, `OfferedVersions` keeps the
-broker's answer. Neither reads nor writes: the asyncio connection and the blocking one both use this module.
+A connection begins with ApiVersions. `negotiation` decides in which versions to ask it, `OfferedVersions`
+keeps the broker's answer. Neither reads nor writes: the asyncio connection and the blocking one both use this
+module.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ class OfferedVersions:
 
 
 def negotiation(peer: str) -> Generator[int, ApiVersionsResponse, OfferedVersions]:
-    """Yields the versions in which to ask ApiVersions, is sent the responses, and returns what the broker offers.
+    """Yields the versions in which to ask ApiVersions, is sent the responses, returns the broker's offer.
 
-    The newest version comes first. A broker that does not know it names its own newest one, which is asked next.
-    Raises KafkaError if the broker refuses.
+    The newest version comes first. A broker that does not know it names its own newest version, which is
+    asked next. Raises KafkaError if the broker refuses.
     """
     newest = APIS[ApiKey.API_VERSIONS].max_version
     response = yield newest

@@ -3,9 +3,9 @@
     async with Admin("localhost:9092") as admin:
         succeeded(await admin.create_topics([NewTopic("orders", partitions=3)]))
 
-Calls that name several things answer a value or a `KafkaError` for each (see `outcomes`). What passes by itself, such as
-a leader that is just being elected, is asked again until `timeout_ms` is over; a request that must not be carried out
-twice is sent again only if it certainly was not carried out.
+Calls that name several items return a value or a `KafkaError` for each (see `outcomes`). A failure that
+passes by itself, such as a leader election, is retried until `timeout_ms` is over; a request that must not be
+carried out twice is sent again only if it certainly was not carried out.
 """
 
 from __future__ import annotations
@@ -101,7 +101,12 @@ T = TypeVar("T")
 
 
 class Admin:
-    """Opens its connections in `async with`, which raises CannotConnectError if no bootstrap address can be reached."""
+    """Administers a cluster: topics, settings, offsets, groups, brokers.
+
+    It opens its connections in `async with`, which raises CannotConnectError if no bootstrap address can be
+    reached. Calls that name several items return a value or a `KafkaError` for each item; `succeeded` turns
+    the first error into an exception. `timeout_ms` limits each call, retries included.
+    """
 
     def __init__(
         self, bootstrap: str = "localhost:9092", *, client_id: str = "ottla-admin", timeout_ms: int = 30_000
@@ -125,7 +130,7 @@ class Admin:
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics; with `validate_only`, say only what would come of it."""
+        """Create topics; with `validate_only`, only check whether they could be created."""
         attempt: Attempt[str, NewTopic, CreatedTopic] = by_any(
             lambda pending, left_ms: create_topics_request(pending.values(), left_ms, validate_only),
             lambda response, _: created_topics(response),
@@ -134,7 +139,7 @@ class Admin:
         return await self._settle(Inquiry(wanted, attempt, is_repeatable=validate_only))
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete topics with all that is in them."""
+        """Delete topics with all their records."""
         attempt: Attempt[str, None, None] = by_any(
             lambda pending, left_ms: delete_topics_request(list(pending), left_ms),
             lambda response, _: deleted_topics(response),
@@ -144,7 +149,10 @@ class Admin:
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Let topics grow to so many partitions in all. Keys may then go to other partitions than before."""
+        """Let each topic grow to the given number of partitions.
+
+        Records with the same key may go to another partition from then on.
+        """
         attempt: Attempt[str, int, None] = by_any(
             lambda pending, left_ms: create_partitions_request(pending, left_ms, validate_only),
             lambda response, _: grown_topics(response),
@@ -186,13 +194,13 @@ class Admin:
     async def peek(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ConsumerRecord | KafkaError | None]:
-        """The first record at or after an offset of each partition; None at the end."""
+        """The first record at or after an offset of each partition; None at the end of the partition."""
         return await self._settle(Inquiry(offsets, by_leader(self._connections.known, peek)))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Delete all records before an offset (`HIGH_WATERMARK`: all there are); answers where each log starts now."""
+        """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new start offsets."""
 
         def ask(
             leader: int, part: Mapping[TopicPartition, int], left_ms: int
@@ -202,12 +210,15 @@ class Admin:
         return await self._settle(Inquiry(before, by_leader(self._connections.known, ask)))
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """The cluster's id, controller and brokers; also those that are registered and not alive, if wanted."""
+        """The cluster's id, controller and brokers.
+
+        With `include_fenced`, also brokers that are registered and not alive.
+        """
         request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
         return await self._one(one_answer(lambda _: request, described_cluster))
 
     async def describe_quorum(self) -> QuorumDescription:
-        """Who leads the metadata quorum, who votes in it, and how far each node has come."""
+        """The leader and voters of the metadata quorum, and the progress of each node."""
         return await self._one(one_answer(lambda _: describe_quorum_request(), described_quorum))
 
     async def unregister_broker(self, node_id: int) -> None:
@@ -231,7 +242,11 @@ class Admin:
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition], election: ElectionType = ElectionType.PREFERRED
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Give partitions to their preferred leaders; or, unclean, give those without a leader to any live replica."""
+        """Elect the preferred leaders of partitions.
+
+        With `ElectionType.UNCLEAN`, partitions without a leader are given to any live replica, which may lose
+        records.
+        """
         attempt: Attempt[TopicPartition, None, None] = by_any(
             lambda pending, left_ms: elect_leaders_request(pending, election, left_ms), elected_leaders
         )
@@ -247,7 +262,10 @@ class Admin:
         return await self._settle(Inquiry(dict.fromkeys(node_ids), attempt))
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups, or those in one of these states, by name; every broker is asked for those it coordinates."""
+        """All groups, or those in one of these states, by name.
+
+        Every broker is asked for the groups it coordinates.
+        """
         nodes = [broker.node_id for broker in (await self.describe_cluster()).brokers]
         attempt = by_node(list_groups_request(states), listed_groups)
         listed = succeeded(await self._settle(Inquiry(dict.fromkeys(nodes), attempt)))
@@ -255,7 +273,7 @@ class Admin:
         return sorted((group for groups in listed.values() for group in groups), key=lambda g: g.group_id)
 
     async def describe_groups(self, names: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
-        """Groups with their members, and with the partitions that each member was given."""
+        """Groups with their members, and the partitions of each member."""
 
         def ask(
             coordinator: int, part: Mapping[str, None], left_ms: int
@@ -284,10 +302,11 @@ class Admin:
         instances: Iterable[str] | None = None,
         reason: str = "",
     ) -> dict[str, KafkaError | None]:
-        """Take members out of a group: by their ids, static ones by their `group_instance_id`s; without either, all there are.
+        """Remove members from a group: by member id, or static members by `group_instance_id`.
 
-        The others share at once what these had. It is for members that are gone: one that still runs joins again. Raises
-        KafkaError if all are meant and there is no such group. The broker logs the reason.
+        Without either, all members are removed. The other members share their partitions at once. This is for
+        members that are gone: one that still runs joins again. Raises KafkaError if all members are to be
+        removed and the group does not exist. The broker logs the reason.
         """
         if members is None and instances is None:
             wanted = all_members(succeeded(await self.describe_groups([group_id]))[group_id])
@@ -313,7 +332,10 @@ class Admin:
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> CommittedOffsets:
-        """The committed offsets of a group: of these partitions, or of all. What has none is not in the answer."""
+        """The committed offsets of a group: of these partitions, or of all.
+
+        Partitions without a committed offset are left out.
+        """
         inquiry = fetch_offsets(self._connections.known, group_id, partitions)
         outcomes = await self._settle(inquiry)
         return succeeded(outcomes)[group_id]
@@ -321,13 +343,13 @@ class Admin:
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Commit offsets for a group that has no members; the group comes into being if it is not there."""
+        """Commit offsets for a group that has no members; the group is created if it does not exist."""
         return await self._settle(commit_offsets(self._connections.known, group_id, offsets))
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Forget where a group was in these partitions; refused for topics that its members read."""
+        """Delete a group's committed offsets of these partitions; refused for topics that its members read."""
 
         def ask(
             coordinator: int, part: Mapping[TopicPartition, None], left_ms: int

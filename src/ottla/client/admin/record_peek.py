@@ -1,4 +1,4 @@
-"""A look at single records, without reading on: what stands at an offset."""
+"""Single records at given offsets, without a consumer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchRes
 _LAST_VERSION_BY_NAME: Final = 12
 # A broker answers one whole batch, however large, if less was asked for; so this asks for one batch.
 _LEAST_BYTES: Final = 1
-# Batches without a record for the application (markers, what compaction emptied) that are passed over; then it is enough.
+# Batches without a record for the application (markers, what compaction emptied) that are passed over; then
+# it is enough.
 _MOST_BATCHES: Final = 20
 
 

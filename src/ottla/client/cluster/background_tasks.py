@@ -1,7 +1,7 @@
 """Tasks that end with their owner.
 
-What goes wrong in a way nobody foresaw must not vanish with its task: the first such failure is kept, and its owner is
-woken to raise it where the application sees it.
+An unexpected failure must not vanish with its task: the first one is kept, and the owner is woken to raise it
+where the application sees it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.runtime.ordered_set import OrderedSet
 
 
 class Background:
-    """Starts tasks and forgets none of them; `on_failure` is called when one of them broke."""
+    """Starts tasks and keeps track of them; `on_failure` is called when one of them failed."""
 
     def __init__(self, on_failure: Callable[[], None]) -> None:
         self._on_failure = on_failure
@@ -28,7 +28,7 @@ class Background:
         return task
 
     async def close(self) -> None:
-        """Cancel what still runs, and wait until it is over."""
+        """Cancel all running tasks, and wait until they have ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -21,7 +21,8 @@ def waits_ms() -> Iterator[int]:
 def backoff_ms(failures: int) -> int:
     """The pause after `failures` failures in a row: it doubles up to a second.
 
-    Each pause is shortened by up to a fifth at random, so that many clients do not come back at the same moment.
+    Each pause is shortened by up to a fifth at random, so that many clients do not come back at the same
+    moment.
     """
     # The exponent has a bound: beyond it only the intermediate number would grow.
     return round(min(_FIRST_WAIT_MS << min(failures - 1, 10), _LONGEST_WAIT_MS) * jitter(0.8, 1.0))

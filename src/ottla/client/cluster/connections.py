@@ -1,8 +1,8 @@
 """A client's connections: one per broker, opened when first needed, opened again when lost.
 
-The asyncio driver of the client core: `converse` carries out the steps of `cluster.machine` on these connections.
+This is the asyncio driver of the client core: `converse` carries out the steps of `cluster.machine`.
 
-A broker answers the requests of a connection one after the other, so a caller that must not wait behind a long poll or a
+A broker answers the requests of a connection in order, so a caller that must not wait for a long poll or a
 parked JoinGroup needs connections of its own: `sibling` has those, and shares the knowledge of the cluster.
 """
 
@@ -75,7 +75,10 @@ class Connections:
         await self.converse(asked(Ask(None, None)))
 
     async def to(self, node_id: int) -> Connection:
-        """A connection to one broker. Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker."""
+        """A connection to one broker.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker.
+        """
         address = self.known.address_of(node_id)
         if address is None:
             address = await self.converse(located(self.known, node_id))

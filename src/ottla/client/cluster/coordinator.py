@@ -1,5 +1,4 @@
-"""The coordinator of a consumer's group, and the requests that a consumer makes besides its membership: commits, and the
-question for committed offsets."""
+"""The coordinator of a consumer's group: commits, and committed offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +15,10 @@ from ottla.model import TopicPartition
 
 
 class Coordinator:
-    """The coordinator of one group, asked over `connections`. It is looked up when first needed, and again when it moved."""
+    """The coordinator of one group, asked over `connections`.
+
+    It is looked up when first needed, and again after it has moved.
+    """
 
     def __init__(
         self,

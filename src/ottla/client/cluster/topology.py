@@ -1,7 +1,7 @@
 """The topics in use, kept up to date in the background.
 
-What is known, and when it is out of date, is decided by `machine.known_topics`. This shell asks for metadata then, and
-calls `on_change`. A cluster that does not answer is asked again, with growing pauses.
+`machine.known_topics` decides when metadata is out of date. This shell fetches it then, and calls
+`on_change`. A cluster that does not answer is asked again, with growing pauses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GATHER_SECONDS: Final = 0.02
 
 
 class Topology:
-    """What is known of the wanted topics. `run` keeps it up to date, and calls `on_change` after each answer."""
+    """The knowledge of the wanted topics. `run` keeps it up to date, and calls `on_change` after each answer."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Topology:
         self._wake_if_outdated()
 
     def request_refresh(self) -> None:
-        """Fetch metadata soon: a broker's answer contradicts what is known."""
+        """Fetch metadata soon: a broker's answer contradicts the present knowledge."""
         self._refresh_wanted.set()
 
     def leader_of(self, partition: TopicPartition) -> Leader | None:
@@ -57,7 +57,7 @@ class Topology:
         return self._topics.error_of(topic)
 
     def learn_leader(self, partition: TopicPartition, leader: Leader) -> bool:
-        """A broker that does not lead the partition any more named the new leader; False if that one is not newer."""
+        """Learn the leader that a former leader named; False if it is not newer than the known one."""
         return self._topics.learn_leader(partition, leader)
 
     def id_of(self, topic: str) -> UUID:
@@ -74,7 +74,7 @@ class Topology:
         return self._topics.partition_counts(topics)
 
     async def run(self) -> None:
-        """Keep what is known up to date, until cancelled."""
+        """Fetch metadata whenever it is out of date, until cancelled."""
         waits = waits_ms()
         while True:
             await self._until_outdated()

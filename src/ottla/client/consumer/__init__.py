@@ -3,10 +3,10 @@
 consumer           the public class
 reading            everything that a poll has to attend to
 group_membership   owns the member's session and its subscription
-subscription       what a member reads, and how partitions change hands
-positions          where to begin in partitions without a position
+subscription       the topics and partitions of a member, and how partitions change hands
+positions          the first positions in partitions that have none
 commits            the application's positions become committed offsets
 processing         `at_least_once` and `at_most_once`, with several workers
-record_worker      what a consumer asks of a worker that has several records in hand
+record_worker      the interface of a worker that processes several records at once
 plan               the decisions: turns of partitions, settings, which records are done
 """

@@ -1,13 +1,15 @@
 """Commits: the application's positions become the group's committed offsets.
 
 Rules
-- The committed offset is the position: every record that was handed out counts as done. Automatic commits therefore happen
-  only when the application asks for the next records, and when it gives its partitions up. A worker, which has several
-  records in hand at once, says up to where they are done instead.
-- A member commits in its generation. A consumer that has lost its membership may not commit: other members have its partitions.
-- While a cooperative group rebalances, members keep their partitions; a commit that is refused at that moment is repeated in
-  the next generation.
-- An automatic commit that fails is no error: its offsets are committed with the next one, or the records are read again.
+- The committed offset is the position: every record that was handed out counts as done. Automatic commits
+  therefore happen only when the application asks for the next records, and when it gives its partitions up. A
+  worker, which has several records in hand at once, says up to where they are done instead.
+- A member commits in its generation. A consumer that has lost its membership may not commit: other members
+  have its partitions.
+- While a cooperative group rebalances, members keep their partitions; a commit that is refused at that moment
+  is repeated in the next generation.
+- An automatic commit that fails is no error: its offsets are committed with the next one, or the records are
+  read again.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ class Commits:
             reader.note_commit(at.offset)
 
     def progress_of(self, readers: Iterable[PartitionReader]) -> Progress:
-        """The offsets that are done and not committed. Records that are handed out afterwards are not in it."""
+        """The offsets that are done and not committed. Records handed out afterwards are not included."""
         places = ((reader, self._done_of(reader)) for reader in readers)
         return {
             reader: place

@@ -6,15 +6,17 @@
             print(record.offset, record.value)
 
 Rules
-- Records of a partition come in order, each offset once until somebody seeks. Control records, aborted transactions (with
-  isolation_level="read_committed"), and offsets that compaction took, are passed over.
-- At least once: a record counts as done when the next one is asked for. Automatic commits happen only then, so a record
-  whose processing was cut short, by a crash or by an exception, is read again.
-- Rebalances happen between records, when the next is asked for: partitions never go while the application works on one.
-  An application that does not come back within `max_poll_interval_ms` loses them. Heartbeats do not depend on it, as long
-  as it does not block the event loop.
-- A cluster that does not answer is waited for. What waiting does not cure is raised where the application asks for records.
-- One task polls. `commit`, `seek`, `pause` and the questions may come from others.
+- Records of a partition come in order, each offset once until the application seeks. Control records, aborted
+  transactions (with isolation_level="read_committed"), and offsets that compaction removed are skipped.
+- At least once: a record counts as done when the next one is asked for. Automatic commits happen only then,
+  so a record whose processing was interrupted, by a crash or by an exception, is read again.
+- Rebalances happen between records, when the next one is asked for: a partition is never taken away while the
+  application works on one of its records. An application that does not ask within `max_poll_interval_ms`
+  loses its partitions. Heartbeats do not depend on the application, as long as it does not block the event
+  loop.
+- A cluster that does not answer is waited for. An error that does not pass is raised where the application
+  asks for records.
+- One task polls. `commit`, `seek`, `pause` and queries may come from other tasks.
 """
 
 from __future__ import annotations
@@ -55,18 +57,26 @@ __all__ = [
 
 
 class Consumer:
-    """Connects in `async with`, which raises CannotConnectError if no bootstrap address can be reached.
+    """Reads records of topics. It connects in `async with`.
 
-    With a `group_id`, `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
-    it reads the partitions it is told to. Settings have Kafka's names and, where nothing else is said, its meanings:
+    `async with` raises CannotConnectError if no bootstrap address can be reached. With a `group_id`,
+    `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
+    the consumer reads the given partitions. Settings have Kafka's names and, where nothing else is said,
+    Kafka's meanings:
 
-    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an error).
-    - `enable_auto_commit`, `auto_commit_interval_ms`: commit what is done now and then, on rebalances, and on closing.
-    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need a common one.
+    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an
+      error).
+    - `enable_auto_commit`, `auto_commit_interval_ms`: commit finished records periodically, on rebalances,
+      and on closing.
+    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need
+      a common one.
     - `group_instance_id`: a static member; it may come back within the session timeout without a rebalance.
-    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still open.
-    - `max_poll_records`: the most that `poll` answers at once; `max_poll_interval_ms`: the longest between two polls.
-    - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: bounds for what is fetched ahead.
+    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still
+      open.
+    - `max_poll_records`: the most records that `poll` returns; `max_poll_interval_ms`: the longest time
+      between two polls.
+    - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: limits for records that are
+      fetched ahead.
     """
 
     def __init__(
@@ -120,7 +130,7 @@ class Consumer:
         self._settings = settings
         self._reading = Reading(parse_addresses(bootstrap_servers), client_id, settings)
         self._readers = self._reading.readers
-        # What was handed out last, and is not done: where its readers were before.
+        # The positions of the readers before the records that were handed out last and are not done.
         self._last: dict[PartitionReader, int] = {}
         self._iterated: PartitionReader | None = None
         self._iterator: AsyncGenerator[ConsumerRecord, None] | None = None
@@ -137,14 +147,14 @@ class Consumer:
         await self.close()
 
     async def close(self) -> None:
-        """Commit what is done (if commits are automatic), leave the group, close all connections."""
+        """Commit finished records (if commits are automatic), leave the group, close all connections."""
         if self._reading.is_open:
             await self._reading.close()
         iterator, self._iterator = self._iterator, None
         if iterator is not None and not self._reading.is_polling:
             await iterator.aclose()
 
-    # ---- what to read
+    # ---- topics and partitions
 
     def subscribe(
         self,
@@ -154,11 +164,14 @@ class Consumer:
         on_revoked: Listener | None = None,
         on_lost: Listener | None = None,
     ) -> None:
-        """Read these topics, or all whose whole name matches a pattern, together with the other members of the group.
+        """Read these topics, or all whose whole name matches a pattern, as a member of the group.
 
-        A topic that does not exist is waited for. The listeners, plain or async, are called with a set of partitions while
-        the application asks for records: `on_assigned` before the first record of new ones, it may seek; `on_revoked`
-        before they go, it may commit; `on_lost`, or `on_revoked` without it, if others have them already.
+        A topic that does not exist is waited for. The listeners, plain or async, are called with a set of
+        partitions while the application asks for records:
+
+        - `on_assigned`: before the first record of new partitions; it may seek.
+        - `on_revoked`: before partitions are given up; it may commit.
+        - `on_lost`: other members have the partitions already. Without it, `on_revoked` is called.
         """
         reading = self._needs_open()
         if isinstance(topics, str):
@@ -170,7 +183,10 @@ class Consumer:
         reading.subscribe(topics, Listeners(on_assigned, on_revoked, on_lost))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without a group's help; those that were read before keep their position."""
+        """Read exactly these partitions, without a group.
+
+        Partitions that were read before keep their position.
+        """
         reading = self._needs_open()
         if reading.membership is not None:
             raise ValueError("this consumer has subscribed: its group assigns partitions")
@@ -181,7 +197,7 @@ class Consumer:
         reading.wake()
 
     async def unsubscribe(self) -> None:
-        """Commit what is done (if commits are automatic), leave the group and give all partitions up."""
+        """Commit finished records (if commits are automatic), leave the group, and give up all partitions."""
         reading = self._needs_open()
         await reading.leave()
         reading.fetcher.drop(list(self._readers))
@@ -204,9 +220,10 @@ class Consumer:
     async def poll(
         self, *, max_records: int | None = None, timeout_ms: int | None = None
     ) -> list[ConsumerRecord]:
-        """Records, as soon as there are any; an empty list if there are none within `timeout_ms` (None: wait on).
+        """Records, as soon as there are any; an empty list if none came within `timeout_ms`.
 
-        The list is empty too if the consumer is closed meanwhile.
+        Without `timeout_ms` it waits until there are records. The list is empty, too, if the consumer is
+        closed meanwhile. The records of the last call count as done from now on.
         """
         reading = self._needs_open()
         limit = self._settings.max_poll_records if max_records is None else max_records
@@ -245,7 +262,7 @@ class Consumer:
         return None
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        # One for all loops: after a `break`, the next loop goes on where it was.
+        # One for all loops: after a `break`, the next loop continues where the last one was.
         if self._iterator is None:
             self._iterator = self._iterate()
         return self._iterator
@@ -256,7 +273,7 @@ class Consumer:
             while (reader := await self._next_reader()) is not None:
                 opened = reader.opened()
                 self._iterated = reader
-                # Nothing but this happens for most records; whatever else there is to do waits for `is_woken`.
+                # Nothing but this happens for most records; all other work waits for `is_woken`.
                 for record in opened.records if opened is not None else ():
                     yield record
                     if reading.is_woken:
@@ -292,17 +309,17 @@ class Consumer:
 
     def _begin_poll(self) -> None:
         self._reading.begin_poll()
-        # The application asks for more: what it got is done.
+        # The application asks for more: the records it got are done.
         self._last.clear()
         self._iterated = None
 
     def _end_poll(self) -> None:
         self._reading.end_poll()
         if self._iterator is not None:
-            self._reading.wake()  # a loop that was left must not go on with what it had
+            self._reading.wake()  # a loop that was left must not continue with its records
 
     def _take_back(self) -> None:
-        """What was handed out last was not done: it must not be committed."""
+        """Take back the records that were handed out last: they were not done, and must not be committed."""
         if self._iterated is not None:
             self._iterated.take_back_last()
         for reader, offset in self._last.items():
@@ -326,9 +343,10 @@ class Consumer:
     async def seek_to(
         self, when: int | datetime | OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> None:
-        """Go on at `OffsetSpec.EARLIEST` or `LATEST`, or at the first record at or after a time (or milliseconds since 1970).
+        """Continue at `OffsetSpec.EARLIEST` or `LATEST`, or at the first record at or after a time.
 
-        Where no record is as late as that, reading goes on at the end. Without partitions: all that are assigned.
+        A time is a datetime, or milliseconds since 1970. Where no record is as late as that, reading
+        continues at the end. Without partitions: all that are assigned.
         """
         moment = round(when.timestamp() * 1000) if isinstance(when, datetime) else int(when)
         readers = [self._reader(each) for each in (self.assignment if partitions is None else partitions)]
@@ -358,7 +376,7 @@ class Consumer:
         self._reading.wake()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with partitions that were paused."""
+        """Continue with partitions that were paused."""
         for reader in [self._reader(each) for each in partitions]:
             reader.resume()
             self._reading.turns.join(reader)
@@ -373,7 +391,10 @@ class Consumer:
     # ---- commits
 
     async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
-        """Commit these offsets (each that of the next record to read), or, without any, everything that was handed out."""
+        """Commit these offsets, each that of the next record to read.
+
+        Without `offsets`, all records that were handed out are committed.
+        """
         self._needs_group()
         commits = self._reading.commits
         assert commits is not None
@@ -396,7 +417,7 @@ class Consumer:
                 self._readers[partition].note_commit(place.offset)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed; partitions without a commit are left out."""
+        """The group's committed offsets; partitions without a committed offset are left out."""
         self._needs_group()
         coordinator = self._reading.coordinator
         assert coordinator is not None
@@ -420,9 +441,9 @@ class Consumer:
         return self._reading.is_open
 
     def attach(self, worker: Worker | None) -> None:
-        """Let somebody who works on several records at once say what is done (see `processing`), until None is attached.
+        """Let `worker`, which processes several records at once, say which records are done; None ends that.
 
-        Reading then goes on with the first record of each partition that is not done.
+        Reading then continues with the first record of each partition that is not done. See `processing`.
         """
         before = self._reading.worker
         if worker is not None and before is not None:

@@ -4,9 +4,9 @@
          ^                             │
          └───────── events ────────────┘
 
-The session runs the machine of the member, the subscription knows what the application reads. Neither knows the other: this
-object owns both, and carries the machine's effects to the subscription. The application's side of a rebalance waits here
-until the application polls (`attend`).
+The session runs the machine of the member, the subscription knows the topics and partitions. Neither knows
+the other: this object owns both, and carries the machine's effects to the subscription. The application's
+side of a rebalance waits here until the application polls (`attend`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ Topics: TypeAlias = Iterable[str] | re.Pattern[str]
 
 
 class GroupMembership:
-    """Owns the session and the subscription of one member. `wake()` is called when the application should poll."""
+    """Owns the session and the subscription of one member.
+
+    `wake()` is called when the application should poll.
+    """
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class GroupMembership:
 
     async def attend(self) -> None:
         """Do the application's part of a rebalance, if one waits."""
-        # Cleared first: what comes while the application is told is newer.
+        # Cleared first: an effect that comes while the listeners run is newer.
         pending, self._pending = self._pending, None
         if isinstance(pending, Prepare):
             try:

@@ -1,8 +1,8 @@
-"""Where to begin: the offsets of partitions in which a consumer has no position yet.
+"""The first positions in partitions that have none.
 
-First what the group has committed; where it has committed nothing, or where reading went out of range, the reset policy:
-the earliest record there is, only what comes from now on, or an error, because the application wants to decide.
-A failure that passes by itself is waited for; any other is kept for the application (`take_error`).
+A position is the group's committed offset. Without one, or where reading went out of range, the reset policy
+decides: the earliest record, only new records, or an error, because the application wants to decide. A
+failure that passes by itself is waited for; any other is kept for the application (`take_error`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Positions:
     async def look_up(
         self, wanted: Callable[[], Collection[PartitionReader]], *, wait_for_topics: bool
     ) -> None:
-        """Give each reader that `wanted()` names a position, until it names none, or one of them cannot have any."""
+        """Give a position to each reader that `wanted()` names, until it names none, or one cannot have any."""
         waits = waits_ms()
         while readers := wanted():
             try:
@@ -64,7 +64,7 @@ class Positions:
                 await asyncio.sleep(next(waits) / 1000)
 
     def take_error(self) -> KafkaError | None:
-        """Why a reader cannot have a position, if the application has to hear it; it is told once."""
+        """The error that keeps a reader from having a position, once, for the application."""
         error, self._error = self._error, None
         return error
 

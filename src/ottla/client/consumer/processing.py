@@ -1,22 +1,26 @@
-"""Ready-made ways to process what a consumer reads.
+"""Ready-made ways to process the records of a consumer.
 
     async with Consumer(group_id="billing") as consumer:
         consumer.subscribe(["orders"])
         await at_least_once(consumer, handle, order="key", workers=50)
 
-`at_least_once` commits a record when it is finished: after a crash some are processed again. `at_most_once` commits before it
-begins: after a crash some are never processed. Both go on until they are cancelled, the consumer is closed, or a record fails.
+`at_least_once` commits a record when it is finished: after a crash some records are processed again.
+`at_most_once` commits a record before it begins: after a crash some records are never processed. Both run
+until they are cancelled, the consumer is closed, or a record fails.
 
-Order and workers: with `order="partition"` the records of a partition are processed one after the other, first in, first
-out; with "key" those of the same key; with "none" in any order. Up to `workers` records are worked on at the same time.
-Commits never pass a record that is not finished, whatever came behind it.
+Order and workers: with `order="partition"` the records of a partition are processed one after the other,
+first in, first out; with "key" those of the same key; with "none" in any order. Up to `workers` records are
+processed at the same time. Commits never pass a record that is not finished, whatever later records are.
 
 Rules
-- A handler may be async or plain. A plain one runs in a thread, so that it does not keep heartbeats from going out.
-- A handler that raises ends everything with ProcessingError, after what runs is finished and what is done is committed. With
-  `on_error(record, error)` the record counts as done if that returns: put it aside there, or log it.
-- In a rebalance, records of partitions that go are finished if they were begun, and left to the next owner if not.
-- No handler that finishes within `max_poll_interval_ms`, with all workers busy: the group gives the partitions to others.
+- A handler may be async or plain. A plain one runs in a thread, so that it does not delay heartbeats.
+- A handler that raises ends the processing with ProcessingError, after running handlers have finished and
+  finished records are committed. With `on_error(record, error)` the record counts as done if that returns:
+  put it aside there, or log it.
+- In a rebalance, records of partitions that are given up are finished if they were begun, and left to the
+  next owner if not.
+- If all workers are busy and no handler finishes within `max_poll_interval_ms`, the group gives the
+  partitions to other members.
 """
 
 from __future__ import annotations
@@ -41,12 +45,12 @@ __all__ = ["Handler", "OnError", "Order", "ProcessingError", "at_least_once", "a
 _MOST_WAITING: Final = 500
 _LONGEST_WITHOUT_POLL_SECONDS: Final = 0.5
 _COMMIT_SECONDS: Final = 1.0
-# Who ends should not wait long for a last commit that a broken cluster does not take.
+# A last commit that a broken cluster does not take should not delay the end for long.
 _LAST_COMMIT_SECONDS: Final = 5.0
 
 
 class ProcessingError(Exception):
-    """A handler failed: `record` is what it failed on, `__cause__` why. The record was not committed by `at_least_once`."""
+    """A handler failed on `record`; `__cause__` is the reason. `at_least_once` has not committed the record."""
 
     def __init__(self, record: ConsumerRecord, error: Exception) -> None:
         where = f"{record.topic}-{record.partition} at offset {record.offset}"
@@ -126,7 +130,7 @@ class _Processing:
             raise self._failure
 
     def _is_hungry(self) -> bool:
-        """Whether to ask for records: not for each that is finished, but often enough to take part in rebalances."""
+        """Whether to ask for records: not after each one, but often enough to take part in rebalances."""
         room = self._room()
         is_due = asyncio.get_running_loop().time() - self._polled_seconds > _LONGEST_WITHOUT_POLL_SECONDS
         return room * 2 >= self._most or (room > 0 and is_due)
@@ -144,7 +148,7 @@ class _Processing:
             self._plan.drop_waiting(partitions)
         for work in self._plan.running_of(partitions) if is_lost else ():
             self._tasks[work].cancel()
-        # What waits was committed already: nobody else would begin it.
+        # The waiting records are committed already: no other member would process them.
         while self._plan.running_of(partitions) or self._will_begin(partitions):
             self._changed.clear()
             await self._changed.wait()
@@ -171,10 +175,11 @@ class _Processing:
 
     async def _poll(self, timeout_ms: int | None = None) -> list[ConsumerRecord]:
         if not self._consumer.is_open:
-            return []  # somebody closed it: that ends the processing
+            return []  # the consumer was closed: that ends the processing
         records = await self._consumer.poll(max_records=self._room(), timeout_ms=timeout_ms)
         if not self._commits_first:
-            # In the same turn of the loop: a commit in between, by a close or a rebalance, would count them as done.
+            # In the same turn of the loop: a commit in between, by a close or a rebalance, would count them
+            # as done.
             self._plan.add(records)
         return records
 
@@ -201,7 +206,7 @@ class _Processing:
             await self._changed.wait()
 
     async def _commit(self) -> bool:
-        """False if the records that were handed out are somebody else's by now: then they must not be processed."""
+        """Commit; False if other members have the records by now: then they must not be processed."""
         if self._consumer.group_id is None:
             return True
         try:
@@ -212,7 +217,7 @@ class _Processing:
 
     def _begin(self) -> None:
         if self._failure is not None or self._is_stopping:
-            return  # nothing may overtake what was not finished
+            return  # no later record may overtake one that was not finished
         for work in self._plan.begin():
             task = asyncio.get_running_loop().create_task(self._process(work.record))
             self._tasks[work] = task
@@ -235,7 +240,10 @@ class _Processing:
         self._changed.set()
 
     async def _stop(self) -> None:
-        """End what runs, commit what is done; the consumer then goes on with the first record that is not."""
+        """Cancel running handlers and commit finished records.
+
+        The consumer then continues with the first record that is not done.
+        """
         self._is_stopping = True
         for task in self._tasks.values():
             task.cancel()

@@ -1,14 +1,16 @@
-"""What stands between a consumer's application and the cluster: everything that a poll has to see to.
+"""The parts of a consumer between the application and the cluster, and the work of a poll.
 
     application ── poll ──> Reading ── turns ──> PartitionReader <── Fetcher ──> leaders
                                │
                                └── GroupMembership, Commits, Positions ──> coordinator, leaders
 
 Rules
-- What happens by itself (fetches, heartbeats, metadata) runs in tasks and never calls the application. What concerns the
-  application (rebalances, automatic commits, errors) waits until it polls: `wake` says that something waits.
-- While the application goes through records of an open batch it is not in a poll. `is_woken` tells it to come by between two
-  records; a tick sees to it that this happens now and then, so that the group hears that the application is alive.
+- Work in the background (fetches, heartbeats, metadata) runs in tasks and never calls the application. Work
+  that concerns the application (rebalances, automatic commits, errors) waits until it polls: `wake` says that
+  something waits.
+- While the application iterates over the records of an open batch it is not in a poll. `is_woken` asks it to
+  poll between two records; a tick sets it periodically, so that the group hears that the application is
+  alive.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ from ottla.client.membership.plan.assignors import is_cooperative
 from ottla.client.requests.member_events import PollBegan, PollEnded
 from ottla.model import Address
 
-# Who closes should not wait long for a last commit that a broken cluster does not take.
+# A last commit that a broken cluster does not take should not delay closing for long.
 CLOSE_TIMEOUT_MS: Final = 5_000
-# An application that gets records without waiting must let the loop work too: fetches and heartbeats depend on it.
+# An application that gets records without waiting must let the loop work too: fetches and heartbeats depend
+# on it.
 _LONGEST_TURN_SECONDS: Final = 0.005
 _LONGEST_SILENCE_SECONDS: Final = 0.02
 # How often an application in the middle of a batch comes by, at least.
@@ -45,7 +48,7 @@ _MOST_TICK_SECONDS: Final = 1.0
 
 
 class Reading:
-    """The parts of a consumer, and what a poll does with them."""
+    """The parts of a consumer, and the work that a poll does with them."""
 
     def __init__(self, bootstrap: Sequence[Address], client_id: str, settings: ConsumerSettings) -> None:
         self.settings = settings
@@ -102,7 +105,7 @@ class Reading:
         self.is_open = True
 
     async def close(self) -> None:
-        """Commit what is done if commits are automatic, leave the group, end all tasks, close all connections."""
+        """Commit if commits are automatic, leave the group, end all tasks, close all connections."""
         self.is_open = False
         try:
             await self.leave()
@@ -133,7 +136,10 @@ class Reading:
         membership.begin(topics, listeners)
 
     async def leave(self) -> None:
-        """Give all partitions up and leave the group; a consumer that is no member commits, if commits are automatic."""
+        """Give up all partitions and leave the group.
+
+        A consumer that is no member commits, if commits are automatic.
+        """
         membership, commits = self.membership, self.commits
         try:
             if membership is not None:
@@ -163,7 +169,7 @@ class Reading:
         self.is_polling = True
 
     def end_poll(self) -> None:
-        """The application has got what it asked for, and works on it."""
+        """The application has its records, and works on them."""
         self.is_polling = False
         now_seconds = asyncio.get_running_loop().time()
         # The group need not hear of every poll that an application in a hurry makes.

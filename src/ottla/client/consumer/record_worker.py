@@ -1,4 +1,7 @@
-"""Somebody who works on several of a consumer's records at once, and knows better than the position what is done."""
+"""The interface of a worker that processes several of a consumer's records at once.
+
+Such a worker knows better than the consumer's position which records are done.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ from ottla.model import TopicPartition
 
 
 class Worker(Protocol):
-    """What a consumer asks it, and tells it."""
+    """The methods of a worker that the consumer calls."""
 
     def unfinished(self, partition: TopicPartition) -> int | None:
         """The first offset that is not done; None if all that was handed out is."""
 
     async def release(self, partitions: frozenset[TopicPartition], is_lost: bool) -> None:
-        """These are about to go: finish or stop the work on them. If they are lost, they are somebody else's already."""
+        """Finish or stop the work on partitions that are about to be given up.
+
+        Lost partitions belong to other members already.
+        """
 
     def forget(self, partitions: frozenset[TopicPartition]) -> None:
         """These are gone."""

@@ -1,14 +1,16 @@
-"""What a member of a group reads: its topics, its partitions, and how partitions change hands.
+"""The topics and partitions of a group member, and how partitions change hands.
 
-The application's side of a rebalance happens inside its poll: positions are committed (if commits are automatic), the
-application is told which partitions it loses, they are dropped, the group continues, new partitions are taken over, and the
-application is told which. There are two ways, depending on the assignors that are offered:
+The application's side of a rebalance happens inside its poll: positions are committed (if commits are
+automatic), `on_revoked` hears which partitions go, they are dropped, the group continues, new partitions are
+taken over, and `on_assigned` hears which. There are two ways, depending on the assignors that are offered:
 - eager: all partitions are given up before the member joins again.
-- cooperative: the member joins at once with the partitions it holds, while the application continues. It gives up those that
-  the new assignment lacks, and then asks for another rebalance, in which other members get them.
+- cooperative: the member joins at once with the partitions it holds, while the application continues. It
+  gives up those that the new assignment lacks, and then asks for another rebalance, in which other members
+  get them.
 
-The leader's side is `divide`, and the watch over the number of partitions: when a topic of the group grows or is created, the
-leader asks for a rebalance. A member that subscribed to a pattern asks for one when other topics match.
+The leader's side is `divide`, and the watch over the number of partitions: when a topic of the group grows or
+is created, the leader asks for a rebalance. A member that subscribed to a pattern asks for one when other
+topics match.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Listeners:
 class AssignmentChange:
     """The difference between the partitions held and a new assignment.
 
-    `needs_another`: partitions that this member claimed go to other members, who get them in another rebalance.
+    `needs_another`: partitions that this member claimed go to other members, who get them in another
+    rebalance.
     """
 
     revoked: frozenset[TopicPartition]
@@ -63,7 +66,7 @@ class AssignmentChange:
 
 
 class Subscription:
-    """The topics and partitions of one member. Its owner (`GroupMembership`) tells the group what follows from a change."""
+    """The topics and partitions of one member. Its owner, `GroupMembership`, informs the group of changes."""
 
     def __init__(
         self, topology: Topology, fetcher: Fetcher, commits: Commits, assignors: Sequence[str]
@@ -112,7 +115,7 @@ class Subscription:
         self._worker = worker
 
     def protocols(self) -> dict[str, bytes]:
-        """What the member joins with: its subscription, encoded for each of its assignors."""
+        """The member's subscription, encoded for each of its assignors, as JoinGroup sends it."""
         self._claimed = frozenset(self._fetcher.readers if self.may_keep_partitions else ())
         return {name: encode_subscription(self._told_by(name)) for name in self._assignors}
 
@@ -126,7 +129,7 @@ class Subscription:
     async def give_up(
         self, partitions: frozenset[TopicPartition], *, is_lost: bool, timeout_ms: int | None = None
     ) -> None:
-        """Commit, tell the application, drop the partitions. Partitions that are lost cannot be committed any more."""
+        """Commit, call the application's listener, drop the partitions. Lost partitions are not committed."""
         if not partitions:
             return
         readers = self._fetcher.readers
@@ -145,7 +148,10 @@ class Subscription:
                 self._worker.forget(partitions)
 
     def change_to(self, adopted: Adopt) -> AssignmentChange:
-        """What a new assignment changes. Raises KafkaError if the leader's bytes are no assignment."""
+        """Adopt a new assignment, and return what it changes.
+
+        Raises KafkaError if the leader's bytes are no assignment.
+        """
         try:
             assigned = decode_assignment(adopted.assignment)
         except DecodeError as error:
@@ -162,7 +168,7 @@ class Subscription:
         self._want_topics()
 
     async def announce(self, partitions: frozenset[TopicPartition]) -> None:
-        """Tell the application which partitions it got."""
+        """Call `on_assigned` with new partitions."""
         await _tell(self._listeners.on_assigned, partitions)
 
     # ---- the leader's part
@@ -179,7 +185,10 @@ class Subscription:
         return encode_assignments(assignment)
 
     def follow_pattern(self, *, is_new: bool) -> bool:
-        """Subscribe to the topics that match now; whether the group should hear of it. A new member always joins."""
+        """Subscribe to the topics that match now; returns whether the group should be informed.
+
+        A new member always informs the group: it joins.
+        """
         matching = self._matching()
         if not is_new and matching == self._topics:
             return False
@@ -212,7 +221,7 @@ class Subscription:
         return tuple(sorted(filter(self._matches, self._topology.matching_topics)))
 
     def _told_by(self, assignor: str) -> MemberSubscription:
-        """What this member tells the leader for one of its assignors."""
+        """This member's subscription for one of its assignors."""
         return MemberSubscription(
             self._topics,
             owned=tuple(self._claimed),
@@ -227,7 +236,7 @@ async def _tell(listener: Listener | None, partitions: frozenset[TopicPartition]
 
 
 def _grouped(member: JoinedMember) -> GroupedMember:
-    """A member as an assignor sees it. A member with an invalid subscription gets no partitions; the others get theirs."""
+    """A member as an assignor sees it. A member with an invalid subscription gets no partitions."""
     try:
         subscription = decode_subscription(member.metadata)
     except DecodeError:

@@ -1,12 +1,14 @@
-"""Fetches records ahead of the application: one request to each broker at a time, while there is something to ask for.
+"""Fetches records ahead of the application: one request to each broker at a time.
 
-A task fetches from one broker until nothing is left to ask for (the buffers are full, or the broker leads none of the
-partitions any more), and then ends; `pump` starts it again. `on_ready(reader)` is called when a reader has something for the
-application, and `on_ready(None)` when fetching broke for good. Rules
-- A broker keeps a request while it has no records, but not while the buffer of another of its partitions is full: then the
-  empty ones are looked at now and then, and the full one is fetched the moment it has room.
-- A leader that is new must prove that its log is the one that was read before anything is fetched from it.
-- A broker that is no leader any more may say who is (KIP-951); then nobody waits for metadata.
+A task fetches from one broker until there is nothing to ask for (the buffers are full, or the broker leads
+none of the partitions any more), and then ends; `pump` starts it again. `on_ready(reader)` is called when a
+reader has something for the application, and `on_ready(None)` when fetching failed for good. Rules
+- A broker may hold a request while it has no records, but not while the buffer of another of its partitions
+  is full: then the empty partitions are polled periodically, and the full one is fetched as soon as it has
+  room.
+- A new leader must prove that its log is the one that was read, before anything is fetched from it.
+- A broker that is no longer the leader may name the new one (KIP-951); then the next fetch does not wait for
+  metadata.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ LOOK_SECONDS: Final = 0.05
 class Fetcher:
     """The readers of a consumer's partitions, and the tasks that fill them.
 
-    `is_strict`: an application that wants to decide by itself is told when a new leader lacks what it has read.
+    With `is_strict`, a reader fails when a new leader lacks records that the application has read, so that
+    the application can decide.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class Fetcher:
         self._busy: set[int] = set()  # the brokers that have a task
         self._asked: set[int] = set()  # those of them that a request is under way to
         self._has_room = asyncio.Event()
-        self._reserved_bytes = 0  # what the requests under way may bring
+        self._reserved_bytes = 0  # the most that the requests under way may return
         self._is_closed = False
         self.readers: dict[TopicPartition, PartitionReader] = {}
         self._unplaced: OrderedSet[PartitionReader] = OrderedSet()  # may need a position
@@ -86,7 +89,7 @@ class Fetcher:
             self._unplaced.add(reader)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these no more; what was buffered of them is forgotten."""
+        """Stop reading these partitions; buffered records are discarded."""
         for partition in partitions:
             self._unplaced.discard(self.readers.pop(partition))
 
@@ -101,11 +104,11 @@ class Fetcher:
 
     @property
     def failure(self) -> BaseException | None:
-        """What broke fetching for good."""
+        """The failure that ended fetching for good."""
         return self._background.failure
 
     def pump(self) -> None:
-        """Start what can be fetched and is not being fetched."""
+        """Start a fetch from each broker that has something to fetch and no fetch under way."""
         for reader in self.readers.values():
             self.pump_one(reader)
 
@@ -136,7 +139,7 @@ class Fetcher:
             await self._fetch_while_needed(node_id)
         finally:
             self._busy.discard(node_id)
-        self.pump()  # what it led may be led by another now
+        self.pump()  # other brokers may lead its partitions now
 
     async def _fetch_while_needed(self, node_id: int) -> None:
         waits = waits_ms()
@@ -156,7 +159,7 @@ class Fetcher:
                 await asyncio.sleep(next(waits) / 1000)
 
     def _fetchable(self, node_id: int) -> list[tuple[PartitionReader, Leader, UUID]]:
-        """What this broker can be asked for now."""
+        """The partitions that can be fetched from a broker now."""
         if self._room_bytes() <= 0:
             return []
         leader_of, id_of, settings = self._topology.leader_of, self._topology.id_of, self._settings
@@ -190,7 +193,7 @@ class Fetcher:
     async def _fetch(self, node_id: int) -> None:
         session = self._sessions[node_id]
         connection = await self._connections.to(node_id)
-        led = self._fetchable(node_id)  # anew: much may have happened meanwhile
+        led = self._fetchable(node_id)  # again, because much may have happened while connecting
         if not led:
             return
         room_bytes, may_wait = self._share_bytes(len(led)), not self._is_any_full(node_id)
@@ -282,13 +285,13 @@ class Fetcher:
     # ---- room
 
     def _room_bytes(self) -> int:
-        """What may still be buffered."""
+        """How many bytes may still be buffered."""
         return self._settings.max_buffered_bytes - sum(
             [reader.buffered_bytes for reader in self.readers.values()]
         )
 
     def _share_bytes(self, partitions: int) -> int:
-        """What one request may bring: no more than its partitions take, and leaving something for other brokers."""
+        """The limit of one request: no more than its partitions take, and something left for other brokers."""
         settings = self._settings
         leaders = {leader.node_id for each in self.readers if (leader := self._topology.leader_of(each))}
         idle = max(1, len(leaders - self._asked))

@@ -1,8 +1,16 @@
 """Plain values, and their translation to and from Kafka's messages. Pure.
 
-metadata, brokers, quorum, topics, configs, reassignments   the cluster as clients and administrators see it
-offsets                                                     ListOffsets and DeleteRecords
-groups, group_offsets, consumer_protocol                    consumer groups: descriptions, commits, Kafka's subscription format
-member_events, member_requests                              what a group member hears and asks
-outcomes                                                    a value or an error for each thing a request named
+metadata            brokers, topics, partitions and leaders
+brokers, quorum     DescribeCluster, DescribeLogDirs, UnregisterBroker; DescribeQuorum
+topics, configs     creating, deleting and growing topics; settings
+reassignments       moving replicas, electing leaders
+offsets             ListOffsets and DeleteRecords
+coordinators        FindCoordinator
+groups              listing, describing and deleting groups, removing members
+group_offsets       committed offsets
+consumer_protocol   Kafka's formats of subscriptions and assignments
+membership          the member id and generation of a group member
+member_events       the events and effects of a group member's machine
+member_requests     the requests of a group member
+outcomes            a value or an error for each item of a request
 """

@@ -1,4 +1,4 @@
-"""A cluster's brokers and their disks as an administrator sees them: DescribeCluster, UnregisterBroker and DescribeLogDirs."""
+"""A cluster's brokers and their disks: DescribeCluster, UnregisterBroker and DescribeLogDirs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.protocol.messages.cluster import (
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """Who is in the cluster. `controller_id` is None while no controller is known."""
+    """The id, controller and brokers of a cluster. `controller_id` is None while no controller is known."""
 
     cluster_id: str
     controller_id: int | None
@@ -36,7 +36,7 @@ class ReplicaLog:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A data directory of a broker. Sizes of the volume are -1 where the broker does not tell."""
+    """A data directory of a broker. The sizes of its volume are -1 if the broker does not report them."""
 
     path: str
     error: KafkaError | None

@@ -22,7 +22,7 @@ from ottla.protocol.messages.configs import (
 
 
 class ResourceType(IntEnum):
-    """What a setting belongs to."""
+    """The kind of thing that a setting belongs to."""
 
     TOPIC = 2
     BROKER = 4

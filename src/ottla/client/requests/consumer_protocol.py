@@ -1,7 +1,8 @@
-"""What consumers of a group tell each other through the coordinator: subscriptions on the way in, assignments on the way out.
+"""The bytes that members of a group exchange through the coordinator: subscriptions and assignments.
 
-The coordinator passes these bytes on and does not read them; the Java client, librdkafka, aiokafka and kafka-python write
-the same formats, which is why they can share a group with us. Both are an int16 version and the fields of that version:
+The coordinator passes these bytes on without reading them. The Java client, librdkafka, aiokafka and
+kafka-python write the same formats, which is why they can share a group with us. Both formats are an int16
+version and the fields of that version:
 
     version   subscription adds                                assignment
     0         topics, user data                                topics with partitions, user data
@@ -9,11 +10,11 @@ the same formats, which is why they can share a group with us. Both are an int16
     2         the generation in which it owned them (KIP-792)  the same
     3         the member's rack (KIP-881)                      the same
 
-We write version 3, as Java does: every reader stops after the fields it knows. Likewise a version newer than ours is
-read as ours, and what follows is ignored.
+We write version 3, as Java does: every reader stops after the fields it knows. Likewise a version newer than
+ours is read as ours, and the bytes that follow are ignored.
 
-User data belongs to an assignor. `sticky` puts the member's last assignment there, and its generation, which old clients
-leave out; `cooperative-sticky` the generation alone.
+User data belongs to an assignor. `sticky` puts the member's last assignment there, and its generation, which
+old clients leave out; `cooperative-sticky` puts the generation alone.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class StickyUserData:
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """What one member wants to read, and what it owned when it said so."""
+    """The topics that a member reads, and the partitions that it owned when it joined."""
 
     topics: tuple[str, ...]
     owned: tuple[TopicPartition, ...] = ()
@@ -98,7 +99,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes | memoryview) -> tuple[TopicPartition, ...]:
-    """The partitions that a member was given: none if there are no bytes; DecodeError if they are no assignment."""
+    """The partitions that a member was given; none if there are no bytes. Raises DecodeError for other bytes."""
     return _flat(_decoded(ConsumerProtocolAssignment, data).assigned_partitions) if len(data) else ()
 
 
@@ -108,7 +109,7 @@ def encode_assignments(assignments: Mapping[str, Iterable[TopicPartition]]) -> d
 
 
 def encode_previous(partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-    """What `sticky` tells of a member that was one before; None if it was not."""
+    """The user data of `sticky` for a member with a last assignment; None for a new member."""
     if generation_id == NO_GENERATION:
         return None
     out = bytearray()
@@ -117,7 +118,7 @@ def encode_previous(partitions: Iterable[TopicPartition], generation_id: int) ->
 
 
 def decode_previous(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
-    """The last assignment of a member, and its generation: nothing, if it does not tell or tells nonsense."""
+    """The last assignment of a member and its generation; nothing if the user data is missing or invalid."""
     for version in (1, 0):
         try:
             found, _ = codec(StickyUserData, version).read(memoryview(user_data or b""), 0)
@@ -128,12 +129,12 @@ def decode_previous(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...]
 
 
 def encode_generation(generation_id: int) -> bytes:
-    """What `cooperative-sticky` tells."""
+    """The user data of `cooperative-sticky`."""
     return _INT32.pack(generation_id)
 
 
 def decode_generation(user_data: bytes | None) -> int:
-    """The generation in which a member owned its partitions; -1 if it does not tell."""
+    """The generation in which a member owned its partitions; -1 if the user data does not say."""
     return (
         int(_INT32.unpack_from(user_data)[0])
         if user_data and len(user_data) >= _INT32.size

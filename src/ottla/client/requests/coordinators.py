@@ -13,7 +13,10 @@ _GROUP: Final = 0
 
 
 def find_coordinators_request(groups: Sequence[str]) -> FindCoordinatorRequest:
-    """Ask for the coordinators of all these groups. A broker that knows only versions up to 3 sees the first group."""
+    """Ask for the coordinators of all these groups.
+
+    A broker that knows only versions up to 3 sees the first group.
+    """
     return FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=list(groups))
 
 

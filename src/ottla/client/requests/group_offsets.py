@@ -1,6 +1,7 @@
-"""A group's committed offsets: OffsetCommit, OffsetFetch and OffsetDelete, for consumers and for administrators.
+"""A group's committed offsets: OffsetCommit, OffsetFetch and OffsetDelete.
 
-Topics are named, not identified: these messages are for versions before 10 (see `cluster.machine.group_inquiries`).
+Topics are named, not identified: these messages are for versions before 10 (see
+`cluster.machine.group_inquiries`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ottla.protocol.messages.offsets import (
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Where a group goes on reading a partition, and a note that was left there."""
+    """The offset at which a group continues to read a partition, and the metadata of the commit."""
 
     offset: int
     leader_epoch: int = -1
@@ -75,7 +76,8 @@ def fetch_request(
 ) -> OffsetFetchRequest:
     """Ask for the committed offsets of these partitions, or of all (None).
 
-    The request names the group twice: for versions up to 7, which ask for one group, and for later ones, which ask for several.
+    The request names the group twice: for versions up to 7, which ask for one group, and for later ones,
+    which ask for several.
     """
     wanted = None if partitions is None else _by_topic(partitions)
     old, new = (
@@ -134,7 +136,7 @@ def deleted_offsets(
 
 
 def _why_refused(code: int, group_id: str, membership: Membership) -> str | None:
-    """Who is no member is refused by a group that has some: our words, the broker's code."""
+    """A message for a commit without membership to a group that has members: the broker sends only the code."""
     is_stranger = code == ErrorCode.UNKNOWN_MEMBER_ID and not membership.member_id
     return f'the group "{group_id}" has members, and only they can commit' if is_stranger else None
 

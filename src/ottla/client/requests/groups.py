@@ -1,4 +1,4 @@
-"""Groups as an administrator sees them: who coordinates them, who is in them, who reads what."""
+"""Consumer groups as an administrator sees them: states, members and their partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ SEVERAL_MEMBERS_SINCE: Final = first_version(LeaveGroupRequest, "members")
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group by name. Brokers before Kafka 2.6 do not tell the state, brokers before 3.8 not the type: empty then."""
+    """A group by name.
+
+    Brokers before Kafka 2.6 do not report the state, brokers before 3.8 not the type: it is empty then.
+    """
 
     group_id: str
     state: str
@@ -50,7 +53,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members. `protocol` is the assignor that its members agreed on; empty while there is none."""
+    """A group with its members. `protocol` is the assignor that its members agreed on, or empty."""
 
     group_id: str
     state: str
@@ -98,7 +101,10 @@ def named_members(members: Iterable[str], instances: Iterable[str]) -> dict[str,
 
 
 def all_members(group: GroupDescription) -> dict[str, MemberIdentity]:
-    """Everybody; static members by their instances, so that one which comes back meanwhile is not missed."""
+    """All members of a group.
+
+    Static members are named by their instances, so that one that comes back meanwhile is removed as well.
+    """
     instances = [each.group_instance_id for each in group.members if each.group_instance_id]
     return named_members([each.member_id for each in group.members if not each.group_instance_id], instances)
 
@@ -106,7 +112,7 @@ def all_members(group: GroupDescription) -> dict[str, MemberIdentity]:
 def remove_members_request(
     group_id: str, members: Mapping[str, MemberIdentity], reason: str
 ) -> LeaveGroupRequest:
-    """Let members leave the group, as an administrator. The request needs `SEVERAL_MEMBERS_SINCE`."""
+    """Let members leave the group, as an administrator. The request needs version `SEVERAL_MEMBERS_SINCE`."""
     leaving = [MemberIdentity(each.member_id, each.group_instance_id, reason) for each in members.values()]
     return LeaveGroupRequest(group_id=group_id, members=leaving)
 
@@ -156,7 +162,7 @@ def _member(member: DescribedGroupMember, protocol_type: str) -> MemberDescripti
 
 
 def _assignment(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """What a member was given; nothing if a stranger wrote it in a format of its own."""
+    """The partitions of a member; none if its assignment is in a format that is not the consumer protocol's."""
     try:
         return decode_assignment(member.member_assignment)
     except DecodeError:

@@ -1,4 +1,7 @@
-"""What the machine of a group member hears (events) and what it wants done (effects). See `group_member`."""
+"""The events that the machine of a group member hears, and the effects that it returns.
+
+The machine is `membership.machine.group_member`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
 
-# Names of assignors, the preferred one first, each with what the member tells its leader.
+# Names of assignors, the preferred one first, each with the member's subscription.
 Protocols: TypeAlias = Mapping[str, bytes]
 
 
@@ -41,7 +44,7 @@ class CoordinatorFound:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorNotFound:
-    """Nobody could say who the coordinator is."""
+    """No broker could name the coordinator."""
 
     error: KafkaError | None = None
 
@@ -71,7 +74,10 @@ class Unanswerable:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The application has let go of what it must let go of: the member may join (again), with these protocols."""
+    """The application has given up the partitions that it must give up.
+
+    The member may join (again), with these protocols.
+    """
 
     protocols: Protocols
 
@@ -91,19 +97,19 @@ class PollBegan:
 
 @dataclass(frozen=True, slots=True)
 class PollEnded:
-    """The application has got what it asked for, and works on it."""
+    """The application has the records it asked for, and works on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejoin:
-    """What the member subscribes to, or what the group divides, has changed."""
+    """The member's topics, or the partitions that the group divides, have changed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A commit of this generation was refused: somebody else heard first that the membership does not hold."""
+    """A commit of this generation was refused: the coordinator does not accept the membership any more."""
 
     generation_id: int
     error_code: ErrorCode
@@ -145,9 +151,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Let the application give up what it holds; the answer is Prepared.
+    """Let the application give up its partitions; the answer is Prepared.
 
-    If it is lost, it belongs to others already: nothing can be committed for it any more.
+    Lost partitions belong to other members already: nothing can be committed for them any more.
     """
 
     is_lost: bool
@@ -155,7 +161,7 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member as the coordinator tells the leader about it."""
+    """A member of the group, in the coordinator's answer to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -164,7 +170,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """This member leads: divide what there is among the members; the answer is Assigned."""
+    """This member leads: divide the partitions among the members; the answer is Assigned."""
 
     generation_id: int
     protocol_name: str
@@ -173,7 +179,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """The group has agreed: this is what the member holds from now on."""
+    """The group has agreed: this is the member's assignment from now on."""
 
     generation_id: int
     protocol_name: str

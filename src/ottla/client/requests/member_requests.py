@@ -1,4 +1,4 @@
-"""The requests of a group member, and what it tells the coordinator about itself in them."""
+"""The requests of a group member."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.protocol.messages.groups import (
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """Who a member is, and how patient it and its coordinator are. Defaults are the Java client's."""
+    """The identity of a member, and its timeouts. Defaults are the Java client's."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -49,7 +49,7 @@ def join_request(
 
 
 def joined_members(response: JoinGroupResponse) -> tuple[JoinedMember, ...]:
-    """The members as the leader is told about them."""
+    """The members in the coordinator's answer to the leader."""
     return tuple(
         JoinedMember(each.member_id, each.group_instance_id, bytes(each.metadata))
         for each in response.members
@@ -80,7 +80,7 @@ def heartbeat_request(settings: MemberSettings, membership: Membership) -> Heart
 
 
 def leave_request(settings: MemberSettings, membership: Membership, reason: str) -> LeaveGroupRequest | None:
-    """None if there is nobody to take out of the group, or if a static member keeps its place."""
+    """None if no member has to leave: it never joined, or it is static and keeps its place."""
     if membership.member_id == NO_MEMBER_ID or settings.group_instance_id is not None:
         return None
     return LeaveGroupRequest(

@@ -1,6 +1,7 @@
-"""What a client knows of a cluster: its brokers, its topics, and who leads which partition.
+"""A cluster as a client knows it: brokers, topics, and the leader of each partition.
 
-These are plain values, read from a Metadata response; `cluster_metadata` is the only place that knows its shape.
+These are plain values, read from a Metadata response. `cluster_metadata` is the only place that knows the
+message.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from ottla.protocol.messages.metadata import (
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A broker of the cluster, at the address it tells clients to use."""
+    """A broker of the cluster, at the address that it advertises."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
-    is_fenced: bool = False  # registered, and not alive; only DescribeCluster tells
+    is_fenced: bool = False  # registered, and not alive; reported by DescribeCluster only
 
     @property
     def address(self) -> Address:
@@ -45,7 +46,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """Who holds a partition. `leader` is None while there is none."""
+    """The replicas of a partition. `leader` is None while there is none."""
 
     index: int
     leader: int | None
@@ -72,7 +73,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """One answer of one broker: what it knew at that moment."""
+    """One broker's answer to Metadata."""
 
     cluster_id: str | None
     controller_id: int | None

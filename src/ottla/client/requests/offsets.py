@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 
 class OffsetSpec(IntEnum):
-    """Questions that stand in for a timestamp; any number from 0 on asks for the first record at or after that time."""
+    """Special offsets to ask for in place of a timestamp.
+
+    Any number from 0 on is a timestamp: the first record at or after that time.
+    """
 
     LATEST = LATEST_TIMESTAMP
     EARLIEST = EARLIEST_TIMESTAMP
@@ -42,7 +45,7 @@ class OffsetSpec(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """An offset and what is known of the record there; all -1 if no record fits the question."""
+    """An offset with the timestamp and leader epoch of its record; all -1 if no record matches."""
 
     offset: int
     timestamp_ms: int
@@ -93,7 +96,10 @@ def low_watermarks(response: DeleteRecordsResponse) -> dict[TopicPartition, int 
 
 
 def _of_leader(answer: T | KafkaError) -> T | KafkaError:
-    """A broker that metadata names as the leader, and that knows no such partition, has not heard of it yet: that passes."""
+    """The answer of a leader, with an error that is retried if the broker does not know the partition.
+
+    Metadata names this broker as the leader, so the broker has only not heard of the partition yet.
+    """
     if isinstance(answer, KafkaError) and answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader does not serve it yet")
     return answer

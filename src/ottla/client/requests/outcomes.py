@@ -1,7 +1,8 @@
-"""What came of each thing that a request named: a value, or the error that the broker gave for it.
+"""The outcome of each item of a request: a value, or the error that the broker gave for it.
 
-One topic's failure does not undo another's success, so calls that name several things answer a value or a `KafkaError`
-for each. Who wants all or an exception writes `succeeded(await admin.create_topics(...))`.
+One topic's failure does not undo another's success, so calls that name several items return a value or a
+`KafkaError` for each. A caller that wants all values or an exception writes `succeeded(await
+admin.create_topics(...))`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def succeeded(outcomes: Mapping[K, T | KafkaError]) -> dict[K, T]:
 
 
 def outcome(error_code: int, value: T, message: str | None = None) -> T | KafkaError:
-    """`value`, or the error that `error_code` stands for, with the broker's words if it sent any."""
+    """`value`, or the error that `error_code` stands for, with the broker's message if it sent one."""
     return value if error_code == ErrorCode.NONE else error_of(error_code, message)
 
 

@@ -1,4 +1,4 @@
-"""The metadata quorum as an administrator sees it: who leads it, who votes, and how far each node has come."""
+"""The metadata quorum as an administrator sees it: its leader, its voters, and the progress of each node."""
 
 from __future__ import annotations
 

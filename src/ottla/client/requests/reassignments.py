@@ -1,4 +1,4 @@
-"""Moving replicas and leaders as an administrator does it: reassignments (KIP-455) and elections (KIP-460)."""
+"""Moving replicas (KIP-455) and electing leaders (KIP-460), as an administrator does it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ V = TypeVar("V")
 
 
 class ElectionType(IntEnum):
-    """Who may become leader: the first of the replicas if it is in sync, or whoever is alive, which may lose records."""
+    """Which replica may become leader.
+
+    PREFERRED: the first replica, if it is in sync. UNCLEAN: any live replica, which may lose records.
+    """
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -35,7 +38,7 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A move under way: all who hold the partition now, those who are to hold it, those who will let go of it."""
+    """A move under way: the present replicas of a partition, those to be added, and those to be removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -43,7 +46,7 @@ class Reassignment:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """Who holds the partition when the move is done."""
+        """The replicas when the move is done."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
 

@@ -1,4 +1,4 @@
-"""Topics as an administrator handles them: what to create, what came of it, and the requests for that."""
+"""Creating, deleting and growing topics, as an administrator does it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ from ottla.protocol.messages.topics import (
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. What is left out is the broker's default; `assignments` (partition → brokers) fixes the rest."""
+    """A topic to create.
+
+    Values that are left out are the broker's defaults; `assignments` (partition → brokers) fixes partitions
+    and replicas.
+    """
 
     name: str
     partitions: int = BROKER_DEFAULT

@@ -1,6 +1,7 @@
-"""The blocking driver of the client core: carries out the steps of `cluster.machine` on sockets, in the caller's thread.
+"""The blocking driver of the client core: it carries out the steps of `cluster.machine` on sockets.
 
-A connection to each broker is opened when first needed, and again when it was lost or a response is still under way on it.
+All work happens in the caller's thread. A connection to each broker is opened when first needed, and again
+when it was lost or a response is still under way on it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ T = TypeVar("T")
 class BlockingBrokers:
     """The brokers of one cluster. Used by one thread at a time.
 
-    Leaders and coordinators are remembered until they fail: a question that repeats an earlier one costs one round trip.
+    Leaders and coordinators are remembered until they fail: a question that repeats an earlier one costs one
+    round trip.
     """
 
     def __init__(self, bootstrap: Sequence[Address], *, client_id: str, timeout_ms: int) -> None:
@@ -59,7 +61,10 @@ class BlockingBrokers:
         return conversation.result
 
     def connection_to(self, node_id: int) -> BlockingConnection:
-        """An idle connection to one broker. Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker."""
+        """An idle connection to one broker.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker.
+        """
         address = self.known.address_of(node_id)
         if address is None:
             address = self.converse(located(self.known, node_id))

@@ -1,7 +1,7 @@
 """One TCP connection without an event loop, for one thread that waits for large responses.
 
-`wire.Connection` serves many callers at once. This connection has one request under way at a time; its caller may work
-between `begin` and `finish`, while the broker reads and the kernel receives. Rules
+`wire.Connection` serves many callers at once. This connection has one request under way at a time; its caller
+may work between `begin` and `finish`, while the broker reads and the kernel receives. Rules
 - A response holds views of memory that the next response overwrites.
 - A request that failed leaves the connection closed: the next bytes on it would belong to the lost response.
 """
@@ -32,7 +32,8 @@ _FIRST_MEMORY_BYTES: Final = 64 << 10
 class BlockingConnection:
     """A connection to one broker, open from the constructor on.
 
-    `timeout_ms` limits each wait for bytes, unless a request names another limit; `connect_timeout_ms` limits connecting.
+    `timeout_ms` limits each wait for bytes, unless a request names another limit; `connect_timeout_ms` limits
+    connecting.
     """
 
     __slots__ = (
@@ -78,7 +79,10 @@ class BlockingConnection:
         return self._offered.common(api_key, at_least=at_least, at_most=at_most)
 
     def ask(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> Any:
-        """Send a request and wait for the response. Raises ConnectionLostError, TimeoutError or KafkaError."""
+        """Send a request and wait for the response.
+
+        Raises ConnectionLostError, TimeoutError or KafkaError.
+        """
         self.begin(request, version, timeout_ms=timeout_ms)
         return self.finish()
 

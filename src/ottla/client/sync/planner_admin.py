@@ -1,8 +1,9 @@
 """The questions of an administrator that Spark's planner asks, without an event loop.
 
-For a process that lives for one plan, or waits for most of its life (Spark starts one for each stream): it needs neither an
-event loop nor a thread, and imports a fifth of the modules that `Admin` does. The questions are the same as `Admin`'s, from
-`cluster.machine`, and failures that pass by themselves are retried in the same way until `timeout_ms` is over.
+For a process that lives for one plan, or waits for most of its life (Spark starts one for each stream): it
+needs neither an event loop nor a thread, and imports a fifth of the modules that `Admin` does. The questions
+are the same as `Admin`'s, from `cluster.machine`, and failures that pass by themselves are retried in the
+same way until `timeout_ms` is over.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from ottla.model import TopicPartition, parse_addresses
 class PlannerAdmin:
     """Connects when it is first asked. Used by one thread at a time.
 
-    The first question raises CannotConnectError at once if no broker can be reached; later ones wait for the cluster.
+    The first question raises CannotConnectError at once if no broker can be reached; later ones wait for the
+    cluster.
     """
 
     def __init__(self, bootstrap: str, *, client_id: str, timeout_ms: int) -> None:

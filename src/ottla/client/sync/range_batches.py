@@ -25,10 +25,11 @@ class PlacedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RangeBatches:
-    """The batches of one response that overlap a range of offsets, in order; the first and the last may extend beyond it.
+    """The batches of one response that overlap a range of offsets, in order.
 
-    `damage` describes invalid bytes after them. `next_offset` is where reading continues: the offset after the last batch, or
-    the end of the range.
+    The first and the last batch may extend beyond the range. `damage` describes invalid bytes after the
+    batches. `next_offset` is where reading continues: the offset after the last batch, or the end of the
+    range.
     """
 
     records: memoryview
@@ -45,7 +46,8 @@ def placed_batches(
 ) -> RangeBatches:
     """The whole batches with offsets in [start, end), without a last batch that the broker cut off.
 
-    With aborted transactions, batches before `start` are included: they may be markers that end a transaction.
+    With aborted transactions, batches before `start` are included: they may be markers that end a
+    transaction.
     """
     position, size, next_offset = 0, len(records), start
     batches: list[PlacedBatch] = []

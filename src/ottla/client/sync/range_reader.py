@@ -1,16 +1,17 @@
-"""Reads an exact range of a partition's offsets as raw record batches, for callers that decode them themselves (Spark).
+"""Reads an exact range of a partition's offsets as raw record batches, for Spark, which decodes them itself.
 
     start            position                          end
       |=================|--------------------------------|
           returned          one fetch is under way
 
 Rules
-- While the caller works on a response, the next fetch is under way: the broker reads, the kernel receives. No thread is
-  needed, and no more than one response is held in memory.
-- A failure that passes by itself (a leader that moved or died, a lost connection) is retried with fresh metadata and growing
-  pauses, until no batch has come for `give_up_ms`; then the last failure is raised.
-- Offsets that are deleted, or not yet written, raise `OffsetsLostError` with their range; `skip_to` continues after them. A
-  new leader may for a moment know less than the old one: a missing end of the log, or an unknown topic, is waited for.
+- While the caller works on a response, the next fetch is under way: the broker reads, the kernel receives. No
+  thread is needed, and no more than one response is held in memory.
+- A failure that passes by itself (a leader that moved or died, a lost connection) is retried with fresh
+  metadata and growing pauses, until no batch has come for `give_up_ms`; then the last failure is raised.
+- Offsets that are deleted, or not yet written, raise `OffsetsLostError` with their range; `skip_to` continues
+  after them. A new leader may for a moment know less than the old one: a missing end of the log, or an
+  unknown topic, is waited for.
 - Offsets that compaction or transactions removed from the range are not lost: reading continues after them.
 """
 
@@ -62,7 +63,10 @@ class RangeSettings:
 
 
 class OffsetsLostError(Exception):
-    """Offsets [first, end) cannot be read, for the reason `why`. `is_gone`: the topic or partition does not exist."""
+    """Offsets [first, end) cannot be read, for the reason `why`.
+
+    `is_gone`: the topic or partition does not exist.
+    """
 
     def __init__(self, first: int, end: int, why: str, *, is_gone: bool = False) -> None:
         super().__init__(why)
@@ -94,7 +98,9 @@ class RangeReader:
         self.position = start
 
     def read(self) -> RangeBatches | None:
-        """The next batches, from `position` on; `position` moves to their end. They are valid until the next call.
+        """The next batches, from `position` on; `position` moves to their end.
+
+        They are valid until the next call.
 
         Raises OffsetsLostError, KafkaError, ConnectionError or TimeoutError.
         """
@@ -121,7 +127,10 @@ class RangeReader:
         self._missing_since = None
 
     def close(self) -> None:
-        """Fetch no more. A connection with a response under way is closed: receiving the response costs more than a new one."""
+        """Fetch no more.
+
+        A connection with a response under way is closed: receiving the response costs more than a new one.
+        """
         if self._under_way is not None:
             self._under_way.close()
             self._under_way = None

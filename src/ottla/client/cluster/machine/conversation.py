@@ -7,10 +7,11 @@
     return conversation.result
 
 Rules
-- Steps name brokers by node id, or leave the choice open. The conversation turns each `Ask` into a `Send` to one address:
-  an unknown node is looked up in the cluster's metadata first; where any broker will do, addresses are tried in the order
-  in which `KnownCluster` prefers them.
-- An address that cannot be connected to is passed over only where any broker will do, and only if nothing was sent.
+- Steps name brokers by node id, or leave the choice open. The conversation turns each `Ask` into a `Send` to
+  one address: an unknown node is looked up in the cluster's metadata first; where any broker will do,
+  addresses are tried in the order in which `KnownCluster` prefers them.
+- An address that cannot be connected to is passed over only where any broker will do, and only if nothing was
+  sent.
 - A failure that the steps do not handle ends the conversation: `heard` or `failed` raises it.
 """
 
@@ -33,8 +34,8 @@ T = TypeVar("T")
 class Ask:
     """A request to one broker; `node_id` None means any. The steps are sent the response.
 
-    `at_least` and `at_most` bound the version. Without a request the broker is only connected to. Without `timeout_ms`
-    the driver's own timeout counts.
+    `at_least` and `at_most` bound the version. Without a request the broker is only connected to. Without
+    `timeout_ms` the driver's own timeout applies.
     """
 
     node_id: int | None
@@ -62,14 +63,17 @@ Steps: TypeAlias = Generator[Ask | Pause | Now, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """What a driver carries out: connect to `address` if necessary, send what is asked for, wait for the response."""
+    """A driver's task: connect to `address` if necessary, send the request, wait for the response."""
 
     address: Address
     ask: Ask
 
 
 class Conversation(Generic[T]):
-    """Runs `steps` and says what they want next. When `wants` is None, `result` is what the steps returned."""
+    """Runs `steps`; `wants` is the next task for the driver.
+
+    When `wants` is None, `result` is the return value of the steps.
+    """
 
     def __init__(self, known: KnownCluster, steps: Steps[T], now_ms: int) -> None:
         self._steps = _addressed(known, steps)

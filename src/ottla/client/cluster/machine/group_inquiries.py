@@ -1,7 +1,7 @@
 """The committed offsets of consumer groups: commit and fetch.
 
-Topics go by name: version 10 of both APIs, which has topic ids instead, would need a table of all topics to say which ones a
-group has offsets of.
+Topics go by name: version 10 of both APIs, which has topic ids instead, would need a table of all topics to
+say which ones a group has offsets of.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a client has learned of a cluster: its brokers, and perhaps who leads and coordinates what.
+"""A client's knowledge of a cluster: brokers, and perhaps the leaders and coordinators in use.
 
-The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of brokers counts,
-and the bootstrap addresses are the way back in when no broker of that list can be reached.
+The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of
+brokers counts; the bootstrap addresses are the way back in when no broker of that list can be reached.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class PartitionLeader:
 
 
 class KnownCluster:
-    """The knowledge of one client, or of several that share it. `advice` ends the message that no broker can be reached.
+    """The knowledge of one client, or of several that share it.
 
-    A client that asks the same partitions or groups again and again remembers leaders and coordinators until they fail;
-    one that asks rarely looks them up for each question.
+    A client that asks the same partitions or groups again and again remembers leaders and coordinators until
+    they fail; one that asks rarely looks them up for each question. `advice` is appended to the message that
+    no broker can be reached.
     """
 
     def __init__(

@@ -1,10 +1,12 @@
-"""The topics that a client reads or writes: their partitions, ids and leaders, and when to ask for metadata again.
+"""The topics that a client reads or writes, and when to ask for their metadata again.
 
 Rules
-- What is known stays until something newer is known.
-- A leader with an older epoch than the known one is not believed: the broker that named it has not heard of the newer one.
-- Metadata is out of date when a partition has no leader, when a broker named an older leader, or when a topic is being created.
-  While a wanted topic does not exist, metadata is old after a second: the topic may be created at any moment.
+- Knowledge stays until newer knowledge replaces it.
+- A leader with an older epoch than the known one is ignored: the broker that named it has not heard of the
+  newer one.
+- Metadata is out of date when a partition has no leader, when a broker named an older leader, or when a topic
+  is being created. While a wanted topic does not exist, metadata is old after a second: the topic may be
+  created at any moment.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ _BEING_CREATED: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_
 
 
 class KnownTopics:
-    """What is known of the wanted topics. `is_outdated` asks the shell to fetch metadata and to `learn` it."""
+    """The knowledge of the wanted topics.
+
+    When `is_outdated`, the shell fetches metadata for `request()` and passes it to `learn`.
+    """
 
     def __init__(self, *, max_age_ms: int, may_create_topics: bool) -> None:
         self._max_age_ms = max_age_ms
@@ -92,7 +97,7 @@ class KnownTopics:
             del self._errors[name]
 
     def learn_leader(self, partition: TopicPartition, leader: Leader) -> bool:
-        """A broker that does not lead the partition any more named the new leader; False if that one is not newer."""
+        """Learn the leader that a former leader named; False if it is not newer than the known one."""
         known = self._leaders.get(partition)
         if partition.topic not in self._topics or (known is not None and leader.epoch <= known.epoch):
             return False

@@ -59,8 +59,8 @@ def by_leader(known: KnownCluster, ask: AskNode[TopicPartition, V, T]) -> Attemp
 def leader_of(known: KnownCluster, partition: TopicPartition) -> Steps[PartitionLeader]:
     """The leader of one partition, which is remembered. Raises KafkaError if there is none at the moment.
 
-    Other partitions of the topic are not remembered: they may be read much later, when the topic is another one of the
-    same name.
+    Other partitions of the topic are not remembered: they may be read much later, when the topic is another
+    one of the same name.
     """
     leader = known.leader_of(partition)
     if leader is None:

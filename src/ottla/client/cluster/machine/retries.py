@@ -1,7 +1,7 @@
 """Asking again: which failures pass by themselves, and when to give up.
 
-A request names several items (topics, partitions, groups), and each item has its own outcome. An `Inquiry` is repeated for
-the items whose error passes by itself, until every outcome is final or the time is up.
+A request names several items (topics, partitions, groups), and each item has its own outcome. An `Inquiry` is
+repeated for the items whose error passes by itself, until every outcome is final or the time is up.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 
-# A caller that asks for a topic that does not exist hears it at once. The protocol calls these errors retriable only because
-# metadata may lag behind a creation.
+# A caller that asks for a topic that does not exist hears it at once. The protocol calls these errors
+# retriable only because metadata may lag behind a creation.
 _ABSENT: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 # The broker did nothing, so even a request that must not be carried out twice may be sent again.
 _NOTHING_DONE: Final = frozenset(
@@ -55,8 +55,8 @@ class Inquiry(Generic[K, V, T]):
 class Patience:
     """How long an inquiry is repeated.
 
-    `backoff_ms(failures)` is the pause after that many failures in a row. With `fails_fast`, a cluster of which no broker has
-    ever answered is not waited for: its address may be wrong.
+    `backoff_ms(failures)` is the pause after that many failures in a row. With `fails_fast`, a cluster of
+    which no broker has ever answered is not waited for: its address may be wrong.
     """
 
     timeout_ms: int
@@ -69,8 +69,8 @@ def settled(
 ) -> Steps[dict[K, T | KafkaError]]:
     """The outcome of every item. Without items nothing is asked.
 
-    If the inquiry is not repeatable, a connection that is lost while the response is awaited is raised at once: the request
-    may have been carried out.
+    If the inquiry is not repeatable, a connection that is lost while the response is awaited is raised at
+    once: the request may have been carried out.
     """
     if not inquiry.items:
         return {}

@@ -19,7 +19,10 @@ def by_any(
     request_of: Callable[[Mapping[K, V], int], Any],
     outcomes_of: Callable[[Any, Mapping[K, V]], Mapping[K, T | KafkaError]],
 ) -> Attempt[K, V, T]:
-    """Ask any broker about all items: `request_of(items, milliseconds left)`, `outcomes_of(response, items)`."""
+    """Ask any broker about all items.
+
+    The arguments are `request_of(items, milliseconds left)` and `outcomes_of(response, items)`.
+    """
 
     def attempt(pending: Mapping[K, V], left_ms: int) -> Steps[Mapping[K, T | KafkaError]]:
         response = yield Ask(None, request_of(pending, left_ms), left_ms)
@@ -69,6 +72,9 @@ def by_resource(
 
 
 def _named_broker(resource: ConfigResource) -> int | None:
-    """The broker that must be asked; None if any will do. (A name that is no number is for the broker to refuse.)"""
+    """The broker that must be asked about a resource; None if any will do.
+
+    A broker resource whose name is no number goes to any broker, which refuses it.
+    """
     is_broker = resource.type == ResourceType.BROKER and resource.name.isascii() and resource.name.isdigit()
     return int(resource.name) if is_broker else None

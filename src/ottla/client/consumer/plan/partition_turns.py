@@ -15,7 +15,9 @@ from ottla.model import TopicPartition
 
 
 class Turns:
-    """The line. `readers` are those that count; one that is not among them any more leaves the line when its turn comes.
+    """The line.
+
+    `readers` are those that count; one that is not among them any more leaves the line when its turn comes.
 
     `on_error(reader)` is called when an error of it is raised: from then on it can be fetched again.
     """
@@ -54,7 +56,7 @@ class Turns:
         return None
 
     def next_turn(self) -> None:
-        """The one at the front goes to the end of the line."""
+        """Move the reader at the front to the end of the line."""
         self._line.rotate(-1)
 
     def take(self, limit: int) -> dict[PartitionReader, list[ConsumerRecord]]:

@@ -1,15 +1,15 @@
-"""Which record may be worked on next, and up to where a partition is done. Pure.
+"""Which record may be processed next, and up to which offset a partition is done. Pure.
 
-Records wait in lanes: those of one lane are worked on one after the other, in the order of their offsets; lanes are worked
-on at the same time. What a lane is, is the order that the application wants:
+Records wait in lanes: those of one lane are processed one after the other, in the order of their offsets;
+lanes are processed at the same time. The order that the application wants defines a lane:
 
     "partition"   all records of a partition: first in, first out
     "key"         the records of a partition that have the same key; records without a key have a lane each
     "none"        each record has a lane of its own
 
 Rules
-- A partition is done up to its first record that is not finished, however many behind that are.
-- What waits can be dropped, when a partition goes to another member; it then counts as not finished.
+- A partition is done up to its first record that is not finished, however many later ones are finished.
+- Waiting records can be dropped, when a partition goes to another member; they then count as not finished.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Work:
 
 
 class ProcessingPlan:
-    """What waits, what runs, and what is done."""
+    """The records that wait, that are processed, and that are done."""
 
     def __init__(self, order: Order, *, most_running: int) -> None:
         self._order = order
         self._most_running = most_running
         self._ready: deque[Work] = deque()  # whose lane is free
-        self._lanes: dict[Hashable, deque[Work]] = {}  # of lanes that are not free: what waits behind
+        self._lanes: dict[Hashable, deque[Work]] = {}  # of busy lanes: the records that wait
         self._running: set[Work] = set()
         self._progress: dict[TopicPartition, _Progress] = {}
         self._waiting = 0
@@ -95,7 +95,7 @@ class ProcessingPlan:
             yield work
 
     def finish(self, work: Work, *, is_done: bool = True) -> None:
-        """A record is not worked on any more; if it is not done, nothing behind it counts."""
+        """A record is not processed any more; if it is not done, no later record of the partition counts."""
         self._running.discard(work)
         if is_done:
             work.progress.finish(work.record.offset)
@@ -114,12 +114,12 @@ class ProcessingPlan:
         return [work for work in self._running if work.partition in partitions]
 
     def waiting_of(self, partitions: frozenset[TopicPartition]) -> int:
-        """How many records of these wait."""
+        """How many records of these partitions wait."""
         behind = (work for line in self._lanes.values() for work in line)
         return sum(work.partition in partitions for line in (self._ready, behind) for work in line)
 
     def drop_waiting(self, partitions: frozenset[TopicPartition]) -> None:
-        """Do not begin what waits of these."""
+        """Do not begin the waiting records of these partitions."""
         for line in (self._ready, *self._lanes.values()):
             kept = [work for work in line if work.partition not in partitions]
             self._waiting -= len(line) - len(kept)
@@ -129,7 +129,7 @@ class ProcessingPlan:
         self._lanes = {lane: line for lane, line in self._lanes.items() if lane in occupied}
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are somebody else's: what is finished of them later does not matter."""
+        """Other members have these partitions: records that are finished later do not count."""
         for partition in partitions:
             self._progress.pop(partition, None)
 

@@ -1,7 +1,7 @@
 """The settings of a consumer, checked once.
 
-Names and meanings are Kafka's, with underscores for dots. What differs from Java's defaults: the assignors, which are those that
-the other Python clients share, so that a group can be mixed.
+Names and meanings are Kafka's, with underscores for dots. Only the assignors differ from Java's defaults:
+they are those that the other Python clients share, so that a group can be mixed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ DEFAULT_ASSIGNORS: Final = ("range", "roundrobin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """See `Consumer` for what each means. Raises ValueError with a sentence that says what is wrong."""
+    """The settings of a `Consumer`, which documents them.
+
+    Raises ValueError with a sentence that says what is wrong.
+    """
 
     group_id: str | None
     group_instance_id: str | None

@@ -1,10 +1,10 @@
-"""What a reader of committed records leaves out: batches of transactions that were aborted.
+"""The batches of aborted transactions, which a reader of committed records skips.
 
-A broker answers a read_committed fetch with everything up to the last stable offset, and with a list of the aborted
-transactions that overlap it: a producer, and the offset where its transaction began. The transaction ends with the
-producer's next abort marker. Rules
-- A batch is left out if it is transactional and its producer has an aborted transaction open at that place.
-- What is not transactional is never left out. Markers themselves are no records for the application.
+A broker answers a read_committed fetch with all batches up to the last stable offset, and with a list of the
+aborted transactions that overlap them: a producer, and the offset where its transaction began. The
+transaction ends with the producer's next abort marker. Rules
+- A batch is skipped if it is transactional and its producer has an aborted transaction open at that place.
+- A batch that is not transactional is never skipped. Markers themselves are no records for the application.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class AbortedTransactions:
         heapify(self._coming)
 
     def hides(self, batch: BatchView) -> bool:
-        """Whether the batch belongs to an aborted transaction. Raises CorruptRecord if a marker makes no sense."""
+        """Whether the batch belongs to an aborted transaction. Raises CorruptRecord if a marker is invalid."""
         if not batch.is_transactional:
             return False
         while self._coming and self._coming[0][0] <= batch.last_offset:

@@ -1,11 +1,13 @@
-"""Is what was read still in the log? A new leader is asked where the epoch ended that the last fetched batch had (KIP-320).
+"""Checks whether the records that were read are still in the log of a new leader (KIP-320).
 
-Leaders change without loss as long as the new one was in sync. After an unclean election it may lack what others had
-acknowledged; then its log goes on differently from some offset on, and a consumer that fetched further would skip what is
-there now. Rules
+The new leader is asked for the end offset of the epoch of the last fetched batch. Leaders change without loss
+as long as the new one was in sync. After an unclean election it may lack acknowledged records; then its log
+diverges at some offset, and a consumer that fetched further would miss the records that are there now. Rules
 - A position without an epoch proves nothing and needs no proof: it comes from a seek, or from an old broker.
-- If only fetched records are gone, and none that the application has, they are dropped and fetched anew.
-- If the application has read what is gone, it goes on where the logs part; with `auto_offset_reset="none"` it is told.
+- If only fetched records are gone, and none that the application has read, they are dropped and fetched
+  again.
+- If the application has read records that are gone, it continues where the logs diverge; with
+  `auto_offset_reset="none"` it gets an error.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ottla.protocol.messages.leader_epochs import (
 
 
 class History(Enum):
-    """What a leader's answer means for a reader."""
+    """The relation of a reader's records to a leader's log."""
 
     SAME = "the leader has all that was fetched"
     REFETCH = "what was fetched is dropped; the application has seen none of it"
@@ -55,14 +57,15 @@ def ends_of_epochs(response: OffsetForLeaderEpochResponse) -> dict[TopicPartitio
 
 
 def compare(reader: PartitionReader, leader: Leader, answer: EpochEndOffset | None) -> History:
-    """Judge a reader by the answer, and let it drop what it must."""
+    """Compare a reader with the leader's answer, and let it drop the records that the leader does not have."""
     if answer is None or error_of(answer.error_code).code.retriable:
         return History.UNKNOWN
     if answer.error_code != ErrorCode.NONE:  # the fetch will say the same, to the application
         reader.prove(leader.epoch)
         return History.SAME
     if answer.end_offset == NO_OFFSET or answer.end_offset >= reader.fetch_offset:
-        # A leader that knows no such epoch has forgotten old ones with old records: nothing says that they were others.
+        # A leader that knows no such epoch has forgotten old ones with old records: nothing says that they
+        # were others.
         reader.prove(leader.epoch)
         return History.SAME
     if not reader.truncate(answer.end_offset, answer.leader_epoch):
@@ -72,7 +75,7 @@ def compare(reader: PartitionReader, leader: Leader, answer: EpochEndOffset | No
 
 
 def parted(reader: PartitionReader, answer: EpochEndOffset) -> KafkaError:
-    """What to tell an application that wants to decide by itself."""
+    """The error for an application that wants to decide by itself."""
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"{reader.partition} was read up to offset {reader.position}, but its new leader's log parts from that at offset "

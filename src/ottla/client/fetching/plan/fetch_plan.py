@@ -1,12 +1,13 @@
-"""One fetch request to one broker: which partitions to ask for, and what to do with the answer for each.
+"""One fetch request to one broker: the partitions to ask for, and how to treat the answer for each.
 
 Rules
-- A partition is fetched ahead of the application as long as less than one fetch of it is buffered, so that a fetch is under
-  way while the application works. What is buffered in all has a bound too; a request asks for no more than the room left.
-- Topics go by their ids where both sides have them (version 13), so that a topic that was deleted and made again is not
-  taken for the old one.
-- While a partition is left out because its buffer is full, the broker may not keep the request: the application could drain
-  that buffer any moment, and would wait behind partitions that have nothing.
+- A partition is fetched ahead of the application as long as less than one fetch of it is buffered, so that a
+  fetch is under way while the application works. The buffers of all partitions together are limited too; a
+  request asks for no more than the room left.
+- Topics go by their ids where both sides have them (version 13), so that a topic that was deleted and created
+  again is not taken for the old one.
+- While a partition is left out because its buffer is full, the broker may not hold the request: the
+  application could drain that buffer at any moment, and would wait for partitions that have no records.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ottla.protocol.messages.fetch import (
 
 _TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")
 
-# Metadata will tell where to ask instead, or the broker needs a moment.
+# Metadata will name the broker to ask instead, or the broker needs a moment.
 _PASSING: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -52,7 +53,7 @@ _PASSING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to ask for at once, and how long the broker may wait for it. Defaults are the Java client's."""
+    """The sizes of a fetch, and how long the broker may hold it. Defaults are the Java client's."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -65,7 +66,7 @@ class FetchSettings:
 
 
 class Verdict(Enum):
-    """What came of a partition in a fetch."""
+    """How a partition's part of a fetch response is treated."""
 
     FETCHED = "records, or nothing new"
     OUT_OF_RANGE = "the offset is not in the log"
@@ -141,12 +142,12 @@ def plan_fetch(
 
 
 def last_version(plan: FetchPlan) -> int | None:
-    """The newest version that can say it: without ids, the last one with names."""
+    """The newest version for a request: without topic ids, the last one that has topic names."""
     return _TOPIC_IDS_SINCE - 1 if ZERO_UUID in plan.topic_names else None
 
 
 def take_in(reader: PartitionReader, data: PartitionData) -> Verdict:
-    """Let a reader have its part of the answer."""
+    """Pass a reader its part of the response."""
     if data.error_code == ErrorCode.NONE:
         reader.fetched(data)
         return Verdict.FETCHED

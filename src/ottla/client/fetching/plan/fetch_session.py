@@ -1,10 +1,10 @@
-"""What a broker remembers of our fetches, so that it need not be told each time (KIP-227).
+"""A fetch session: the broker remembers the partitions of a fetch, so that only changes are sent (KIP-227).
 
-The first request of a session names all partitions (epoch 0); the broker gives the session a number. Every later request
-names only what changed: partitions that are new or are fetched from another offset, and those that are forgotten. An answer
-then has only partitions with news. Rules
-- A request that was not answered, or that the broker refused, ends the session: the next one begins a new session, and
-  names the old one, so that the broker can drop it.
+The first request of a session names all partitions (epoch 0); the broker gives the session a number. Every
+later request names only changes: partitions that are new or are fetched from another offset, and those that
+are forgotten. A response then has only partitions with something new. Rules
+- A request that was not answered, or that the broker refused, ends the session: the next one begins a new
+  session, and names the old one, so that the broker can drop it.
 - A broker that has no room for a session answers the number 0; then every request is a first one.
 """
 
@@ -50,7 +50,7 @@ class FetchSession:
         self._known: dict[SessionPartition, FetchPartition] = {}
 
     def request(self, wanted: Mapping[SessionPartition, FetchPartition]) -> SessionRequest:
-        """What to send so that the broker fetches exactly these partitions."""
+        """The session's part of a request that makes the broker fetch exactly these partitions."""
         known, self._known = self._known, dict(wanted)
         if self._epoch == FIRST_EPOCH:
             return SessionRequest(self._id, FIRST_EPOCH, _by_topic(wanted), [])
@@ -69,7 +69,7 @@ class FetchSession:
             self._epoch = FIRST_EPOCH if self._id == NO_SESSION else self._epoch % _LAST_EPOCH + 1
 
     def restart(self) -> None:
-        """Nobody knows what the broker remembers: begin anew with the next request."""
+        """The broker's memory is unknown: begin a new session with the next request."""
         self._epoch = FIRST_EPOCH
         self._known = {}
 

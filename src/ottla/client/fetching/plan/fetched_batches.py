@@ -1,11 +1,11 @@
-"""The batches of one fetch answer: looked over when they come, decoded when they are wanted.
+"""The batches of one fetch response: found by their headers when they come, decoded when they are needed.
 
-Producers that do not wait write batches of one record; so several batches are decoded together, and nothing is made per
-batch that is not needed. Rules
+Producers that do not wait write batches of one record; so several batches are decoded together, and no object
+is made per batch that is not needed. Rules
 - A broker may cut the last batch off: it is not there.
 - Control batches and aborted transactions have no records for the application.
-- What makes no sense ends the batches before it (`damage`); what is found out only by decoding is raised, after the
-  records before it were given.
+- Invalid bytes end the batches before them (`damage`); damage that is found only by decoding is raised, after
+  the records before it were handed out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SMALLEST_LENGTH: Final = HEADER_BYTES - BATCH_OVERHEAD_BYTES
 
 
 class Decoded(NamedTuple):
-    """Records of neighbouring batches, perhaps none, and where reading goes on behind them."""
+    """Records of neighbouring batches, perhaps none, and the offset after them."""
 
     columns: RecordColumns
     next_offset: int
@@ -79,7 +79,7 @@ class FetchedBatches:
 
     @property
     def size_bytes(self) -> int:
-        """What is left."""
+        """The bytes that are not decoded yet."""
         return self._end - self._position
 
     @property
@@ -89,7 +89,7 @@ class FetchedBatches:
         return base_offset
 
     def decode(self, wanted: int, *, check_crcs: bool) -> Decoded:
-        """The next batches, until there are so many records; raises CorruptRecord if the first of them is damaged."""
+        """The next batches, up to a number of records. Raises CorruptRecord if the first of them is damaged."""
         records, end, begin = self._records, self._end, self._position
         decoder = ColumnsDecoder()
         position, next_offset, epoch = begin, 0, -1
@@ -112,7 +112,7 @@ class FetchedBatches:
                 except CorruptRecord:
                     if position == begin:
                         raise
-                    break  # what is whole comes first
+                    break  # the batches before the damage come first
             next_offset, epoch, position = header[0] + header[6] + 1, header[2], behind
         self._position = position
         return Decoded(decoder.columns(), next_offset, epoch, position - begin)
@@ -129,7 +129,9 @@ class FetchedBatches:
             decoder.add(header, decodable(block, count), 0, len(block))
             return
         if self._source is None:
-            share = max(1, (end - position) // max(1, count))  # what a record takes, of the first batch
+            share = max(
+                1, (end - position) // max(1, count)
+            )  # the size of a record, estimated from the first batch
             self._source = decodable(records, len(records) // share)
         decoder.add(header, self._source, start, end)
 

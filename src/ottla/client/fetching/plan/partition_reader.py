@@ -1,16 +1,18 @@
-"""One partition as a consumer reads it: where the application is, and what was fetched ahead of it.
+"""One partition as a consumer reads it: the application's position, and the batches fetched ahead of it.
 
     log start        position          fetch offset             high watermark
         |---------------|====================|-------------------------|
-         handed out           buffered               to be fetched
+           handed out           buffered               to be fetched
 
 Rules
-- `position` is the next offset for the application, and what a commit commits. It moves when records are handed out, and
-  over what is none for the application: control batches, aborted transactions, and offsets that compaction took.
-- What was fetched stays as it came, compressed, until it is handed out: a buffer holds no more than the network brought.
-- A checksum that is wrong, or bytes that make no sense, are an error at the place where they are reached.
-- What was fetched from one leader is good under the next one if that one has the same history (KIP-320): `is_proven_for`
-  says whether that is known.
+- `position` is the next offset for the application, and the offset that a commit commits. It moves when
+  records are handed out, and over offsets without a record for the application: control batches, aborted
+  transactions, and offsets that compaction removed.
+- Fetched batches stay as they came, compressed, until they are handed out: a buffer holds no more than the
+  network brought.
+- A wrong checksum, or invalid bytes, are an error at the place where they are reached.
+- Batches of one leader are valid under the next one if that one has the same history (KIP-320):
+  `is_proven_for` says whether that is known.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ SMALL_BATCH_RECORDS: Final = 500
 
 
 class PartitionReader:
-    """Where the application is in a partition, and the batches between there and where fetching goes on."""
+    """The application's position in a partition, and the batches between it and the fetch offset."""
 
     __slots__ = (
         "_batches",
@@ -63,9 +65,9 @@ class PartitionReader:
         self.high_watermark: int = NO_OFFSET
         self.last_stable_offset: int = NO_OFFSET
         self.log_start_offset: int = NO_OFFSET
-        self.committed: int = NO_OFFSET  # by this consumer, or by the one before it; -1 if nobody knows
+        self.committed: int = NO_OFFSET  # by this consumer, or by the one before it; -1 if unknown
         self.buffered_bytes = 0
-        self.error: KafkaError | None = None  # what stands behind the buffered batches
+        self.error: KafkaError | None = None  # raised after the buffered batches
         self.is_blocked = False  # for a moment, after an error that passes
         self.is_paused = False
         self.is_out_of_range = False
@@ -86,28 +88,28 @@ class PartitionReader:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the batch before the position, which goes into a commit; -1 if nothing was read yet."""
+        """The epoch of the batch before the position, for a commit; -1 if nothing was read yet."""
         opened = self._open
         return self._leader_epoch if opened is None or opened.position is None else opened.leader_epoch
 
     @property
     def needs_position(self) -> bool:
-        """Whether a position has to be looked up before reading can go on."""
+        """Whether a position has to be looked up before reading can continue."""
         return self._position is None or (self.is_out_of_range and self.is_drained)
 
     @property
     def is_drained(self) -> bool:
-        """Whether the application has everything that was fetched."""
+        """Whether the application has taken all fetched records."""
         return (self._open is None or not self._open.left) and not self._batches
 
     def seek(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
-        """Go on at this offset; what was buffered is forgotten."""
+        """Continue at this offset; buffered batches are discarded."""
         self.forget_position()
         self._position = self.fetch_offset = offset
         self._leader_epoch = self.fetch_epoch = leader_epoch
 
     def forget_position(self) -> None:
-        """The position is no longer one: it has to be looked up."""
+        """Forget the position: it has to be looked up."""
         self._position, self.fetch_offset = None, NO_OFFSET
         self._leader_epoch = self.fetch_epoch = self._proven_epoch = NO_EPOCH
         self.is_out_of_range, self.error = False, None
@@ -115,7 +117,7 @@ class PartitionReader:
         self._open = None
 
     def take_back_last(self) -> None:
-        """The last record that was handed out was not done: go on with it."""
+        """Continue with the last record that was handed out: it was not done."""
         last = None if self._open is None else self._open.last_offset
         if last is not None:
             self.seek(last)
@@ -145,21 +147,24 @@ class PartitionReader:
         self.error = error
 
     def leave_range(self) -> None:
-        """The leader has no records at the fetch offset: look for a position when the buffered records are taken."""
+        """The leader has no records at the fetch offset: a new position is needed after the buffered records."""
         self.is_out_of_range = True
 
     # ---- leaders
 
     def is_proven_for(self, leader_epoch: int) -> bool:
-        """Whether what was fetched is known to be part of this leader's log, or needs no proof."""
+        """Whether the fetched batches are known to be part of this leader's log, or need no proof."""
         return self.fetch_epoch == NO_EPOCH or leader_epoch <= max(self._proven_epoch, self.fetch_epoch)
 
     def prove(self, leader_epoch: int) -> None:
-        """A leader of this epoch has what was fetched."""
+        """A leader of this epoch has the fetched batches in its log."""
         self._proven_epoch = max(self._proven_epoch, leader_epoch)
 
     def truncate(self, end_offset: int, epoch: int) -> bool:
-        """The log ends for our epoch before the fetch offset: forget what is behind; False if the application has read it."""
+        """Discard the records after `end_offset`, where the log of our epoch ends.
+
+        False if the application has read some of them.
+        """
         position = self.position
         if position is None or position > end_offset:
             return False
@@ -185,7 +190,7 @@ class PartitionReader:
     # ---- handed out
 
     def opened(self) -> OpenBatch | None:
-        """The batch that is to be handed out, if there is one; raises the error that stands at the position, once."""
+        """The batch to hand out, if there is one; raises the error at the position, once."""
         opened = self._open
         if opened is not None and opened.left:
             return opened
@@ -198,7 +203,7 @@ class PartitionReader:
         return None
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Hand out up to `limit` records; raises the error that stands at the position, once."""
+        """Hand out up to `limit` records; raises the error at the position, once."""
         opened = self.opened() if limit else None
         if opened is None:
             return []
@@ -211,7 +216,7 @@ class PartitionReader:
         return taken
 
     def take_batch(self, limit: int) -> RecordBatch | None:
-        """The same as one batch; None if there is nothing now."""
+        """Hand out up to `limit` records as one batch; None if there are none now."""
         parts, count = list[RecordBatch](), 0
         opened = self.opened()
         while opened is not None:
@@ -225,7 +230,7 @@ class PartitionReader:
         return joined(parts) if parts else None
 
     def _settle(self) -> None:
-        """The open batch is done: the position is behind it."""
+        """Close the open batch: the position is after it."""
         if self._open is not None:
             self._position, self._leader_epoch = self._open.next_offset, self._open.leader_epoch
             self._open = None
@@ -239,7 +244,7 @@ class PartitionReader:
             except CorruptRecord as damage:
                 self.error = self._damaged(batches.base_offset, damage)
                 self._drop_batches()
-                # Who does not seek past it meets it again.
+                # An application that does not seek past the damage meets it again.
                 self.fetch_offset, self.fetch_epoch = self._position or 0, self._leader_epoch
                 return False
             self.buffered_bytes -= decoded.size_bytes
@@ -251,7 +256,7 @@ class PartitionReader:
         return False
 
     def _open_decoded(self, decoded: Decoded) -> bool:
-        """Hand these out from the position on: a fetch answers whole batches, and may begin before it."""
+        """Hand out records from the position on: a fetch returns whole batches, and may begin before it."""
         columns, position = decoded.columns, self._position or 0
         if columns.values and columns.offsets[0] < position:
             columns = sliced(columns, bisect_left(columns.offsets, position), len(columns.values))

@@ -1,7 +1,8 @@
 """Records as an application gets them: one by one, or as the columns of a batch.
 
-A batch that was read is held as columns (see `records.decoding`). Records are made of them while they are handed out: an
-application that wants a million values, or a table, takes the columns and pays for nothing else.
+A batch that was read is held as columns (see `records.decoding`). Records are made of them while they are
+handed out: an application that wants a million values, or a table, takes the columns and pays for nothing
+else.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class ConsumerRecord(NamedTuple):
 class RecordBatch:
     """Neighbouring records of one partition, in order.
 
-    `offsets`, `timestamps_ms`, `keys`, `values` and `headers` are columns: the i-th of each belong together. Iterating, and
-    an index, give records. `next_offset` is what to commit when all of them are done.
+    `offsets`, `timestamps_ms`, `keys`, `values` and `headers` are columns: the i-th of each belong together.
+    Iterating, and an index, give records. `next_offset` is the offset to commit when all records are done.
     """
 
     __slots__ = ("_columns", "leader_epoch", "next_offset", "partition", "topic")
@@ -107,7 +108,7 @@ class OpenBatch:
         self.count = len(columns.values)
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
-        # What is left of the offsets tells how many records were handed out: the iterator need not be watched.
+        # The remaining offsets say how many records were handed out: the iterator need not be watched.
         self._left = iter(columns.offsets)
         self.records: Iterator[ConsumerRecord] = _records(*source, columns, self._left)
 
@@ -118,7 +119,7 @@ class OpenBatch:
 
     @property
     def position(self) -> int | None:
-        """The offset behind the last record that was handed out; None if none was."""
+        """The offset after the last record that was handed out; None if none was."""
         left = self.left
         if left == self.count:
             return None
@@ -135,7 +136,7 @@ class OpenBatch:
         return list(islice(self.records, limit))
 
     def split(self, limit: int) -> tuple[RecordBatch, OpenBatch | None]:
-        """The next records, up to `limit` of them, as a batch; and what is left to hand out."""
+        """The next records, up to `limit` of them, as a batch; and the batch of the remaining ones."""
         begin = self.count - self.left
         end = min(self.count, begin + limit)
         columns, is_all = self._columns, end == self.count
