@@ -87,7 +87,7 @@ class Admin:
         """The first record at or after an offset of each partition; None at the end of the partition."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new start offsets."""
+        """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new starts."""
 
     def describe_cluster(self, *, include_fenced: bool=False) -> ClusterDescription:
         """The cluster's id, controller and brokers.
@@ -147,15 +147,15 @@ class Admin:
         """Commit offsets for a group that has no members; the group is created if it does not exist."""
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-        """Delete a group's committed offsets of these partitions; refused for topics that its members read."""
+        """Delete a group's committed offsets of partitions; refused for topics that its members read."""
 
 class Consumer:
-    """Reads records of topics. It connects in `with`.
+    """Reads records of topics, for one application or as a member of a group.
 
-    `with` raises CannotConnectError if no bootstrap address can be reached. With a `group_id`,
-    `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
-    the consumer reads the given partitions. Settings have Kafka's names and, where nothing else is said,
-    Kafka's meanings:
+    It connects when it is made, which raises CannotConnectError if no bootstrap address can be reached. With
+    a `group_id`, `subscribe` shares topics with the other members of the group, and offsets are committed;
+    with `assign`, the consumer reads the given partitions. Settings have Kafka's names and, where nothing
+    else is said, Kafka's meanings:
 
     - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an
       error).
@@ -279,15 +279,24 @@ class Consumer:
         """
 
 class Producer:
-    """Connects when it is made, which raises CannotConnectError if no bootstrap server can be reached.
+    """Writes records to topics, in batches, each once and in order.
 
-    Settings have Kafka's names. `acks` says who must have a record before it counts as delivered: "all" in-sync replicas, the
-    leader (1), or nobody (0: no errors, no offsets). `enable_idempotence` is on with acks="all". A batch goes out when it
-    has `batch_size` bytes or is `linger_ms` old (what `send` waits for lingers only while others are on their way). `buffer_memory` bounds all records that are not delivered, `max_request_size`
-    one request, and so one record. A record that is not delivered within `delivery_timeout_ms`, retries included, has
-    failed. `compression` is applied to batches of `compression_threshold` bytes and more. `partitioner` is a name or a
-    function (see `ottla.partitioners`). `max_block_ms` bounds how long `send` waits for room in the buffer, and any record for
-    its topic to exist. Serializers are functions to bytes; without one, keys and values are bytes or text.
+    It connects when it is made, which raises CannotConnectError if no bootstrap server can be reached.
+    Settings have Kafka's names:
+
+    - `acks`: a record counts as delivered when "all" in-sync replicas have it, when the leader has it (1), or
+      when it is sent (0: no errors, no offsets).
+    - `enable_idempotence`: each record is written once; on with acks="all".
+    - `batch_size`, `linger_ms`: a batch goes out when it has this many bytes or this age. A batch that `send`
+      waits for lingers only while other batches are under way.
+    - `compression`, `compression_threshold`: the codec for batches of at least this many bytes.
+    - `buffer_memory`: the most bytes of records that are not delivered; `max_request_size`: the most bytes of
+      one request, and so of one record.
+    - `delivery_timeout_ms`: a record that is not delivered within this time, retries included, has failed.
+    - `max_block_ms`: how long `send` waits for room in the buffer, and any record for its topic to exist.
+    - `partitioner`: a name or a function (see `ottla.partitioners`).
+    - `key_serializer`, `value_serializer`: functions to bytes; without them, keys and values are bytes or
+      text.
     """
 
     def __init__(self, bootstrap_servers: str='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, runtime: Runtime | None=None) -> None:
@@ -302,33 +311,43 @@ class Producer:
     def send(self, topic: str, value: object=None, key: object=None, *, partition: int | None=None, headers: Headers=(), timestamp_ms: int | None=None) -> DeliveryReport:
         """Send one record, and wait until it is delivered; raises DeliveryError if it is not.
 
-        While the buffer is full it waits for room, `max_block_ms` at most. Cancelling it does not take the record back.
+        While the buffer is full it waits for room, `max_block_ms` at most. Cancelling it does not take the
+        record back.
         """
 
     def send_soon(self, topic: str, value: object=None, key: object=None, *, partition: int | None=None, headers: Headers=(), timestamp_ms: int | None=None, on_delivery: OnDelivery | None=None) -> Delivery:
-        """Take one record to be sent with others, and return at once; await the Delivery to see what came of it.
+        """Take one record to be sent with others, and return at once; await the Delivery for its report.
 
-        `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the record cannot be
-        taken, above all BufferFullError: call `producer.drain()` between records, and it never comes.
+        `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the
+        record cannot be taken, above all BufferFullError: it does not occur if `producer.drain()` is
+        called between records.
         """
 
     def send_block(self, block: RecordBlock) -> None:
-        """Like `send_soon`, for records that are encoded already; `partitions_for` has to be asked for their topic before."""
+        """Take records that are encoded already, and return at once.
+
+        `partitions_for` has to be called for their topic before.
+        """
 
     def drain(self) -> None:
-        """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""
+        """Let other tasks run: waits while the buffer is more than half full, and briefly now and then."""
 
     def flush(self) -> None:
-        """Send everything that waits, and wait until it is delivered or failed.
+        """Send all waiting records, and wait until they are delivered or failed.
 
-        Raises DeliveryError with all records that failed since the last time and that nobody was told of.
+        Raises DeliveryError with all records that failed since the last call and whose errors no caller has
+        seen.
         """
 
     def partitions_for(self, topic: str) -> int:
-        """How many partitions a topic has; waits for it to exist, `max_block_ms` at most. Raises KafkaError."""
+        """The number of partitions of a topic; waits up to `max_block_ms` for it to exist.
+
+        Raises KafkaError.
+        """
 
     def close(self, *, timeout_ms: float | None=None) -> None:
-        """Flush, then close all connections. With `timeout_ms`, what is not delivered by then has failed.
+        """Flush, then close all connections.
 
-        Raises DeliveryError like `flush`.
+        With `timeout_ms`, records that are not delivered by then have failed. Raises DeliveryError like
+        `flush`.
         """

@@ -26,8 +26,7 @@ from ottla.blocking.loop_thread import LoopThread
 
 T = TypeVar("T")
 
-# How long the end of a program, or of an object that nobody holds any more, waits for what was left
-# unfinished.
+# How long the end of a program, or of an object without references, waits for unfinished work.
 FORGOTTEN_CLOSE_S = 5.0
 
 
@@ -66,17 +65,14 @@ def blocking_class(wrapped: type[Any]) -> type[Any]:
 
 
 class Waited(Generic[T]):
-    """Something that will be known later; `result` waits for it."""
+    """A value that will be known later; `result` waits for it."""
 
     def __init__(self, thread: LoopThread, awaited: Awaitable[T]) -> None:
         self._thread = thread
         self._awaited = awaited
 
     def result(self, timeout_s: float | None = None) -> T:
-        """Wait for it, and answer it or raise what went wrong; TimeoutError after `timeout_s`.
-
-        May be asked again.
-        """
+        """Wait for the result, or raise its exception; TimeoutError after `timeout_s`. May be called again."""
         return self._thread.run(_awaited(self._awaited), timeout_s)
 
     def done(self) -> bool:

@@ -77,7 +77,10 @@ class LoopThread:
     def end(
         self, last: Callable[[], Coroutine[Any, Any, object]] | None = None, wait_s: float = 10.0
     ) -> None:
-        """Run one last coroutine if there is one, cancel all tasks, and end the thread. May be called twice."""
+        """Run one last coroutine if there is one, cancel all tasks, and end the thread.
+
+        May be called twice.
+        """
         if not self._thread.is_alive():
             return
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now

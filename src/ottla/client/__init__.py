@@ -9,7 +9,7 @@ membership   a member of a consumer group: its machine, and the assignors in mem
 admin        topics, settings, groups, reassignments
 sync         reading without an event loop, for Spark's planner and executors
 
-The client core is cluster/machine: pure decisions, carried out by cluster on asyncio and by sync on blocking sockets.
-Imports between these rooms have no cycle: admin, consumer -> membership, fetching -> cluster -> requests;
-producer, sync -> cluster.
+The client core is cluster/machine: pure decisions, carried out by cluster on asyncio and by sync on blocking
+sockets. Imports between these rooms have no cycle: admin, consumer -> membership, fetching -> cluster ->
+requests; producer, sync -> cluster.
 """

@@ -145,7 +145,8 @@ class Connection:
             return read_response(api_key, version, frame)[1]
         except DecodeError as error:
             lost = ConnectionLostError(
-                f"{self.address} answered {ApiKey(api_key).name} v{version} with bytes that make no sense: {error}"
+                f"{self.address} answered {ApiKey(api_key).name} v{version} "
+                f"with bytes that make no sense: {error}"
             )
             self._stream.abort(lost)
             raise lost from error

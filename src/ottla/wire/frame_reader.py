@@ -57,7 +57,7 @@ class FrameReader:
         return self._staging[self._end :]
 
     def received(self, size_bytes: int) -> list[memoryview]:
-        """Account for bytes written to `room()`; returns every frame they complete, without its size prefix."""
+        """Account for bytes in `room()`; returns every frame they complete, without its size prefix."""
         if self._frame is None:
             self._end += size_bytes
             return self._unstage()

@@ -102,8 +102,7 @@ class Stream(asyncio.BufferedProtocol):
         self._on_lost = None
         self._end(ConnectionLostError(f"the connection to {self._peer} was closed here"))
         if self._transport is not None:
-            # Whoever closes wants no answer any more, so nothing that is still to be sent matters: abort()
-            # cannot hang.
+            # A caller that closes wants no response, so unsent bytes do not matter. abort() cannot hang.
             self._transport.abort()
             await asyncio.shield(self._gone)
 

@@ -200,7 +200,7 @@ class Admin:
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new start offsets."""
+        """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new starts."""
 
         def ask(
             leader: int, part: Mapping[TopicPartition, int], left_ms: int
@@ -349,7 +349,7 @@ class Admin:
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Delete a group's committed offsets of these partitions; refused for topics that its members read."""
+        """Delete a group's committed offsets of partitions; refused for topics that its members read."""
 
         def ask(
             coordinator: int, part: Mapping[TopicPartition, None], left_ms: int

@@ -16,8 +16,8 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchRes
 _LAST_VERSION_BY_NAME: Final = 12
 # A broker answers one whole batch, however large, if less was asked for; so this asks for one batch.
 _LEAST_BYTES: Final = 1
-# Batches without a record for the application (markers, what compaction emptied) that are passed over; then
-# it is enough.
+# How many batches without a record for the application (markers, batches that compaction emptied) are
+# skipped.
 _MOST_BATCHES: Final = 20
 
 

@@ -24,7 +24,10 @@ _GATHER_SECONDS: Final = 0.02
 
 
 class Topology:
-    """The knowledge of the wanted topics. `run` keeps it up to date, and calls `on_change` after each answer."""
+    """The knowledge of the wanted topics.
+
+    `run` keeps it up to date, and calls `on_change` after each answer.
+    """
 
     def __init__(
         self,

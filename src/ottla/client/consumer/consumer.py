@@ -57,12 +57,12 @@ __all__ = [
 
 
 class Consumer:
-    """Reads records of topics. It connects in `async with`.
+    """Reads records of topics, for one application or as a member of a group.
 
-    `async with` raises CannotConnectError if no bootstrap address can be reached. With a `group_id`,
-    `subscribe` shares topics with the other members of the group, and offsets are committed; with `assign`,
-    the consumer reads the given partitions. Settings have Kafka's names and, where nothing else is said,
-    Kafka's meanings:
+    It connects in `async with`, which raises CannotConnectError if no bootstrap address can be reached. With
+    a `group_id`, `subscribe` shares topics with the other members of the group, and offsets are committed;
+    with `assign`, the consumer reads the given partitions. Settings have Kafka's names and, where nothing
+    else is said, Kafka's meanings:
 
     - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an
       error).

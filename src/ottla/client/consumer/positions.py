@@ -44,7 +44,7 @@ class Positions:
     async def look_up(
         self, wanted: Callable[[], Collection[PartitionReader]], *, wait_for_topics: bool
     ) -> None:
-        """Give a position to each reader that `wanted()` names, until it names none, or one cannot have any."""
+        """Give a position to each reader that `wanted()` names, until none is left or one cannot have any."""
         waits = waits_ms()
         while readers := wanted():
             try:
@@ -93,7 +93,8 @@ class Positions:
     def _no_position(self, partition: TopicPartition) -> KafkaError:
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} has no position: nothing is committed, or it is out of range, and auto_offset_reset is none: seek to begin",
+            f"{partition} has no position: nothing is committed, or it is out of range, "
+            "and auto_offset_reset is none: seek to begin",
         )
 
 

@@ -50,7 +50,10 @@ _LAST_COMMIT_SECONDS: Final = 5.0
 
 
 class ProcessingError(Exception):
-    """A handler failed on `record`; `__cause__` is the reason. `at_least_once` has not committed the record."""
+    """A handler failed on `record`; `__cause__` is the reason.
+
+    `at_least_once` has not committed the record.
+    """
 
     def __init__(self, record: ConsumerRecord, error: Exception) -> None:
         where = f"{record.topic}-{record.partition} at offset {record.offset}"

@@ -148,7 +148,7 @@ class Subscription:
                 self._worker.forget(partitions)
 
     def change_to(self, adopted: Adopt) -> AssignmentChange:
-        """Adopt a new assignment, and return what it changes.
+        """Adopt a new assignment, and return the change.
 
         Raises KafkaError if the leader's bytes are no assignment.
         """
@@ -174,7 +174,7 @@ class Subscription:
     # ---- the leader's part
 
     async def divide(self, effect: Assign) -> Mapping[str, bytes]:
-        """Each member's assignment, by the assignor that the group agreed on and by metadata of this moment."""
+        """Each member's assignment, by the assignor that the group agreed on and by present metadata."""
         members = [_grouped(member) for member in effect.members]
         topics = subscribed_topics(members)
         self._group_topics = dict.fromkeys(topics, 0)

@@ -291,7 +291,7 @@ class Fetcher:
         )
 
     def _share_bytes(self, partitions: int) -> int:
-        """The limit of one request: no more than its partitions take, and something left for other brokers."""
+        """The limit of one request: no more than its partitions take, and room is left for other brokers."""
         settings = self._settings
         leaders = {leader.node_id for each in self.readers if (leader := self._topology.leader_of(each))}
         idle = max(1, len(leaders - self._asked))

@@ -1,9 +1,10 @@
 """Runs the machine of a group member: sends its requests, and wakes it when a deadline has come.
 
-Every event is told to the machine at once, and its effects are begun at once; an effect that takes time is a task that ends
-with the next event. Effects of a rebalance (divide partitions, let go of them, take them over) are for the owner. Rules:
-- JoinGroup and SyncGroup have a connection of their own: a broker may hold them for minutes, and answers later requests on
-  the same connection only after them.
+Every event is told to the machine at once, and its effects are begun at once; an effect that takes time is a
+task that ends with the next event. Effects of a rebalance (divide partitions, let go of them, take them over)
+are for the owner. Rules:
+- JoinGroup and SyncGroup have a connection of their own: a broker may hold them for minutes, and answers
+  later requests on the same connection only after them.
 - An unexpected failure of a task ends the session and is kept in `failure`.
 """
 
@@ -44,8 +45,8 @@ _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
 class GroupSession:
     """A member of a group, alive from `tell(Start(...))` to `close`.
 
-    `rebalance(effect)` is called when the owner has to divide, prepare or adopt; it tells the session when that is done.
-    `wake()` is called when the session ended.
+    `rebalance(effect)` is called when the owner has to divide, prepare or adopt; the owner then tells the
+    session the result. `wake()` is called when the session ended.
     """
 
     def __init__(

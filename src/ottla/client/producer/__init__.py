@@ -1,9 +1,12 @@
 """The producer.
 
-producer                                       the public class
-sender, produce_requests                       batches become requests, answers come back
-topics, broker_loads                           metadata and load of the brokers it writes to
-delivery, delivery_outcomes                    what a sender awaits, and telling it
-serializers                                    text, JSON and Avro
-machine                                        the decisions: batching, order, idempotence, retries, partitioning
+producer            the public class
+sender              batches become requests, answers come back
+produce_requests    Produce and InitProducerId
+topic_metadata      the topics that are written to
+broker_loads        the load that brokers report
+delivery            the handle of a record that was sent
+delivery_outcomes   wakes callers, calls callbacks, keeps errors that no caller has seen
+serializers         text, JSON and Avro
+machine             the decisions: batching, order, idempotence, retries, partitioning
 """

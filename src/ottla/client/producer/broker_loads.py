@@ -1,7 +1,8 @@
-"""How busy brokers say they are, for the partitioner that wants to know.
+"""The load that brokers report, for the partitioner `load_aware`.
 
-A broker that reports its load does so as settings of its own, named `ottla.load.…` (DescribeConfigs); each is a number, and
-what counts is how it compares with the other brokers' number of the same name. Brokers that report nothing are left out.
+A broker that reports its load does so in settings of its own, named `ottla.load.…` (DescribeConfigs). Each is
+a number that is compared with the other brokers' number of the same name. Brokers that report nothing are
+left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ottla.client.requests.configs import (
 from ottla.errors import KafkaError
 
 LOAD_PREFIX: Final = "ottla.load."
-# Load changes slowly, and what is known of it is old anyway.
+# Load changes slowly, and the reported numbers are old anyway.
 REFRESH_SECONDS: Final = 5.0
 
 

@@ -1,4 +1,4 @@
-"""A record on its way, as its sender holds it: await it, and it is where it should be, or the error says why not."""
+"""The handle of a record that was sent: await it for the report, or for the error."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ottla.client.producer.machine.delivery_report import DeliveryError, Deliver
 
 
 class Delivery:
-    """`await delivery` answers the DeliveryReport, or raises the DeliveryError. Any number of tasks may await it, at any time.
+    """`await delivery` returns the DeliveryReport, or raises the DeliveryError.
 
-    It costs next to nothing until somebody awaits it: the answer comes for a whole batch at once.
+    Any number of tasks may await it, at any time. It costs next to nothing until it is awaited: the answer
+    comes for a whole batch at once.
     """
 
     __slots__ = ("_batch", "_index")
@@ -26,7 +27,7 @@ class Delivery:
         batch = self._batch
         batch.heard += 1
         if not batch.is_done:
-            # A future of its own for each who waits: a task that is cancelled cancels what it awaits.
+            # A future for each task: a cancelled task cancels the future that it awaits.
             waiter = asyncio.get_running_loop().create_future()
             batch.waiters.append(waiter)
             yield from waiter
@@ -36,5 +37,5 @@ class Delivery:
         return outcome
 
     def done(self) -> bool:
-        """Whether awaiting it would answer at once."""
+        """Whether awaiting would return at once."""
         return self._batch.is_done

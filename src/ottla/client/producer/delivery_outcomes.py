@@ -1,4 +1,4 @@
-"""Telling senders what came of their records, and keeping what nobody was told."""
+"""Reports the outcomes of batches to their senders, and keeps errors that no sender has seen."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from ottla.client.producer.machine.batch import OnDelivery, ProducerBatch
 from ottla.client.producer.machine.delivery_report import DeliveryError
 
-# A program that never flushes must not fill its memory with what failed.
+# A program that never flushes must not fill its memory with failed records.
 _RECORDS_KEPT: Final = 10_000
 
 
 class Outcomes:
-    """`tell` is called with batches that have ended."""
+    """Reports finished batches (`tell`), and raises errors that no sender has seen (`raise_unheard`)."""
 
     def __init__(self) -> None:
         self._unheard: list[ProducerBatch] = []
@@ -22,7 +22,7 @@ class Outcomes:
         self._records_forgotten = 0
 
     def tell(self, batches: Iterable[ProducerBatch]) -> None:
-        """Wake those who wait for a record of these batches, and call the callbacks."""
+        """Wake the tasks that wait for a record of these batches, and call the callbacks."""
         for batch in batches:
             for waiter in batch.take_waiters():
                 if not waiter.done():
@@ -33,7 +33,7 @@ class Outcomes:
                 self._keep(batch)
 
     def raise_unheard(self) -> None:
-        """Raise one error for all failures that nobody was told of since the last time."""
+        """Raise one error for all failures since the last call that no sender has seen."""
         batches, self._unheard = self._unheard, []
         forgotten, self._records_kept, self._records_forgotten = self._records_forgotten, 0, 0
         errors = [
@@ -64,7 +64,7 @@ async def ended(batches: Iterable[ProducerBatch]) -> None:
 
 
 def _call(on_delivery: OnDelivery, batch: ProducerBatch, index: int) -> None:
-    """A callback that fails must not keep others from hearing."""
+    """Call a callback; its failure must not keep the others from being called."""
     try:
         on_delivery(batch.outcome(index))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Batches become a Produce request, and its response becomes an answer for each of them; InitProducerId likewise."""
+"""Batches become a Produce request, and its response an answer for each of them; also InitProducerId."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def produce_request(
 def produce_answers(
     request: ProduceRequest, response: ProduceResponse, version: int
 ) -> dict[TopicPartition, PartitionProduceResponse]:
-    """What the response says about each partition."""
+    """The response's part for each partition."""
     names = {topic.topic_id: topic.name for topic in request.topic_data}
     has_ids = version >= TOPIC_IDS_SINCE
     return {

@@ -5,13 +5,15 @@
         print(report.partition, report.offset)
 
 Rules
-- `send` waits until the record is acknowledged. `send_soon` does not: it answers a Delivery, which can be awaited later, by
-  anybody, or never. Followed by `drain` it is the way to send many: nothing is made per record but its bytes.
-- Records of one partition are written in the order in which they were given, each once, whatever is sent again on the way
-  (idempotence). Without idempotence the order holds, but a record may be written twice.
-- Every record has an end: a report, or an error that carries it. A failure that nobody was told of (not awaited, no
-  callback) is raised by `flush`, and at the end of `async with`.
-- Leaving `async with` waits until everything is delivered or failed. Leaving it by an exception waits for a few seconds only.
+- `send` waits until the record is acknowledged. `send_soon` does not: it returns a Delivery, which can be
+  awaited later, or never. Followed by `drain` it is the way to send many records: nothing is made per record
+  but its bytes.
+- Records of one partition are written in the order in which they were given, each once, whatever is sent
+  again on the way (idempotence). Without idempotence the order holds, but a record may be written twice.
+- Every record has an outcome: a report, or an error that carries the record. An error that no caller has seen
+  (not awaited, no callback) is raised by `flush`, and at the end of `async with`.
+- Leaving `async with` waits until all records are delivered or failed. Leaving it by an exception waits for a
+  few seconds only.
 - A producer belongs to the event loop that it was opened in.
 """
 
@@ -70,24 +72,34 @@ __all__ = [
 
 Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 
-# Who leaves by an exception, or presses Ctrl-C, should not wait long for a cluster that does not answer.
+# A program that ends by an exception or Ctrl-C should not wait long for a cluster that does not answer.
 CLOSE_TIMEOUT_MS: Final = 5_000
-# `drain` waits while more than this share of the buffer is full, so that `send_soon` always finds room afterwards.
+# `drain` waits while more than this share of the buffer is full, so that `send_soon` always finds room
+# afterwards.
 _DRAIN_SHARE: Final = 0.5
-# Who sends without a pause gives way to others (what lingers, answers, other tasks) that often.
+# How often a program that sends without a pause lets lingering batches, answers and other tasks run.
 _TURN_MS: Final = 5
 
 
 class Producer:
-    """Connects in `async with`, which raises CannotConnectError if no bootstrap server can be reached.
+    """Writes records to topics, in batches, each once and in order.
 
-    Settings have Kafka's names. `acks` says who must have a record before it counts as delivered: "all" in-sync replicas, the
-    leader (1), or nobody (0: no errors, no offsets). `enable_idempotence` is on with acks="all". A batch goes out when it
-    has `batch_size` bytes or is `linger_ms` old (what `send` waits for lingers only while others are on their way). `buffer_memory` bounds all records that are not delivered, `max_request_size`
-    one request, and so one record. A record that is not delivered within `delivery_timeout_ms`, retries included, has
-    failed. `compression` is applied to batches of `compression_threshold` bytes and more. `partitioner` is a name or a
-    function (see `ottla.partitioners`). `max_block_ms` bounds how long `send` waits for room in the buffer, and any record for
-    its topic to exist. Serializers are functions to bytes; without one, keys and values are bytes or text.
+    It connects in `async with`, which raises CannotConnectError if no bootstrap server can be reached.
+    Settings have Kafka's names:
+
+    - `acks`: a record counts as delivered when "all" in-sync replicas have it, when the leader has it (1), or
+      when it is sent (0: no errors, no offsets).
+    - `enable_idempotence`: each record is written once; on with acks="all".
+    - `batch_size`, `linger_ms`: a batch goes out when it has this many bytes or this age. A batch that `send`
+      waits for lingers only while other batches are under way.
+    - `compression`, `compression_threshold`: the codec for batches of at least this many bytes.
+    - `buffer_memory`: the most bytes of records that are not delivered; `max_request_size`: the most bytes of
+      one request, and so of one record.
+    - `delivery_timeout_ms`: a record that is not delivered within this time, retries included, has failed.
+    - `max_block_ms`: how long `send` waits for room in the buffer, and any record for its topic to exist.
+    - `partitioner`: a name or a function (see `ottla.partitioners`).
+    - `key_serializer`, `value_serializer`: functions to bytes; without them, keys and values are bytes or
+      text.
     """
 
     def __init__(
@@ -212,7 +224,7 @@ class Producer:
         if kind is None:
             await self.close()
         else:
-            # What went wrong is on its way up; that some records failed as well must not hide it.
+            # An exception is being raised; failed records must not hide it.
             with contextlib.suppress(DeliveryError):
                 await self.close(timeout_ms=CLOSE_TIMEOUT_MS)
 
@@ -230,7 +242,8 @@ class Producer:
     ) -> DeliveryReport:
         """Send one record, and wait until it is delivered; raises DeliveryError if it is not.
 
-        While the buffer is full it waits for room, `max_block_ms` at most. Cancelling it does not take the record back.
+        While the buffer is full it waits for room, `max_block_ms` at most. Cancelling it does not take the
+        record back.
         """
         give_up_ms = precise_ms() + self._settings.max_block_ms
         while True:
@@ -254,12 +267,14 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Take one record to be sent with others, and return at once; await the Delivery to see what came of it.
+        """Take one record to be sent with others, and return at once; await the Delivery for its report.
 
-        `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the record cannot be
-        taken, above all BufferFullError: call `await producer.drain()` between records, and it never comes.
+        `on_delivery` is called with the DeliveryReport or the DeliveryError. Raises DeliveryError if the
+        record cannot be taken, above all BufferFullError: it does not occur if `await producer.drain()` is
+        called between records.
         """
-        # Dense: this is the way of most records (bytes, to a batch that is open). `_take` is that of all others.
+        # Dense: this is the way of most records (bytes, to a batch that is open). `_take` is that of all
+        # others.
         known = self._topics.get(topic)
         if known is not None and type(value) is bytes and partition is None and not headers:
             size = len(value) + RECORD_OVERHEAD_BYTES
@@ -292,37 +307,46 @@ class Producer:
         return Delivery(batch, index)
 
     def send_block(self, block: RecordBlock) -> None:
-        """Like `send_soon`, for records that are encoded already; `partitions_for` has to be asked for their topic before."""
+        """Take records that are encoded already, and return at once.
+
+        `partitions_for` has to be called for their topic before.
+        """
         known = self._topics.get(block.topic)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f'nothing is known of "{block.topic}"')
         self._accumulator.append_block(known, block)
 
     def drain(self) -> Awaitable[None]:
-        """Give way to sending: waits while the buffer is half full, and now and then a moment for other tasks."""
-        # Nearly always there is nothing to wait for: what is done already is awaited faster than a coroutine is made.
+        """Let other tasks run: waits while the buffer is more than half full, and briefly now and then."""
+        # Nearly always there is nothing to wait for: awaiting a finished future is faster than making a
+        # coroutine.
         if self._accumulator.turns == self._seen_turns and self._nothing is not None:
             return self._nothing
         return self._drain()
 
     async def flush(self) -> None:
-        """Send everything that waits, and wait until it is delivered or failed.
+        """Send all waiting records, and wait until they are delivered or failed.
 
-        Raises DeliveryError with all records that failed since the last time and that nobody was told of.
+        Raises DeliveryError with all records that failed since the last call and whose errors no caller has
+        seen.
         """
         with self._hurried():
             await ended(list(self._ledger.incomplete))
         self._outcomes.raise_unheard()
 
     async def partitions_for(self, topic: str) -> int:
-        """How many partitions a topic has; waits for it to exist, `max_block_ms` at most. Raises KafkaError."""
+        """The number of partitions of a topic; waits up to `max_block_ms` for it to exist.
+
+        Raises KafkaError.
+        """
         self._needs_open()
         return await self._directory.partitions_count(topic)
 
     async def close(self, *, timeout_ms: float | None = None) -> None:
-        """Flush, then close all connections. With `timeout_ms`, what is not delivered by then has failed.
+        """Flush, then close all connections.
 
-        Raises DeliveryError like `flush`.
+        With `timeout_ms`, records that are not delivered by then have failed. Raises DeliveryError like
+        `flush`.
         """
         if not self._is_open:
             return
@@ -378,7 +402,10 @@ class Producer:
             await self._wait_for_room(None)
 
     def _tick(self) -> int:
-        """The time of day, which is kept for the rest of the millisecond; and now and then `drain` has something to do."""
+        """The time of day, kept for the rest of the millisecond.
+
+        Now and then `drain` is given something to do.
+        """
         now = self._wall_s()
         if not self._stamp_from <= now < self._stamp_until:
             self._stamp_ms = stamp_ms = int(now * 1000)
@@ -423,7 +450,7 @@ class Producer:
 
     @contextlib.contextmanager
     def _hurried(self) -> Iterator[None]:
-        """Nothing lingers while somebody waits."""
+        """No batch lingers inside of this context, because a caller waits."""
         self._hurries += 1
         self._accumulator.hurry(True)
         self._sender.pump()
@@ -452,7 +479,7 @@ class Producer:
             raise RuntimeError("the producer is not open: use it in `async with`")
 
     async def _end(self) -> None:
-        # First what cannot be interrupted: everybody hears, even if closing is cancelled.
+        # First the part that cannot be interrupted: every caller is woken, even if closing is cancelled.
         self._sender.stop()
         self._directory.close()
         self._give_up(

@@ -1,7 +1,7 @@
-"""Carries out what the accumulator decides: one task per request, a timer for what is due, and the news to those who wait.
+"""Carries out the accumulator's decisions: one task per request, and a timer for lingering batches.
 
-Requests of one broker go out over one connection, in the order in which they were taken. A broker that does not answer
-in time loses its connection: what it had been sent is of unknown fate, and is sent again.
+Requests of one broker go out over one connection, in the order in which they were taken. A broker that does
+not answer in time loses its connection: the fate of its batches is unknown, and they are sent again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceRes
 from ottla.runtime.clock import monotonic_s
 from ottla.wire.connection import CannotConnectError, Connection
 
-# The broker gives up waiting for replicas before we give up waiting for the broker, so that its answer can arrive.
+# The broker gives up waiting for replicas before we give up waiting for the broker, so that its answer can
+# arrive.
 _BROKER_SHARE: Final = 0.8
 
 Answers = dict[ProducerBatch, Answer]
@@ -72,11 +73,11 @@ class Sender:
 
     @property
     def failure(self) -> BaseException | None:
-        """What broke sending for good."""
+        """The failure that ended sending for good."""
         return self._background.failure
 
     def wake_at(self, due_ms: float) -> None:
-        """Look what is to be sent, at this time of the loop's clock in milliseconds."""
+        """Look for batches to send at this time of the loop's clock, in milliseconds."""
         if due_ms >= self._timer_ms or self._is_closed:
             return
         if self._timer is not None:
@@ -86,7 +87,7 @@ class Sender:
         self._timer = asyncio.get_running_loop().call_later(wait_seconds, self.pump)
 
     def pump(self) -> None:
-        """Send what is to be sent, tell those who wait what has come of theirs."""
+        """Send the batches that are due, and report finished ones to their senders."""
         if self._is_closed:
             return
         if self._timer is not None:
@@ -108,7 +109,7 @@ class Sender:
             self.wake_at(accumulator.due_ms)
 
     def stop(self) -> None:
-        """Send nothing any more. What was sent is still waited for, until `close`."""
+        """Send no more batches. Answers to sent ones are waited for until `close`."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -128,7 +129,7 @@ class Sender:
         self.pump()
 
     async def _answers(self, node_id: int, batches: list[ProducerBatch]) -> Answers:
-        """What came of each batch; a broker that cannot be reached, or does not answer, is an answer too."""
+        """The answer for each batch, also if its broker cannot be reached or does not answer."""
         was_sent = False
         try:
             connection = await self._connections.to(node_id)
@@ -167,7 +168,7 @@ class Sender:
         response: ProduceResponse,
         found: dict[TopicPartition, PartitionProduceResponse],
     ) -> Answers:
-        """Each batch's answer; and what the response says about leaders."""
+        """Each batch's answer; leaders that the response names are learned."""
         for broker in named_brokers(response):
             self._connections.learn(broker)
         answers: Answers = {}
@@ -196,7 +197,10 @@ class Sender:
             asyncio.get_running_loop().call_later(seconds, self.pump)
 
     async def _ask_identity(self) -> None:
-        """Until a broker grants one. What cannot pass is raised, and ends the producer."""
+        """Ask until a broker grants an identity.
+
+        An error that does not pass is raised, and ends the producer.
+        """
         try:
             for wait_ms in waits_ms():
                 try:

@@ -1,7 +1,7 @@
-"""Keys and values between what a program has and bytes.
+"""Keys and values from objects to bytes and back.
 
-A serializer is any function from a value to bytes, a deserializer any function from bytes to a value. Null is null in
-both directions: neither is asked.
+A serializer is any function from a value to bytes, a deserializer any function from bytes to a value. None is
+null in both directions: the functions are not called for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Serializer: TypeAlias = Callable[[Any], bytes]
 
 
 def serialize_plain(value: object) -> bytes:
-    """Bytes as they are, text as UTF-8, and nothing else: what a producer does unless it is told otherwise."""
+    """Bytes as they are, text as UTF-8, and nothing else: the producer's default."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -45,7 +45,7 @@ def serialize_json(value: object) -> bytes:
 
 
 def deserialize_json(data: bytes) -> Any:
-    """What a JSON document says."""
+    """The value of a JSON document."""
     return json.loads(data)
 
 

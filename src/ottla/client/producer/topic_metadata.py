@@ -1,7 +1,8 @@
-"""The topics a producer writes to: what is known of them reaches the accumulator, and what does not exist is given up on.
+"""The topics that a producer writes to: metadata for the accumulator, and a limit for missing topics.
 
-A topic that is not there may be created any moment, and metadata may lag behind a creation; so it is waited for, as long as
-`max_block_ms`. What waiting does not cure (a name that is not allowed, a topic one may not write to) fails at once.
+A topic that does not exist may be created at any moment, and metadata may lag behind a creation; so it is
+waited for, up to `max_block_ms`. An error that does not pass (an invalid name, a topic that must not be
+written to) fails at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ottla.runtime.ordered_set import OrderedSet
 
 
 class ProducerTopics:
-    """`on_failure` is called when a topic was given up on. `loads` are the brokers', for partitioners that want to know."""
+    """The topics of one producer. `on_failure` is called when the wait for a topic has ended in vain."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class ProducerTopics:
         self._loads: dict[int, float] = {}
 
     def want(self, name: str) -> None:
-        """Somebody writes to a topic of which nothing is known yet."""
+        """A record is for a topic that is not known yet."""
         if name not in self._wanted:
             self._wanted.add(name)
             self._topology.want(self._wanted)
@@ -103,7 +104,7 @@ class ProducerTopics:
                 asker.set_exception(KafkaError(outcome.code, outcome.message))
 
     def _describe(self, name: str) -> None:
-        """What partitioners see: who has a leader, and how busy that is."""
+        """Tell partitioners which partitions have a leader, and the load of those leaders."""
         partitions = self._accumulator.topics[name].partitions
         leaders = {
             index: leader.node_id
@@ -131,11 +132,12 @@ class ProducerTopics:
         if error is None:
             message = f'nothing could be learned about the topic "{name}"'
             error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
-        message = f"{error.message.rstrip('.')}, and waiting for {self._max_block_ms} ms (max_block_ms) did not help"
+        limit = f"{self._max_block_ms} ms (max_block_ms)"
+        message = f"{error.message.rstrip('.')}, and waiting for {limit} did not help"
         self._give_up(name, KafkaError(error.code, message))
 
     def _give_up(self, name: str, error: KafkaError) -> None:
-        """Tell those who wait. The next record for the topic begins the search anew."""
+        """Fail the records and callers that wait. The next record for the topic starts another search."""
         self._unwatch(name)
         self._wanted.discard(name)
         self._topology.want(self._wanted)

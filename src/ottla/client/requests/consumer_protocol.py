@@ -99,7 +99,10 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes | memoryview) -> tuple[TopicPartition, ...]:
-    """The partitions that a member was given; none if there are no bytes. Raises DecodeError for other bytes."""
+    """The partitions that a member was given; none if there are no bytes.
+
+    Raises DecodeError for other bytes.
+    """
     return _flat(_decoded(ConsumerProtocolAssignment, data).assigned_partitions) if len(data) else ()
 
 

@@ -136,7 +136,7 @@ def deleted_offsets(
 
 
 def _why_refused(code: int, group_id: str, membership: Membership) -> str | None:
-    """A message for a commit without membership to a group that has members: the broker sends only the code."""
+    """A message for a commit without membership to a group with members: brokers send only the code."""
     is_stranger = code == ErrorCode.UNKNOWN_MEMBER_ID and not membership.member_id
     return f'the group "{group_id}" has members, and only they can commit' if is_stranger else None
 

@@ -162,7 +162,7 @@ def _member(member: DescribedGroupMember, protocol_type: str) -> MemberDescripti
 
 
 def _assignment(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """The partitions of a member; none if its assignment is in a format that is not the consumer protocol's."""
+    """The partitions of a member; none if its assignment is not in the consumer protocol's format."""
     try:
         return decode_assignment(member.member_assignment)
     except DecodeError:

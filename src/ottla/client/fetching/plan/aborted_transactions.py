@@ -28,7 +28,10 @@ class AbortedTransactions:
         heapify(self._coming)
 
     def hides(self, batch: BatchView) -> bool:
-        """Whether the batch belongs to an aborted transaction. Raises CorruptRecord if a marker is invalid."""
+        """Whether the batch belongs to an aborted transaction.
+
+        Raises CorruptRecord if a marker is invalid.
+        """
         if not batch.is_transactional:
             return False
         while self._coming and self._coming[0][0] <= batch.last_offset:

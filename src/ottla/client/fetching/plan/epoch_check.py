@@ -57,7 +57,7 @@ def ends_of_epochs(response: OffsetForLeaderEpochResponse) -> dict[TopicPartitio
 
 
 def compare(reader: PartitionReader, leader: Leader, answer: EpochEndOffset | None) -> History:
-    """Compare a reader with the leader's answer, and let it drop the records that the leader does not have."""
+    """Compare a reader with the leader's answer, and let it drop records that the leader does not have."""
     if answer is None or error_of(answer.error_code).code.retriable:
         return History.UNKNOWN
     if answer.error_code != ErrorCode.NONE:  # the fetch will say the same, to the application
@@ -78,6 +78,7 @@ def parted(reader: PartitionReader, answer: EpochEndOffset) -> KafkaError:
     """The error for an application that wants to decide by itself."""
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"{reader.partition} was read up to offset {reader.position}, but its new leader's log parts from that at offset "
+        f"{reader.partition} was read up to offset {reader.position}, but its new leader's log parts from "
+        "that at offset "
         f"{answer.end_offset}: records that were read are lost. Seek to go on",
     )

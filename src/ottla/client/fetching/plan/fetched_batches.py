@@ -89,7 +89,10 @@ class FetchedBatches:
         return base_offset
 
     def decode(self, wanted: int, *, check_crcs: bool) -> Decoded:
-        """The next batches, up to a number of records. Raises CorruptRecord if the first of them is damaged."""
+        """The next batches, up to a number of records.
+
+        Raises CorruptRecord if the first of them is damaged.
+        """
         records, end, begin = self._records, self._end, self._position
         decoder = ColumnsDecoder()
         position, next_offset, epoch = begin, 0, -1

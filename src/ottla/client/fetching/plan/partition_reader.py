@@ -147,7 +147,7 @@ class PartitionReader:
         self.error = error
 
     def leave_range(self) -> None:
-        """The leader has no records at the fetch offset: a new position is needed after the buffered records."""
+        """The leader has no records at the fetch offset: after the buffered records a position is needed."""
         self.is_out_of_range = True
 
     # ---- leaders

@@ -1,19 +1,21 @@
-"""A member of a classic group, as a machine: `step(event, now_ms)` answers what should happen next.
+"""A member of a classic group, as a machine: `step(event, now_ms)` returns the next effects.
 
-It joins (with a member id that the coordinator gives it, or as a static member), divides the partitions if it is the
-leader, syncs, sends heartbeats on their own schedule, joins again when the group rebalances, and leaves. It knows nothing
-of sockets, of clocks, or of what is divided: protocols and assignments are bytes to it.
+The member joins (with a member id that the coordinator gives it, or as a static member), divides the
+partitions if it is the leader, syncs, sends heartbeats on their own schedule, joins again when the group
+rebalances, and leaves. It knows nothing of sockets, clocks, or partitions: protocols and assignments are
+bytes.
 
 Rules
-- One request of the phase (JoinGroup, SyncGroup, LeaveGroup) and one heartbeat are under way at most. An answer to any
-  other request is late, and is ignored.
-- Before it joins again the application gives up what it holds: `Prepare`, answered by `Prepared`. If the group went on
-  without the member, `Prepare` says that all is lost.
-- A coordinator that does not answer, or is none, is looked for again; whatever was wanted is then asked again. Failures
-  are followed by a pause, which grows.
-- An application that does not ask for records for `rebalance_timeout_ms` is given up: the member leaves, and joins again
+- One request of the phase (JoinGroup, SyncGroup, LeaveGroup) and one heartbeat are under way at most. An
+  answer to any other request is late, and is ignored.
+- Before the member joins again the application gives up its partitions: `Prepare`, answered by `Prepared`. If
+  the group continued without the member, `Prepare` says that they are lost.
+- A coordinator that does not answer, or is not the group's, is looked up again; the request is then repeated.
+  Failures are followed by a pause, which grows.
+- If the application does not ask for records for `rebalance_timeout_ms`, the member leaves, and joins again
   when the application is back. Heartbeats do not depend on the application.
-- A static member does not say goodbye: it may come back within the session timeout without a rebalance.
+- A static member does not leave when it stops: it may come back within the session timeout without a
+  rebalance.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ from ottla.protocol.messages.groups import (
 
 # A join is answered when the last member has come or the rebalance timeout is over; this is for the way.
 JOIN_GRACE_MS: Final = 5_000
-# Who leaves has better things to do than to wait; the session timeout removes a member that could not say goodbye.
+# Leaving should not take long; the session timeout removes a member whose LeaveGroup was lost.
 LEAVE_TIMEOUT_MS: Final = 2_000
 
 
@@ -115,7 +117,7 @@ _MEMBERSHIP_LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERA
 
 
 class GroupMember:
-    """The machine. `backoff_ms(failures)` says how long to pause after so many failures in a row."""
+    """The machine. `backoff_ms(failures)` is the pause after that many failures in a row."""
 
     def __init__(self, settings: MemberSettings, backoff_ms: Callable[[int], int]) -> None:
         self.settings = settings
@@ -125,7 +127,7 @@ class GroupMember:
         self._protocols: Protocols = {}
         self._protocol_name = ""
         self._reason = "start"
-        self._rejoin_reason: str | None = None  # set when what the group agrees on will be out of date
+        self._rejoin_reason: str | None = None  # set when the coming agreement will be out of date
         self._skips_assignment = False
         self._assignments: Mapping[str, bytes] = {}
         self._asked: Any = None  # the JoinGroup, SyncGroup or LeaveGroup under way
@@ -138,7 +140,7 @@ class GroupMember:
         self._idle_since_ms: int | None = None  # None while the application waits for records
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """What follows from the event, and what is due at this time anyway."""
+        """The effects of an event, and of deadlines that have passed by now."""
         return [*self._hear(event, now_ms), *self._due(now_ms)]
 
     @property
@@ -151,7 +153,7 @@ class GroupMember:
             deadlines.append(self._heartbeat_at_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
-    # ---- what it hears
+    # ---- events
 
     def _hear(self, event: Event, now_ms: int) -> list[Effect]:
         match event:
@@ -174,7 +176,7 @@ class GroupMember:
         return []
 
     def _told(self, event: Event, now_ms: int) -> list[Effect]:
-        """What the shell or the application wants. What does not fit the phase is late."""
+        """Handle an event of the shell or the application. One that does not fit the phase is late."""
         match event:
             case PollBegan():
                 self._idle_since_ms = None
@@ -196,7 +198,7 @@ class GroupMember:
                 return self._stop(reason)
         return []
 
-    # ---- what is due
+    # ---- deadlines
 
     def _due(self, now_ms: int) -> list[Effect]:
         if self.phase in _OUTSIDE:
@@ -245,7 +247,7 @@ class GroupMember:
         return self.phase in _MEMBER and self._is_member() and self._heartbeat is None
 
     def _poll_deadline_ms(self) -> int | None:
-        # Who has lost its membership already cannot lose it for being slow.
+        # A member that has lost its membership already cannot lose it for being slow.
         is_lost = self.phase is Phase.PREPARING and not self._is_member()
         if self._idle_since_ms is None or is_lost:
             return None
@@ -295,7 +297,8 @@ class GroupMember:
         if response.leader != response.member_id:
             self._to(Phase.SYNCING)
             return []
-        # A static leader that came back need not assign anew, but it must know what the group reads to watch over it.
+        # A static leader that came back need not assign again, but it must know the group's topics to watch
+        # them.
         self._skips_assignment = response.skip_assignment
         self._to(Phase.ASSIGNING)
         return [Assign(response.generation_id, self._protocol_name, joined_members(response))]
@@ -361,7 +364,7 @@ class GroupMember:
 
     def _join(self, protocols: Protocols) -> None:
         self._protocols, self._rejoin_reason = protocols, None
-        self._heartbeat = None  # its answer would be about what is over
+        self._heartbeat = None  # its answer would be about a membership that is over
         self._to(Phase.JOINING)
 
     def _rejoin(self, reason: str) -> list[Effect]:
@@ -377,7 +380,7 @@ class GroupMember:
         return [Prepare(is_lost)]
 
     def _give_up(self) -> list[Effect]:
-        """The application does not ask for records: others should get what it holds."""
+        """Leave, because the application does not ask for records: others should get its partitions."""
         reason = f"no poll within {self.settings.rebalance_timeout_ms} ms"
         leave = leave_request(self.settings, self.membership, reason)
         goodbye = [Ask(leave, LEAVE_TIMEOUT_MS)] if leave is not None and self._has_coordinator else []
@@ -402,7 +405,10 @@ class GroupMember:
         return [Ended(error)]
 
     def _forget_membership(self, code: ErrorCode) -> None:
-        """Who is only of another generation keeps its id: otherwise a ghost of it would stay in the group."""
+        """Forget the generation.
+
+        The id is kept if it is still valid: otherwise the old member would stay in the group.
+        """
         keeps_id = code != ErrorCode.UNKNOWN_MEMBER_ID
         self.membership = Membership(self.membership.member_id if keeps_id else NO_MEMBER_ID)
         self._heartbeat = None

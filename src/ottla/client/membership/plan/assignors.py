@@ -1,13 +1,13 @@
-"""Who reads what: the leader of a group divides the partitions among the members, by one of these.
+"""The assignors, by which the leader of a group divides the partitions among the members.
 
-An assignor is a name that all members of a group must share, and a function from the members' subscriptions and the
-number of partitions of each topic to the partitions of each member. All are pure, and give what Java's assignor of the
-same name gives, so that it does not matter which client leads a mixed group.
+An assignor is a name that all members of a group must share, and a function from the members' subscriptions
+and the number of partitions of each topic to the partitions of each member. All are pure, and give the same
+result as Java's assignor of the same name, so that it does not matter which client leads a mixed group.
 
-    range               neighbouring partitions of each topic; the same numbers of several topics come together
+    range               neighbouring partitions of each topic; equal numbers of several topics come together
     roundrobin          all partitions dealt out in turn
-    sticky              even, and with few changes; everybody stops while the group rebalances
-    cooperative-sticky  even, and with few changes; only what moves stops, while the group rebalances twice
+    sticky              even, and with few changes; all members stop while the group rebalances
+    cooperative-sticky  even, and with few changes; only partitions that move stop, in two rebalances
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _only_generation(previous: Iterable[TopicPartition], generation_id: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """`assign(members, partition counts by topic)` answers the partitions of each member.
+    """`assign(members, partition counts by topic)` returns the partitions of each member.
 
-    `user_data(previous partitions, their generation)` is what a member tells the leader for it.
+    `user_data(previous partitions, their generation)` is the member's data for the assignor.
     """
 
     name: str
@@ -76,5 +76,5 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {
 
 
 def is_cooperative(names: Sequence[str]) -> bool:
-    """Whether a member that offers these may keep its partitions while it joins: only if all of them allow it."""
+    """Whether a member with these assignors may keep its partitions while it joins: if all allow it."""
     return all(ASSIGNORS[name].is_cooperative for name in names)

@@ -1,7 +1,7 @@
 """The order in which Java's hash maps give their keys.
 
-Java's assignors go through their members in that order, and where several divisions are equally good, it decides. To give
-the same answer, we go through them in the same order.
+Java's assignors go through their members in that order, and where several divisions are equally good, it
+decides. To give the same answer, we go through them in the same order.
 """
 
 from __future__ import annotations

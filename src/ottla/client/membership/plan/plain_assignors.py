@@ -1,9 +1,10 @@
-"""Range and round robin: who reads what, by the order of members and partitions alone.
+"""Range and round robin: assignment by the order of members and partitions alone.
 
 Rules
-- Members stand in Java's order: static ones first, by instance id, then the others by member id. So a static member that
-  comes back under a new member id gets the same partitions.
-- A topic that does not exist has no partitions, and a member that gets none is in the answer all the same.
+- Members stand in Java's order: static ones first, by instance id, then the others by member id. So a static
+  member that comes back under a new member id gets the same partitions.
+- A topic that does not exist has no partitions, and a member without partitions is in the answer all the
+  same.
 - Members may subscribe to different topics.
 """
 
@@ -29,7 +30,7 @@ class GroupedMember:
 
 
 def assign_range(members: Sequence[GroupedMember], partition_counts: Mapping[str, int]) -> Assignment:
-    """Topic by topic, each member gets one run of neighbouring partitions; the first ones get what does not divide."""
+    """Topic by topic, each member gets a run of neighbouring partitions; the first ones get the remainder."""
     assignment: Assignment = {member.member_id: [] for member in members}
     for topic in subscribed_topics(members):
         readers = [member for member in in_order(members) if topic in member.subscription.topics]
@@ -43,12 +44,12 @@ def assign_range(members: Sequence[GroupedMember], partition_counts: Mapping[str
 
 
 def assign_round_robin(members: Sequence[GroupedMember], partition_counts: Mapping[str, int]) -> Assignment:
-    """All partitions of all topics in order, dealt out in turn; who has not subscribed to a topic is passed over."""
+    """All partitions of all topics in order, dealt out in turn to the members that subscribe to the topic."""
     assignment: Assignment = {member.member_id: [] for member in members}
     order, turn = in_order(members), 0
     for topic in subscribed_topics(members):
         for partition in range(partition_counts.get(topic, 0)):
-            # Somebody wants it: the topics are those of the members.
+            # A member subscribes to it: the topics are those of the members.
             while topic not in order[turn % len(order)].subscription.topics:
                 turn += 1
             assignment[order[turn % len(order)].member_id].append(TopicPartition(topic, partition))
@@ -67,5 +68,5 @@ def in_order(members: Iterable[GroupedMember]) -> list[GroupedMember]:
 
 
 def subscribed_topics(members: Iterable[GroupedMember]) -> list[str]:
-    """All topics that somebody in the group wants, by name."""
+    """All topics that a member of the group subscribes to, by name."""
     return sorted({topic for member in members for topic in member.subscription.topics})

@@ -1,10 +1,13 @@
-"""Sticky assignment: as even as possible first, then as few changes as possible. Two assignors share it:
+"""Sticky assignment: as even as possible first, then as few changes as possible.
 
-- `sticky` is eager. A member gives everything up before it joins, so what it had goes into its user data.
-- `cooperative-sticky` lets members keep what they hold (KIP-429). A partition that moves is left out of the new owner's
-  assignment for now: the old owner gives it up first, and the group rebalances once more.
+Two assignors share it:
 
-The answer is the one that Java's assignors give, also where several are equally good.
+- `sticky` is eager. A member gives up all partitions before it joins, so its last assignment goes into its
+  user data.
+- `cooperative-sticky` lets members keep their partitions (KIP-429). A partition that moves is left out of the
+  new owner's assignment for now: the old owner gives it up first, and the group rebalances once more.
+
+The result is that of Java's assignors, also where several results are equally good.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from ottla.model import NO_GENERATION, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a member says that it had, and in which generation of the group."""
+    """The partitions that a member says it had, and in which generation of the group."""
 
     partitions: tuple[TopicPartition, ...]
     generation_id: int
@@ -30,7 +33,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Ownership:
-    """Who had what, as far as it can be believed."""
+    """The former owners of partitions, as far as they can be believed."""
 
     owned: dict[str, list[TopicPartition]]
     disputed: set[TopicPartition] = field(
@@ -39,13 +42,13 @@ class Ownership:
 
 
 def assign_sticky(members: Sequence[GroupedMember], partition_counts: Mapping[str, int]) -> Assignment:
-    """The eager one: what members had is in their user data."""
+    """The eager assignor: the members' last assignments are in their user data."""
     claims = {member.member_id: _previous_claim(member) for member in members}
     return _assign(members, partition_counts, claims)[0]
 
 
 def assign_cooperative(members: Sequence[GroupedMember], partition_counts: Mapping[str, int]) -> Assignment:
-    """The cooperative one: what would move from one member to another is given to nobody for now."""
+    """The cooperative assignor: a partition that would move between members is given to none for now."""
     claims = {member.member_id: _current_claim(member) for member in members}
     assignment, moving = _assign(members, partition_counts, claims)
     return {
@@ -85,7 +88,7 @@ def _assign(
 
 
 def _believed(claims: Mapping[str, Claim], counts: Mapping[str, int]) -> Ownership:
-    """Each partition belongs to the one who claims it in the newest generation; to nobody if two do so."""
+    """Each partition belongs to the member that claims it in the newest generation; to none if two do."""
     ownership = Ownership({member_id: [] for member_id in claims})
     owners: dict[TopicPartition, str] = {}
     for member_id, claim in claims.items():
@@ -108,7 +111,7 @@ def _believed(claims: Mapping[str, Claim], counts: Mapping[str, int]) -> Ownersh
 
 
 def _older(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
-    """Who had a partition before the newest generation."""
+    """The owners of partitions before the newest generation."""
     newest = max(claim.generation_id for claim in claims.values())
     found: dict[TopicPartition, tuple[int, str]] = {}
     for member_id in in_hash_order(claims, string_hash):
@@ -208,7 +211,7 @@ def _deal(
     ready: list[str],
     quotas: _Quotas,
 ) -> dict[TopicPartition, str]:
-    """Round by round: first to those who have less than the least, then one more to those who have just that."""
+    """Deal out round by round: first to members below `least`, then one more to others."""
     receivers: dict[TopicPartition, str] = {}
     turn = 0
     for partition in free:

@@ -1,8 +1,8 @@
-"""Sticky assignment for members that want different topics: no formula says how much each of them should get.
+"""Sticky assignment for members with different subscriptions: no formula gives each member's share.
 
-What members have stays where it is. What is free goes to the member with the least, of those who want the topic. Then
-partitions move, one at a time, from members that have at least two more than another that wants them, until no move
-makes it more even. All of that happens in the order in which Java does it, so that the outcome is the same.
+Members keep their partitions. A free partition goes to the subscribed member with the fewest. Then partitions
+move, one at a time, from members that have at least two more than another subscribed member, until no move
+makes it more even. All of that happens in Java's order, so that the result is the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def assign_uneven(
     owned: Mapping[str, Sequence[TopicPartition]],
     older: Mapping[TopicPartition, str],
 ) -> Assignment:
-    """Divide. `topics` are what each member wants, `owned` what it has, `older` who had a partition before that."""
+    """Divide partitions: `topics` of each member, partitions `owned` by each, and their `older` owners."""
     balance = _Balance(topics, counts, owned, older)
     balance.even_out()
     return {member_id: balance.assignment[member_id] for member_id in topics}
@@ -59,7 +59,7 @@ class _Balance:
         self._moves = _Moves()
 
     def even_out(self) -> None:
-        """Give away what is free, then move partitions while that makes it more even."""
+        """Give away free partitions, then move partitions while that makes the division more even."""
         everything = [
             TopicPartition(topic, partition)
             for topic in sorted(self._counts, key=lambda each: (len(self._candidates[each]), each))
@@ -83,7 +83,7 @@ class _Balance:
             self.assignment = before
 
     def _give(self, partition: TopicPartition) -> None:
-        """To the member with the least, of those who want it."""
+        """Give a partition to the subscribed member with the fewest."""
         for count, member_id in self._line:
             if partition.topic in self._topics[member_id]:
                 self._line.remove((count, member_id))
@@ -133,7 +133,7 @@ class _Balance:
         return has_moved
 
     def _better_owner(self, partition: TopicPartition) -> str | None:
-        """Who should have the partition instead: the one who had it before, or the one with the least."""
+        """The member that should have the partition instead: its former owner, or the one with the fewest."""
         count = len(self.assignment[self._owner[partition]])
         before = self._older.get(partition)
         wants = before is not None and partition.topic in self._topics.get(before, ())
@@ -157,7 +157,7 @@ class _Balance:
 
 
 class _Moves:
-    """What has moved, so that two partitions of a topic are not swapped where one could have stayed."""
+    """The moves so far, so that two partitions of a topic are not swapped where one could have stayed."""
 
     def __init__(self) -> None:
         self._by_partition: dict[TopicPartition, tuple[str, str]] = {}

@@ -1,17 +1,18 @@
-"""What a producer has taken and not yet delivered: batches by partition, and the decisions about them (PRO-2, PRO-4).
+"""The records that a producer has taken and not yet delivered: batches by partition (PRO-2, PRO-4).
 
 Rules
-- A record joins the open batch of its partition. The batch is closed when the next record does not fit, and is sent when it
-  is closed, when it has waited for `linger_ms`, or when somebody flushes; a batch that somebody waits for lingers only while
-  others of its partition are on their way (Nagle's rule), so that who sends one by one does not wait for nobody.
+- A record joins the open batch of its partition. The batch is closed when the next record does not fit. It is
+  sent when it is closed, when it has waited for `linger_ms`, or on a flush; a batch that a caller waits for
+  lingers only while other batches of its partition are under way (Nagle's rule), so that a caller that sends
+  one record at a time does not wait for nothing.
 - All batches together take `buffer_memory` at most; a record for which there is no room is refused.
-- Records of a topic whose partitions are not known yet wait until they are (`hold`, then `assign`).
-- A batch is sent again until it is written, until it is refused for good, or until its time (`delivery_timeout_ms`) is
-  over. Its records are then done, whatever comes afterwards.
-- `take` answers what is to be sent now, and sets `due_ms`: when time alone will have more to send.
+- Records of a topic whose partitions are not known yet wait until they are (`hold`, then `open_topic`).
+- A batch is sent again until it is written, until it is refused for good, or until its time
+  (`delivery_timeout_ms`) is over. Its records are then done, whatever answer comes afterwards.
+- `take` returns the batches to send now, and sets `due_ms`: the time at which more can be sent.
 
-The machine knows no clock but the one it is given, and sends nothing itself; the ledger hands out the batches whose senders
-are to be told.
+The machine knows no clock but the one it is given, and sends nothing itself; the ledger hands out finished
+batches.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ KEYS_REMEMBERED: Final = 1 << 16
 class TopicQueues:
     """A topic's partitions, for the partitioner and for the sender.
 
-    `sticky` is the batch that records without a key went to last; when it is closed there is no room in it. `places` are the
-    queues of keys that came before, if the partitioner is one that would say the same again.
+    `sticky` is the batch that records without a key went to last; when it is closed there is no room in it.
+    `places` are the queues of keys that came before, if the partitioner is one that would say the same again.
     """
 
     __slots__ = ("partitions", "places", "queues", "sticky")
@@ -68,8 +69,9 @@ class UnassignedRecords(NamedTuple):
 
 
 class Accumulator:
-    """`clock` tells milliseconds and never goes back; `draw` a random number from 0 to 1; `on_due` is called when something
-    is to be sent earlier than was known before.
+    """The machine. `on_due` is called when a batch can be sent earlier than was known before.
+
+    `clock` returns milliseconds and never goes back; `draw` returns a random number from 0 to 1.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}  # those that records can be appended to
         self.unassigned: dict[str, UnassignedRecords] = {}
         self.turns = 0  # it moves when something could be sent if others had a turn
-        self.is_hurried = False  # linger is over for all: somebody flushes, or waits for room
+        self.is_hurried = False  # no batch lingers: a caller flushes, or waits for room
         self.identity: ProducerIdentity | None = None
         self.due_ms = NEVER
         self.lacks_leaders = False
@@ -128,7 +130,10 @@ class Accumulator:
         timestamp_ms: int,
         partition: int | None,
     ) -> tuple[ProducerBatch, int]:
-        """Take a record: its batch, and its index there. Raises DeliveryError if it cannot be taken, with the record."""
+        """Take a record; returns its batch, and its index there.
+
+        Raises DeliveryError with the record if it cannot be taken.
+        """
         size = record_bytes(value, key, headers)
         partitions, queues = topic.partitions, topic.queues
         if partition is not None:
@@ -157,14 +162,17 @@ class Accumulator:
         self._close(queue)
 
     def hasten(self, batch: ProducerBatch) -> None:
-        """Somebody waits for this batch before going on: it lingers only while others of its partition are on their way."""
+        """A caller waits for this batch: it lingers only while others of its partition are under way."""
         if not batch.is_urgent and batch.partition.partition != _UNASSIGNED:
             batch.is_urgent = True
             if not self._queue(batch.partition).in_flight:
                 self._due(self._clock())
 
     def hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
-        """Take a record whose topic is not known yet. Its key and value must be bytes, its timestamp given."""
+        """Take a record whose topic is not known yet.
+
+        Its key and value must be bytes, and it needs a timestamp.
+        """
         value, key, timestamp_ms = record.value, record.key, record.timestamp_ms
         assert value is None or isinstance(value, bytes)
         assert key is None or isinstance(key, bytes)
@@ -183,7 +191,7 @@ class Accumulator:
         return held.batch, held.batch.append(value, key, record.headers, timestamp_ms, size)
 
     def open_topic(self, name: str, partitions_count: int) -> TopicQueues:
-        """A topic has so many partitions. It may have had fewer before, and records may have waited for it."""
+        """A topic has `count` partitions. It may have had fewer before, and records may wait for it."""
         known = self._topics.get(name)
         if known is None:
             known = self._topics[name] = TopicQueues(TopicPartitions(name, partitions_count, self._draw))
@@ -204,7 +212,7 @@ class Accumulator:
     def take(
         self, leader_of: Callable[[TopicPartition], int | None], has_slot: Callable[[int], bool]
     ) -> dict[int, list[ProducerBatch]]:
-        """One request's batches for each broker that something is to be sent to now, and that has a slot for it."""
+        """The batches of one request for each broker that has a slot and something to send."""
         now_ms, parcels = self._clock(), dict[int, list[ProducerBatch]]()
         sizes: dict[int, int] = {}
         self.due_ms, self.lacks_leaders = NEVER, False
@@ -247,7 +255,7 @@ class Accumulator:
             self._note(queue)
 
     def fail_all(self, failure: Failure) -> None:
-        """Nothing will be delivered any more, not even what is on its way."""
+        """Fail all records, also those under way: none can be delivered any more."""
         for name in {*self.unassigned, *self._topics}:
             self.fail_topic(name, failure)
         for batch in list(self.ledger.incomplete):
@@ -352,7 +360,7 @@ class Accumulator:
             value, key, headers, timestamp_ms = batch.fields(index)
             try:
                 places.append(self.append(topic, value, key, headers, timestamp_ms, partition))
-            except Exception as error:  # also what the user's own partitioner raises
+            except Exception as error:  # also an exception of the user's own partitioner
                 refused = batch.part(index)
                 refused.append(value, key, headers, timestamp_ms, 0)
                 self.ledger.enter(refused)
@@ -384,7 +392,7 @@ class Accumulator:
         if queue.waiting[0] is queue.open:
             self._partitions(queue).current = -1
         batch = queue.take(self._clock())
-        # To the end of the line: whoever comes first in a request gets the room in it.
+        # To the end of the line: the first queue of a request gets most of its room.
         self._active[queue.partition] = self._active.pop(queue.partition)
         self._note(queue)
         if settings.enable_idempotence:
@@ -395,7 +403,7 @@ class Accumulator:
         return batch
 
     def _expire(self, queue: PartitionQueue, now_ms: float) -> None:
-        """Tell those whose time is over. What is on its way stays there until it is answered."""
+        """Fail the records whose time is over. Batches under way stay until they are answered."""
         while queue.waiting and queue.waiting[0].deadline_ms <= now_ms:
             if queue.waiting[0] is queue.open:
                 queue.close_open()
@@ -411,7 +419,8 @@ class Accumulator:
     def _too_late(self, batch: ProducerBatch) -> Failure:
         timeout_ms, attempts = self._settings.delivery_timeout_ms, batch.attempts
         tried = f"sent {attempts} times" if attempts else "not sent: no leader could be reached"
-        message = f"{batch.partition} did not take the record within {timeout_ms} ms (delivery_timeout_ms); it was {tried}"
+        limit = f"{timeout_ms} ms (delivery_timeout_ms)"
+        message = f"{batch.partition} did not take the record within {limit}; it was {tried}"
         return Failure(ErrorCode.REQUEST_TIMED_OUT, message, batch.may_be_written)
 
     def _queue(self, partition: TopicPartition) -> PartitionQueue:
@@ -421,7 +430,7 @@ class Accumulator:
         return self._topics[queue.partition.topic].partitions
 
     def _note(self, queue: PartitionQueue) -> None:
-        """Whether the queue has anything to send, and what the partitioner sees of it."""
+        """Note whether a queue has something to send, and its length, which partitioners see."""
         partition, queued = queue.partition, self._partitions(queue).queued
         if queue.is_idle:
             self._active.pop(partition, None)

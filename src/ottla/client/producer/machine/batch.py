@@ -1,13 +1,14 @@
 """A batch of one partition's records, from the first record to the answer.
 
-It is open while records may join, then closed, then encoded and sent, perhaps several times with the same bytes. What
-each record's sender needs to know afterwards (`report`) comes out of it by the record's index, so nothing has to be made
-for a record before somebody asks.
+A batch is open while records may join, then closed, then encoded and sent, perhaps several times with the
+same bytes. The outcome of a record is computed from the batch by the record's index, so no object is made for
+a record before it is asked for.
 
-Whoever has encoded many records already (a data frame's, say) hands them over as a RecordBlock, which becomes a batch of its own.
+A program that has encoded many records already (of a data frame, say) hands them over as a RecordBlock, which
+becomes a batch of its own.
 
-A batch that cannot go out as it is (too large for its topic, or its records have no partition yet) moves its records to
-others: `moved` then has the new place of each, and it is done when all of those are.
+A batch that cannot be sent as it is (too large for its topic, or its records have no partition yet) moves its
+records to other batches: `moved` then has the new place of each, and the batch is done when all of those are.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ottla.records.compression import Compression
 from ottla.records.header import HEADER_BYTES, read_header
 from ottla.records.record import Header
 
-# What a record takes beside its key, value and headers, at most: lengths, deltas, attributes (as Java counts it).
+# The most that a record takes beside key, value and headers: lengths, deltas, attributes (as Java counts).
 RECORD_OVERHEAD_BYTES: Final = 21
 _SEQUENCE_MASK: Final = (1 << 31) - 1
 
@@ -38,7 +39,7 @@ OnDelivery: TypeAlias = Callable[[DeliveryReport | DeliveryError], None]
 
 
 class Waiter(Protocol):
-    """Somebody who waits for a batch: an asyncio future, which this module need not know."""
+    """A caller that waits for a batch: an asyncio future, which this module need not know."""
 
     def done(self) -> bool: ...
     def set_result(self, result: None, /) -> None: ...
@@ -49,10 +50,11 @@ Fields: TypeAlias = tuple[bytes | None, bytes | None, tuple[Header, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RecordBlock:
-    """Records of one partition, encoded as a batch holds them: offset deltas from 0 on, all with the same timestamp.
+    """Records of one partition, encoded as in a batch: offset deltas from 0 on, all with the same timestamp.
 
-    `encoded` are parts to be joined. `fields` answers the value, key and headers of the record with an index; it is asked only
-    where records have to be told apart: a block that a broker finds too large, or refuses.
+    `encoded` are parts to be joined. `fields` returns the value, key and headers of the record with an index;
+    it is called only where records have to be told apart: for a block that a broker finds too large, or
+    refuses.
     """
 
     topic: str
@@ -118,10 +120,10 @@ class ProducerBatch:
         self.last_stamp: int | None = None
         self.block: RecordBlock | None = None  # instead of values, keys and headers
         self.size_bytes = self.limit_bytes = HEADER_BYTES
-        self.held_bytes = 0  # what it takes of the buffer
+        self.held_bytes = 0  # its share of the buffer
         self.order: tuple[int, ...] = ()  # among the batches of its partition
         self.is_closed = False
-        self.is_urgent = False  # somebody waits for a record of it before going on
+        self.is_urgent = False  # a caller waits for one of its records
         # on the way
         self.encoded: bytearray | None = None
         self.producer_id = self.producer_epoch = -1
@@ -138,7 +140,7 @@ class ProducerBatch:
         self.failure: Failure | None = None
         self.waiters: list[Waiter] = []
         self.callbacks: list[tuple[int, OnDelivery]] = []
-        self.heard = 0  # how many of its records somebody waits for, or has a callback for
+        self.heard = 0  # how many of its records are awaited, or have a callback
         self.moved: list[tuple[ProducerBatch, int]] | None = None
         self._parents: list[ProducerBatch] = []
         self._children_left = 0
@@ -178,7 +180,7 @@ class ProducerBatch:
         timestamp_ms: int,
         size_bytes: int,
     ) -> int:
-        """Add one record that takes so many bytes; its index."""
+        """Add one record of the given size; returns its index."""
         # Dense: this is the way of every record.
         values = self.values
         index = len(values)
@@ -238,7 +240,7 @@ class ProducerBatch:
             write_header(header, self.encoded)
 
     def part(self, number: int) -> ProducerBatch:
-        """An empty, closed batch with the same past, for some of its records; parts are ordered by their numbers."""
+        """An empty, closed batch with the same history, for some of the records; parts have numbers."""
         batch = ProducerBatch(self.partition, self.created_ms, self.deadline_ms)
         batch.order = (*self.order, number)
         batch.close()
@@ -248,7 +250,10 @@ class ProducerBatch:
     # ---- the end
 
     def succeed(self, base_offset: int, log_append_time_ms: int = -1) -> list[ProducerBatch]:
-        """The records are in the log from this offset on (-1: nobody said where). Answers all batches that are done with it."""
+        """The records are in the log from this offset on (-1: unknown).
+
+        Returns all batches that are done with it.
+        """
         self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
         self._let_go()
         return self._finish()
@@ -259,7 +264,7 @@ class ProducerBatch:
         return self._finish()
 
     def move(self, places: list[tuple[ProducerBatch, int]]) -> None:
-        """All records go on in other batches: the place of each, in order of their index."""
+        """Move all records to other batches: the new place of each, in order of their index."""
         self.moved, self.encoded = places, None
         self.close()
         counts = Counter(batch for batch, _ in places)
@@ -277,7 +282,7 @@ class ProducerBatch:
         return batch, index
 
     def outcome(self, index: int) -> DeliveryReport | DeliveryError:
-        """What came of one record."""
+        """The report or the error of one record."""
         batch, index = self.place_of(index)
         if batch.failure is not None:
             code, message, is_uncertain = batch.failure
@@ -311,7 +316,7 @@ class ProducerBatch:
         return next(stamp for start, stamp in reversed(self.stamps) if start <= index)
 
     def _let_go(self) -> None:
-        """Who keeps a Delivery need not keep all records of its batch; only those that failed are still needed."""
+        """Release the records: a Delivery needs only the outcome, and the records only if they failed."""
         self._count = len(self)
         self.values, self.keys, self.headers, self.block = [], None, {}, None
 
@@ -327,7 +332,7 @@ class ProducerBatch:
 
 
 def record_bytes(value: bytes | None, key: bytes | None, headers: Sequence[Header]) -> int:
-    """What a record takes at most, in a batch without compression."""
+    """The most bytes that a record takes in a batch without compression."""
     size = RECORD_OVERHEAD_BYTES
     if value is not None:
         size += len(value)

@@ -1,4 +1,4 @@
-"""What becomes of a batch when its answer is there: done, again, in parts, or refused (the table is in `idempotence.py`)."""
+"""The consequences of an answer: a batch is done, sent again, split, or refused (see `idempotence`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST_BATCH_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker said about one batch, or NETWORK_EXCEPTION if it said nothing."""
+    """A broker's answer about one batch, or NETWORK_EXCEPTION if there was none."""
 
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
@@ -80,7 +80,7 @@ class Answers:
         queue.put_back(batch)
 
     def _refuse(self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer) -> None:
-        """The batch will not be written; what follows it is numbered anew."""
+        """Fail the batch; the batches after it get new sequence numbers."""
         queue.reset_from(batch)
         bad = {index: message for index, message in answer.bad_records if 0 <= index < len(batch)}
         if bad and len(bad) < len(batch):

@@ -1,8 +1,8 @@
-"""What came of a record: where it is in the log, or why it is not.
+"""The outcome of a record: its place in the log, or the reason why it is not there.
 
-Every error carries the records it is about, so that whoever catches it can keep them, log them or send them again.
-`is_uncertain` says that nobody knows: the record may be in the log, because an answer was lost or did not come in time.
-Sending such a record again may write it twice.
+Every error carries its records, so that a caller can keep them, log them or send them again. `is_uncertain`
+says that the record may be in the log, because an answer was lost or did not come in time. Sending such a
+record again may write it twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.records.record import Header
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A record as it was given to a producer; key and value as bytes, unless turning them into bytes is what failed."""
+    """A record as it was given to a producer. Key and value are bytes, unless serializing them failed."""
 
     topic: str
     value: object = None
@@ -27,7 +27,7 @@ class ProducerRecord:
 
 
 class DeliveryReport(NamedTuple):
-    """Where a record is. Without acknowledgements (acks=0) nobody knows its offset: it is -1."""
+    """The place of a record. Without acknowledgements (acks=0) its offset is not known: it is -1."""
 
     topic: str
     partition: int
@@ -56,11 +56,14 @@ class DeliveryError(KafkaError):
 
 
 class BufferFullError(DeliveryError):
-    """There is no room for the record: it was not taken. Wait (`await producer.drain()`) and send it again."""
+    """There is no room for the record: it was not taken.
+
+    Wait (`await producer.drain()`) and send it again.
+    """
 
 
 class SerializationError(DeliveryError):
-    """The key or value could not be turned into bytes: the record was not taken. The cause tells what went wrong."""
+    """The key or value could not be serialized: the record was not taken. The cause says why."""
 
 
 class Failure(NamedTuple):

@@ -1,27 +1,27 @@
 """How a producer's batches are written once and in order, whatever happens on the way (KIP-98, KIP-360).
 
-Each batch of a partition carries the producer's id, an epoch and the number of its first record. The broker takes only the
-next number, answers a batch it has already with success, and refuses a gap; so a batch may be sent again, with the
-same numbers, as often as needed.
+Each batch of a partition carries the producer's id, an epoch and the sequence number of its first record. The
+broker takes only the next number, answers a batch it already has with success, and refuses a gap; so a batch
+may be sent again, with the same numbers, as often as needed.
 
-    answer                                    what to do
-    no error, DUPLICATE_SEQUENCE_NUMBER       DONE
-    OUT_OF_ORDER_SEQUENCE_NUMBER              RETRY if an earlier batch is not done: it was refused, and so this one;
-                                              else RESET: the broker lacks a batch that will never come
-    UNKNOWN_PRODUCER_ID                       RESET: the broker has forgotten us
-    INVALID_PRODUCER_EPOCH and its kin        RENEW: the id is spoiled, another one is needed
-    MESSAGE_TOO_LARGE, several records        SPLIT
-    an error that passes by itself            RETRY
-    any other                                 FAIL; what follows has a gap before it, so the partition begins anew
+    answer                                what to do
+    no error, DUPLICATE_SEQUENCE_NUMBER   DONE
+    OUT_OF_ORDER_SEQUENCE_NUMBER          RETRY if an earlier batch is not done: both were refused;
+                                          else RESET: the broker lacks a batch that will never come
+    UNKNOWN_PRODUCER_ID                   RESET: the broker has forgotten us
+    INVALID_PRODUCER_EPOCH and its kin    RENEW: the id is spoiled, another one is needed
+    MESSAGE_TOO_LARGE, several records    SPLIT
+    an error that passes by itself        RETRY
+    any other                             FAIL; later batches have a gap before them: the partition resets
 
-To begin anew (reset) is to go to the next epoch and count from 0. It waits until nothing of the partition is on its way,
-because only then it is known which batches were taken. An old copy of a batch that is still somewhere in the network
-has the old epoch: once the broker has seen the new one it refuses the copy. (Between the refusal that made us begin anew
-and the first batch of the new epoch, a copy that a dead connection left behind could still slip in, as with every Kafka
-client; it would have to outlive a pause of `retry_backoff_ms`.)
+A reset goes to the next epoch and counts from 0. It waits until no batch of the partition is under way,
+because only then it is known which batches were written. An old copy of a batch that is still somewhere in
+the network has the old epoch: once the broker has seen the new one it refuses the copy. (Between the refusal
+that caused the reset and the first batch of the new epoch, a copy from a dead connection could still arrive,
+as with every Kafka client; it would have to outlive a pause of `retry_backoff_ms`.)
 
-Each partition counts epochs for itself; brokers compare them per partition. A producer id has 2^15 epochs, then a new id
-is asked for.
+Each partition counts epochs for itself; brokers compare them per partition. A producer id has 2^15 epochs,
+then a new id is asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from ottla.model import NO_SEQUENCE
 
 LAST_EPOCH: Final = (1 << 15) - 1
 SEQUENCE_MASK: Final = (1 << 31) - 1
-# Of a producer's batches a broker remembers five, so it knows a batch again only if no more than four came after it.
+# Of a producer's batches a broker remembers five, so it knows a batch again only if no more than four came
+# after it.
 BATCHES_REMEMBERED: Final = 5
 
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -56,14 +57,14 @@ UNCERTAIN: Final = (
 
 
 class ProducerIdentity(NamedTuple):
-    """What InitProducerId answers."""
+    """The producer id and epoch that InitProducerId grants."""
 
     producer_id: int
     epoch: int
 
 
 class Verdict(Enum):
-    """What to do with a batch after an answer; the table above."""
+    """How a batch is treated after an answer; the table is in the module's docstring."""
 
     DONE = auto()
     RETRY = auto()

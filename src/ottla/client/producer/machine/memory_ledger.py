@@ -1,7 +1,7 @@
-"""What a producer owes: every batch that is not done, and the bytes of all of them.
+"""The batches of a producer that are not done, and the bytes of all of them.
 
-A batch is entered when it begins and leaves when its records are done, by whatever way; those are handed out once, so that
-their senders can be told.
+A batch is entered when it begins, and leaves when its records are done in any way. Finished batches are
+handed out once, so that their senders can be informed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Ledger:
         self._done: list[ProducerBatch] = []
 
     def enter(self, batch: ProducerBatch) -> None:
-        """A batch begins, with what is in it already."""
+        """Enter a new batch, with the bytes that it holds already."""
         self.incomplete[batch] = None
         self.hold(batch, batch.size_bytes)
 
     def hold(self, batch: ProducerBatch, size_bytes: int) -> None:
-        """The batch takes so much of the buffer."""
+        """Reserve room in the buffer for a batch."""
         self.buffered_bytes += size_bytes - batch.held_bytes
         batch.held_bytes = size_bytes
 

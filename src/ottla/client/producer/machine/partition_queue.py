@@ -2,10 +2,11 @@
 
 Order is kept by these rules:
 - Only the oldest batch that is not done may be sent again, and alone.
-- With idempotence, new batches follow while others are on their way: the broker does not write a batch before the one it
-  follows. But it must know the producer for that. One that it does not know it takes with any sequence, so the first
-  batch of an epoch, and the first after a long silence (brokers forget), goes alone. And it must know a batch again that
-  is sent again: no more batches follow one that is not done than the broker remembers.
+- With idempotence, new batches follow while others are on their way: the broker does not write a batch before
+  the one it follows. But it must know the producer for that. One that it does not know it takes with any
+  sequence, so the first batch of an epoch, and the first after a long silence (brokers forget), goes alone.
+  And it must know a batch again that is sent again: no more batches follow one that is not done than the
+  broker remembers.
 - Without idempotence, one batch is on its way at a time.
 """
 
@@ -19,7 +20,7 @@ from ottla.client.producer.machine.idempotence import BATCHES_REMEMBERED, Partit
 from ottla.model import NO_SEQUENCE, TopicPartition
 
 NEVER: Final = float("inf")
-# Brokers keep what they know of a producer for a day by default; an administrator may set less.
+# Brokers keep the state of a producer for a day by default; an administrator may set less.
 SILENCE_MS: Final = 60_000
 
 
@@ -72,7 +73,7 @@ class PartitionQueue:
             self.open = None
 
     def due_ms(self, linger_ms: float) -> float:
-        """When the first batch that waits may be sent, as far as time decides; NEVER while something else must happen first."""
+        """When the first waiting batch may be sent; NEVER while that does not depend on time."""
         if not self.waiting:
             return NEVER
         batch = self.waiting[0]
@@ -93,7 +94,7 @@ class PartitionQueue:
         return self.sequence.batches_count - oldest < BATCHES_REMEMBERED
 
     def take(self, now_ms: float) -> ProducerBatch:
-        """The first batch goes on its way."""
+        """Move the first waiting batch to those under way."""
         if not self.in_flight:
             self._goes_alone = now_ms - self._heard_ms > SILENCE_MS
         batch = self.waiting.popleft()
@@ -114,23 +115,23 @@ class PartitionQueue:
         )
 
     def put_back(self, *batches: ProducerBatch) -> None:
-        """Batches will be sent again (or their parts, which have their order), in their place among those that wait."""
+        """Put batches that will be sent again (or their parts) back in their place among the waiting ones."""
         order = batches[0].order
         place = next((i for i, each in enumerate(self.waiting) if each.order > order), len(self.waiting))
         for batch in reversed(batches):
             self.waiting.insert(place, batch)
 
     def reset_from(self, batch: ProducerBatch, *, with_new_id: bool = False) -> None:
-        """This batch was not written, and what follows it cannot be: they are to be numbered anew."""
+        """This batch was not written, and later ones cannot be: all of them need new sequence numbers."""
         if self._reset_order is None or batch.order < self._reset_order:
             self._reset_order = batch.order
         self._must_renew = self._must_renew or with_new_id
 
     def settle(self, identity: ProducerIdentity | None) -> bool:
-        """Begin anew if that is due; False if a new producer id is needed first.
+        """Reset the sequence if that is due; False if a new producer id is needed first.
 
-        It is due when nothing is on its way, and when the batches before the gap are done: those may have been written, and
-        are known again only by their old numbers.
+        A reset is due when no batch is under way, and when the batches before the gap are done: those may
+        have been written, and the broker recognizes them only by their old numbers.
         """
         if self.in_flight or self._has_numbered_before(self._reset_order):
             return self.sequence.has_identity

@@ -1,17 +1,17 @@
-"""Which partition a record goes to, when its sender does not say.
+"""The partition of a record whose sender names none.
 
-A partitioner is a function of the record's key and of the topic's partitions. Any function of that kind can be given to a
-producer; those here are what most need:
+A partitioner is a function of the record's key and of the topic's partitions. Any function of that kind can
+be given to a producer. These serve most programs:
 
-    by_key         a key always goes to the same partition, the one that every Kafka client picks; records without a key stick
-    sticky         all records stick to one partition until its batch is sent, then to another: few, large batches
+    by_key         equal keys go to the same partition, as in every Kafka client; the others stick
+    sticky         all records stick to one partition until its batch is sent: few, large batches
     round_robin    one partition after the other, record by record: equal shares, small batches
     load_aware     like by_key; records without a key prefer partitions whose leaders report little load
     consistent     like by_key, but with a hash that moves few keys when partitions are added
     by_range(...)  keys in order: each partition holds a range of them
 
-Sticking is adaptive: a partition whose batches pile up, because its leader is slow, is chosen less often (KIP-794). Partitions
-without a leader are not chosen while there are others.
+Sticking is adaptive: a partition whose batches pile up, because its leader is slow, is chosen less often
+(KIP-794). Partitions without a leader are not chosen while there are others.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LEAST_SHARE: Final = 0.05
 class TopicPartitions:
     """A topic as a partitioner sees it.
 
-    `current` is the partition that records stick to: a partitioner sets it, and it becomes -1 when that partition's
-    batch is full or sent. `turn` counts for round robin.
+    `current` is the partition that records stick to: a partitioner sets it, and it becomes -1 when that
+    partition's batch is full or sent. `turn` counts for round robin.
     """
 
     __slots__ = ("available", "count", "current", "draw", "loads", "queued", "topic", "turn")
@@ -92,7 +92,10 @@ def load_aware(key: bytes | None, partitions: TopicPartitions) -> int:
 
 
 def consistent(key: bytes | None, partitions: TopicPartitions) -> int:
-    """By key; of n partitions that become n + 1, only one key in n + 1 moves, and to the new one (jump consistent hash)."""
+    """By key, with a jump consistent hash.
+
+    When n partitions become n + 1, only one key in n + 1 moves, and it moves to the new partition.
+    """
     if key is None:
         return sticky(key, partitions)
     state, chosen, candidate = murmur2(key), -1, 0
@@ -104,7 +107,7 @@ def consistent(key: bytes | None, partitions: TopicPartitions) -> int:
 
 
 def by_range(*bounds: bytes) -> Partitioner:
-    """Keys in order: partition 0 holds those below the first bound, partition 1 those from there on, and so on.
+    """Keys in order: partition 0 holds keys below the first bound, partition 1 keys from there on, and so on.
 
     Bounds must rise. A record without a key goes to partition 0.
     """
@@ -131,7 +134,8 @@ PARTITIONERS: Final[Mapping[str, Partitioner]] = {
 }
 
 
-# Those that send a key to the same partition for as long as the topic has as many: the answer may be remembered.
+# Those that send a key to the same partition for as long as the topic has as many: the answer may be
+# remembered.
 STEADY: Final[tuple[Partitioner, ...]] = (by_key, load_aware, consistent)
 
 

@@ -18,7 +18,7 @@ CompressionName: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """See `Producer` for what each means, and for the defaults."""
+    """The settings of a `Producer`, which documents them and has the defaults."""
 
     acks: int
     enable_idempotence: bool
