@@ -11,8 +11,7 @@ from ottla.client.producer.machine.batch import OnDelivery, RecordBlock
 from ottla.client.producer.machine.delivery_report import DeliveryReport
 from ottla.client.producer.machine.partitioners import Partitioner
 from ottla.client.producer.machine.settings import Acks, CompressionName
-from ottla.client.producer.producer import Headers
-from ottla.client.producer.serializers import Serializer
+from ottla.client.producer.serializers import Headers, Serializer
 from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets

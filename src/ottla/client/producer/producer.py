@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator
 from types import TracebackType
-from typing import Final, TypeAlias
+from typing import Final
 
 from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.connections import Connections
@@ -52,11 +52,10 @@ from ottla.client.producer.machine.settings import (
     compression_named,
 )
 from ottla.client.producer.sender import Sender
-from ottla.client.producer.serializers import Serializer, serialize_plain
+from ottla.client.producer.serializers import Headers, Serializer, checked_headers, serialized
 from ottla.client.producer.topic_metadata import ProducerTopics
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import ACKS_ALL, parse_addresses
-from ottla.records.record import Header
 from ottla.runtime.clock import precise_ms
 from ottla.runtime.runtime import Runtime
 
@@ -69,8 +68,6 @@ __all__ = [
     "ProducerRecord",
     "SerializationError",
 ]
-
-Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 
 # A program that ends by an exception or Ctrl-C should not wait long for a cluster that does not answer.
 CLOSE_TIMEOUT_MS: Final = 5_000
@@ -198,7 +195,7 @@ class Producer:
         self._outcomes = Outcomes()
         self._drain_bytes = int(settings.buffer_memory * _DRAIN_SHARE)
         self._room: list[asyncio.Future[None]] = []
-        self._hurries = self._seen_turns = 0
+        self._seen_turns = 0
         self._stamp_ms, self._stamp_from, self._stamp_until = 0, 0.0, 0.0
         self._turn_ms = 0
         self._nothing: asyncio.Future[None] | None = None
@@ -374,9 +371,9 @@ class Producer:
     ) -> tuple[ProducerBatch, int]:
         """Any record: its batch, and its index there."""
         record = (topic, value, key)
-        value_bytes = _bytes_of(self._value_serializer, value, record)
-        key_bytes = _bytes_of(self._key_serializer, key, record)
-        pairs = _checked_headers(headers) if headers else ()
+        value_bytes = serialized(self._value_serializer, value, record)
+        key_bytes = serialized(self._key_serializer, key, record)
+        pairs = checked_headers(headers) if headers else ()
         now_ms = self._tick()
         if timestamp_ms is None:
             timestamp_ms = now_ms
@@ -451,14 +448,12 @@ class Producer:
     @contextlib.contextmanager
     def _hurried(self) -> Iterator[None]:
         """No batch lingers inside of this context, because a caller waits."""
-        self._hurries += 1
-        self._accumulator.hurry(True)
+        self._accumulator.hurry()
         self._sender.pump()
         try:
             yield
         finally:
-            self._hurries -= 1
-            self._accumulator.hurry(self._hurries > 0)
+            self._accumulator.unhurry()
 
     def _fail(self) -> None:
         """Something broke for good: nothing can be sent any more."""
@@ -490,31 +485,3 @@ class Producer:
         await self._background.close()
         await self._sending.close()
         await self._asking.close()
-
-
-def _bytes_of(
-    serializer: Serializer | None, data: object, record: tuple[str, object, object]
-) -> bytes | None:
-    if data is None or (serializer is None and type(data) is bytes):
-        return data
-    try:
-        made = (serializer or serialize_plain)(data)
-        if not isinstance(made, bytes):
-            raise TypeError(f"the serializer made a {type(made).__name__} of it, not bytes")
-    except Exception as error:
-        topic, value, key = record
-        message = f"a record for {topic} cannot be turned into bytes: {error}"
-        raise SerializationError(
-            ErrorCode.INVALID_RECORD, message, (ProducerRecord(topic, value, key),)
-        ) from error
-    return made
-
-
-def _checked_headers(headers: Headers) -> tuple[Header, ...]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    made: list[Header] = []
-    for name, content in pairs:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a header is text, not {name!r}")
-        made.append((name, None if content is None else serialize_plain(content)))
-    return tuple(made)

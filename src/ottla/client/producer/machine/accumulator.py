@@ -98,6 +98,7 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}  # those that records can be appended to
         self.unassigned: dict[str, UnassignedRecords] = {}
         self.turns = 0  # it moves when something could be sent if others had a turn
+        self._hurries = 0
         self.is_hurried = False  # no batch lingers: a caller flushes, or waits for room
         self.identity: ProducerIdentity | None = None
         self.due_ms = NEVER
@@ -111,9 +112,15 @@ class Accumulator:
         """The producer id and epoch that a broker granted."""
         self.identity = identity
 
-    def hurry(self, is_hurried: bool) -> None:
-        """Let no batch linger while a caller flushes or waits for room."""
-        self.is_hurried = is_hurried
+    def hurry(self) -> None:
+        """Let no batch linger while a caller flushes or waits for room, until as many calls of `unhurry`."""
+        self._hurries += 1
+        self.is_hurried = True
+
+    def unhurry(self) -> None:
+        """A caller that was in a hurry does not wait any more."""
+        self._hurries -= 1
+        self.is_hurried = self._hurries > 0
 
     def next_turn(self) -> None:
         """Some time has passed: `drain` may find batches to send."""

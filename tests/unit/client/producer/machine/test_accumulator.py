@@ -108,7 +108,7 @@ def test_room_is_taken_in_steps_and_given_back_in_full() -> None:
 def test_who_flushes_does_not_let_anything_linger() -> None:
     driven = Driven(linger_ms=10_000)
     driven.append()
-    driven.accumulator.hurry(True)
+    driven.accumulator.hurry()
     assert len(driven.take()) == 1
     driven.append()
     assert driven.dues[-1] == driven.now_ms
