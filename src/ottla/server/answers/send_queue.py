@@ -1,10 +1,11 @@
-"""What still has to leave through a socket: bytes, and ranges of files that never pass through Python.
+"""The data that still has to leave through a socket: bytes, and ranges of files that never pass through Python.
 
-Rules:
-- Parts leave in the order they came. One small response is one `send`; a large range is `sendfile` from the page cache.
+Rules
+- Parts leave in the order in which they were added. One small response is one `send`; a large range is `sendfile` from
+  the page cache.
 - A range shorter than SENDFILE_BYTES is read and joined with its neighbours: below that size the extra system call
   costs more than the copy.
-- The queue never blocks: when the kernel takes no more, the owner is asked to call `pump` once the socket is writable.
+- The queue never blocks: when the kernel takes no more, the owner calls `pump` once the socket is writable.
 """
 
 from collections import deque
@@ -26,7 +27,7 @@ def part_bytes(part: Part) -> int:
 
 
 class _FileCursor:
-    """How far a range has been sent. Holds the file, so that a deleted segment can still be read to the end."""
+    """How far a range has been sent. It holds the file open, so that a deleted segment is read to its end."""
 
     __slots__ = ("file", "position", "size")
 
@@ -50,7 +51,7 @@ class SendQueue:
         self.sent_bytes = 0
 
     def send(self, parts: Sequence[Part]) -> bool:
-        """Send what the kernel takes and keep the rest; True when nothing is left. Raises OSError on a dead peer."""
+        """Send what the kernel takes and keep the rest; True when nothing is left. OSError if the peer is gone."""
         if not self._parts and not any(type(part) is FileRange for part in parts):
             # The usual turn: small responses only, joined into one call.
             joined = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]

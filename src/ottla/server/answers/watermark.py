@@ -11,7 +11,8 @@ from itertools import count
 
 from ottla.errors import KafkaError
 
-# Called with None when the value is reached, or with what `fail` or `refuse` was given; in the middle of whatever moved it.
+# Called with None when the value is reached, or with the error given to `fail` or `refuse`. The call comes in the
+# middle of whatever moved the watermark.
 Waiter = Callable[[KafkaError | None], None]
 
 
@@ -28,11 +29,11 @@ class Watermark:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits: the carrier of a flush goes on only as long as this holds."""
+        """Whether there are waiters: the flusher flushes again as long as there are."""
         return bool(self._waiting)
 
     def advance(self, value: int) -> None:
-        """Raise the value and wake whoever waited for it. A lower value is ignored."""
+        """Raise the value and call the waiters that it reaches. A lower value is ignored."""
         if value <= self.value:
             return
         self.value = value
@@ -41,18 +42,18 @@ class Watermark:
             heappop(waiting)[2](None)
 
     def fail(self, failure: KafkaError) -> None:
-        """Tell everybody, now and later, that the value will not rise any more."""
+        """Tell all waiters, now and later, that the value will not rise any more."""
         self._failure = failure
         self.refuse(failure)
 
     def refuse(self, failure: KafkaError) -> None:
-        """Tell everybody who waits now that it is in vain; whoever comes later may be luckier."""
+        """End the waits of now with an error; later waits may succeed."""
         waiting, self._waiting = self._waiting, []
         for _, _, waiter in waiting:
             waiter(failure)
 
     def when_reached(self, value: int, waiter: Waiter) -> None:
-        """Call `waiter` once the watermark is at `value` or above: now, or when that is so; or when it cannot be any more."""
+        """Call `waiter` once: when the watermark is at `value` or above, perhaps now, or when it cannot get there."""
         if self.value >= value:
             waiter(None)
         elif self._failure is not None:

@@ -1,9 +1,9 @@
 """The group coordinators of this broker: one shard per partition of `__consumer_offsets` that it leads.
 
-The topic is made when the first client asks for a coordinator; a broker that has just started waits a little for the others, so
-that it gets as many replicas as it should. A group's shard follows from its name, so every broker
-finds it without asking (GRP-1). Shards are loaded one after the other: the first ones serve while the last ones load,
-and all other requests have their turn.
+The topic is created when the first client asks for a coordinator. A broker that has just started waits a little for the
+other brokers, so that the topic gets as many replicas as it should. A group's shard follows from the group id, so every
+broker finds it without asking (GRP-1). Shards are loaded one after the other: the first ones serve while the last ones
+load, and all other requests are served in between.
 """
 
 from __future__ import annotations

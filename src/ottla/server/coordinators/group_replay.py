@@ -1,7 +1,7 @@
 """Reads a partition of `__consumer_offsets` into its group coordinator.
 
-Requests have their turn in between, however long the log is. What cannot be understood is named and passed over: one
-damaged record must not keep the groups of a whole partition from their offsets. What cannot be read is tried again.
+Requests are served in between, however long the log is. A record that cannot be decoded is logged and skipped: one
+damaged record must not keep the groups of a whole partition from their offsets. A read that fails is tried again.
 """
 
 import asyncio

@@ -1,10 +1,11 @@
-"""One group coordinator: a machine, the partition of `__consumer_offsets` that is its log, and those who wait for it.
+"""One group coordinator: a machine over one partition of `__consumer_offsets`, and the requests that wait for it.
 
-A decision's records are appended and, once they are in the log, replayed; the answers leave when the records are
-committed (the high watermark has passed them) and as durable as the topic's flush policy asks for. What cannot be
-written did not happen: whoever waits for it hears COORDINATOR_NOT_AVAILABLE and asks again. A shard belongs to one leadership
-of its partition: when another broker leads, or this one anew, whoever waits hears NOT_COORDINATOR.
-Loading replays the log and nothing else; until it is done every question is answered with COORDINATOR_LOAD_IN_PROGRESS.
+A decision's records are appended and, once they are in the log, replayed. The answers leave when the append is
+acknowledged (partitions/acknowledgement.py). A decision that cannot be written did not happen: its requests are answered
+with COORDINATOR_NOT_AVAILABLE, and the client asks again. A shard belongs to one leadership of its partition: when that
+leadership ends, waiting requests are answered with NOT_COORDINATOR, and the shard writes nothing more.
+
+Loading replays the log and nothing else. Until it is done every request is answered with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import asyncio
@@ -30,17 +31,17 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 
 logger = logging.getLogger(__name__)
 
-# A record's own words (length, attributes, timestamp, offset, lengths of key and value, headers) take no more.
+# The most that a record's length, attributes, timestamp, offset, lengths of key and value and headers take.
 _RECORD_OVERHEAD_BYTES = 32
 _COMMAND_CONTEXT = GroupRequestContext(0, "", "", None)
-# How long an answer waits until the in-sync replicas have what it says, as offsets.commit.timeout.ms in Kafka.
+# How long an answer waits for the in-sync replicas, as offsets.commit.timeout.ms in Kafka.
 _COMMIT_TIMEOUT_S = 5.0
 
 
 class GroupShard:
     """Answers for the groups of one partition.
 
-    Records are stamped with the time of day (`now_ms`); deadlines are kept by a clock that nobody sets (`monotonic_ms`).
+    Records are stamped with the wall clock (`now_ms`); deadlines are kept by a monotonic clock (`monotonic_ms`).
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class GroupShard:
         return response
 
     def heartbeat(self, request: HeartbeatRequest) -> int:
-        """The error that answers a heartbeat. The short way: it moves a deadline, and writes and sets nothing."""
+        """The error code that answers a heartbeat, without the rest of `ask`: nothing is written, no timer is set."""
         if not self.is_loaded:
             raise self._absence()
         error: int = self._machine.command(request, _COMMAND_CONTEXT, self._steady_ms()).response.error_code
@@ -154,7 +155,7 @@ class GroupShard:
         return answer
 
     def _carry_out(self, decision: Decision) -> int:
-        """Write and replay; release those who were waiting. Answers the offset behind what was written, or 0."""
+        """Write, replay, and release waiting requests. The end offset of the append, or 0 without records."""
         end = self._write(decision) if decision.records else 0
         for note in decision.notes:
             logger.info("%s", note)
@@ -183,7 +184,7 @@ class GroupShard:
     def _append(self, records: Sequence[GroupRecord]) -> int:
         """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
         if not self.is_current:
-            # Another leadership has begun: the log may hold records of other brokers, which this machine does not know.
+            # Another leadership has begun: the log may hold records of other brokers, unknown to this machine.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms, end, config = self._now_ms(), 0, self.partition.config
         for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):
@@ -198,7 +199,7 @@ class GroupShard:
     # Answering
 
     def _code_for(self, error: KafkaError) -> ErrorCode:
-        """What a member hears of a failed write: who else coordinates must be found out, or the same broker asked again."""
+        """The error for a member after a failed write: find the new coordinator, or ask this one again."""
         is_elsewhere = self._is_gone or error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_COORDINATOR if is_elsewhere else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -261,7 +262,7 @@ class GroupShard:
 
 
 def _batches(records: Sequence[GroupRecord], limit_bytes: int) -> Iterator[Sequence[GroupRecord]]:
-    """The records in their order, in pieces that each fit a batch; a record that is larger has one for itself."""
+    """The records in order, split so that each part fits a batch; a larger record is a batch of its own."""
     start, size_bytes = 0, HEADER_BYTES
     for number, (key, value) in enumerate(records):
         record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES

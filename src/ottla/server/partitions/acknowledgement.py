@@ -1,17 +1,17 @@
-"""Waiting until an append may be acknowledged: flushed where asked, replicated where asked, within the deadline.
+"""Waiting until an append may be acknowledged: flushed and replicated where asked, within the deadline.
 
 An acknowledgement belongs to the leadership under which its records were appended, and ends once:
 
     first of                                                      outcome
     flushed (FlushPolicy) and, with acks=all, committed           acknowledged
-    the leadership ended, the broker is cut off, the partition    NOT_LEADER_OR_FOLLOWER: another leader may have the
-      was deleted, or the log truncated                             records, or not
+    the leadership ended, the broker is cut off, the partition    NOT_LEADER_OR_FOLLOWER: the next leader may or
+      was deleted, or the log truncated                             may not have the records
     fewer in-sync replicas than min.insync.replicas (acks=all)    NOT_ENOUGH_REPLICAS_AFTER_APPEND
     the flush failed                                              KAFKA_STORAGE_ERROR
     the deadline                                                  REQUEST_TIMED_OUT
 
-It is completed by callbacks of the partition's watermarks: a task for each would cost more than the append. The callback
-runs in the middle of whatever moved a watermark, so it must not do much.
+An acknowledgement is completed by callbacks of the partition's watermarks: a task for each would cost more than the
+append. The callback runs in the middle of whatever moved a watermark, so it must not do much.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Removes files that are already out of sight, in a thread: unlinking a gigabyte can take a tenth of a second."""
+"""Removes files that no log refers to any more, in a thread: unlinking a gigabyte can take a tenth of a second."""
 
 import asyncio
 import logging

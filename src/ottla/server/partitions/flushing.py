@@ -1,7 +1,7 @@
-"""Carries fsyncs out of the event loop, so that one of them serves everybody who waits for it.
+"""Carries fsyncs out of the event loop, so that one fsync serves everybody who waits for it.
 
-While one flush of a log runs in a thread, appends go on; whoever needs them durable is served by the next flush,
-together. A flush that failed is never tried again: what it covered is unknown, so the log refuses writes from then on.
+While a flush of a log runs in a thread, appends go on; the next flush makes all of them durable together. A flush that
+failed is never tried again: which records it made durable is unknown, so the log refuses writes from then on.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Flusher:
         self._running: dict[HostedPartition, asyncio.Task[None]] = {}
 
     def flush(self, partition: HostedPartition) -> None:
-        """See that what is written now becomes durable soon; nothing is tried where that has failed before."""
+        """Begin to flush what is written now; nothing happens where a flush has failed before."""
         if partition not in self._running and partition.log.status.refusal is None:
             task = asyncio.get_running_loop().create_task(self._flush(partition))
             self._running[partition] = task

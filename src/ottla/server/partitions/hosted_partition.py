@@ -1,11 +1,10 @@
-"""The partitions this broker hosts: each a log, a replica that decides, and those who wait for it.
+"""The partitions that this broker hosts: each a log, a replica that decides, and the watermarks that requests wait for.
 
-Who waits for what:
-- Producers (acks=all) await `high_watermark`. It belongs to one leadership: when that ends, everybody who waits hears
-  NOT_LEADER_OR_FOLLOWER and another watermark takes its place, so that nobody is told of records that others wrote. (A leader
-  that is elected again in the very next epoch goes on: nobody else can have led in between.)
-- Consumers in a long poll are `readers`, woken when the high watermark moves.
-- Followers in a long poll stand behind their `cursors`, woken when the log grows.
+`high_watermark` belongs to one leadership. When the leadership ends, all waits for it fail with NOT_LEADER_OR_FOLLOWER
+and another watermark takes its place, so that no producer hears of records that other brokers wrote. A leadership goes
+on when the same broker is elected again in the very next epoch (`PartitionReplica.leadership_epoch`).
+
+`flushed` belongs to the log as it is: a truncation fails all waits and begins another watermark.
 """
 
 import logging
@@ -125,7 +124,7 @@ class HostedPartition:
         self.adding_replicas = frozenset(adding_replicas)
 
     def assign(self, assigned: Assigned, now_ms: int) -> None:
-        """Take the controller's decision over. Those who waited under another leadership are told that it is over."""
+        """Take the controller's decision over, and end the waits of a leadership that is over."""
         replica = self.replica
         before = replica.leader, replica.leader_epoch, replica.leadership_epoch
         self._take_policy(len(assigned.replicas))
@@ -176,12 +175,12 @@ class HostedPartition:
         self.replica.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut off what the leader does not have. The caller has seen to the recovery point (log/writing/truncation.py)."""
+        """Truncate the log. The caller has lowered the recovery point (log/writing/truncation.py)."""
         self.log.truncate_to(offset)
         self._log_was_cut(now_ms)
 
     def begin_truncate(self, offset: int, now_ms: int) -> TruncationJob | None:
-        """The same, and the caller makes it durable in a thread; the log waits for that before its next append."""
+        """Truncate the log; the caller runs the job in a thread to make the truncation durable before the next append."""
         job = self.log.begin_truncate(offset)
         self._log_was_cut(now_ms)
         return job
@@ -233,7 +232,7 @@ class HostedPartition:
         return end_of_epoch(self.log, self.replica.leader_epoch, epoch)
 
     def note_flushed(self, now_ms: int) -> None:
-        """A flush is complete. Where acks=all means fsync on all replicas, the leader's share counts from here."""
+        """A flush is complete: waits end, and where only flushed records count, the high watermark may move."""
         self.flushed.advance(self.log.durability.flushed_offset)
         counted = self.flush_policy.counted_offset
         if counted is not None and self.replica.is_leader:

@@ -1,15 +1,16 @@
-"""Keeps the logs on disk in step with the cluster image: opens, creates, assigns, configures and deletes partitions.
+"""Keeps the logs on disk in step with the cluster image: opens, creates, assigns, configures, deletes partitions.
 
-A deleted partition's directory is renamed before it is removed, so that a crash in the middle cannot bring half of it
-back. Readers under way hold their files open and finish. A replica that was moved away is deleted in the same way.
+The directory of a deleted partition is renamed before it is removed, so that a crash in the middle cannot bring half of
+it back. Reads under way hold their files open and finish. A replica that was moved away is deleted in the same way.
 
 The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is tried again
 until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
 
-An image from before this start says nothing about who leads now: the log may have lost its tail since, and others may have
-been elected. So logs are opened at once, but leaders and followers are appointed only when the image has the registration of this start.
+An image from before this start does not say who leads now: the log may have lost its tail since, and another broker may
+have been elected. So logs are opened at once, but leaders and followers are assigned only when the image has the
+registration of this start.
 
-A log takes milliseconds to begin or to end, and a topic may have a thousand: after each, requests have their turn.
+Opening or deleting a log takes milliseconds, and a topic may have a thousand logs: requests are served after each.
 """
 
 import asyncio
@@ -169,7 +170,7 @@ class Hosting:
             return
         lost = hosted.log.extent.first_lost_offset
         if lost is not None and placed.leader == self._config.node.id:
-            # Before the role is taken: the epoch begins where the log ends then. A follower settles it before its first fetch.
+            # Before the role is taken: the epoch begins where the log ends then. A follower does so before a fetch.
             self._settle_hole(hosted, placed, lost)
         assigned = Assigned(
             leader=placed.leader,

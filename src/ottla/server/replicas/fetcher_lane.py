@@ -1,8 +1,8 @@
-"""Fetches from one leader: asks, appends what comes, asks again.
+"""Fetches from one leader: asks, appends the records of the answer, asks again.
 
-One fetch is under way at a time. What an answer brings is appended partition by partition, with a pause for other requests after
-a few megabytes; then the next fetch goes out, and only then whatever may take its time. Between an answer and its append
-another image may have come: what the local replica says about its leader is looked at before each log is touched.
+One fetch is under way at a time. The records of an answer are appended partition by partition, with a pause for other
+requests after a few megabytes. Then the next fetch goes out, and after it flushes that are due. Another image may come
+between an answer and its append, so the local replica's leader is compared before each log is touched.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""What a follower asks one leader for: an incremental fetch session (KIP-227) from the side of the one who asks.
+"""The questions of a follower to one leader: an incremental fetch session (KIP-227) from the asking side.
 
-The first fetch names every partition, each later one those whose question changed: the log grew or was cut, the leader epoch rose,
-the log starts later. A partition that backs off is forgotten at the leader until it may be asked for again; otherwise
-the leader would read it for nothing.
+The first fetch names every partition, each later fetch those whose question changed: the log grew or was truncated, the
+leader epoch rose, the log starts later. A partition that backs off is forgotten at the leader until it may be asked for
+again; otherwise the leader would read it for nothing.
 """
 
 from collections.abc import Iterator

@@ -1,13 +1,13 @@
-"""Follows: fetches what other brokers lead and this one has a replica of.
+"""Follows: fetches the partitions that other brokers lead and that this broker has a replica of.
 
-One task for each leader and lane. There are three lanes, each with a connection of its own, so that none waits for another:
+One task for each leader and lane. There are three lanes, each with its own connection, so that none waits for another:
 
-    fetch            everything else
-    fetch-flushed    partitions whose records must be durable before they count (ottla.flush.on.acks.all): what a round brought is
-                     flushed before the next fetch announces its offset
-    fetch-moving     partitions that are being moved to this broker: within follower.replication.throttled.rate
+    fetch            all other partitions
+    fetch-flushed    partitions whose records must be durable before they count (ottla.flush.on.acks.all): the records
+                     of a round are flushed before the next fetch announces their offset
+    fetch-moving     partitions that are moved to this broker: within follower.replication.throttled.rate
 
-Who leads is what the local replica says (partitions.py); `apply` comes after the image is carried out there.
+The local replica says who leads (hosted_partition.py); `apply` comes after Hosting has carried the image out.
 """
 
 import logging

@@ -1,16 +1,16 @@
-"""The leader's memory of its followers' fetch sessions (KIP-227, made for brokers): a fetch costs as much as there is news.
+"""The fetch sessions of followers, kept by their leader (KIP-227, made for brokers): a fetch costs as much as it has news.
 
-A follower's session may hold a thousand partitions of which a few move. So nothing walks over all of them: a partition tells
-the cursors of its followers when it has news, and each session keeps the cursors that have some.
+A follower's session may hold a thousand partitions of which a few change. So nothing walks over all of them: a partition
+tells the cursors of its followers when it has news, and each session keeps the cursors that have some.
 
-Rules:
-- A cursor without news stands at the log's end, and its follower has been told the high watermark and the log start.
+Rules
+- A cursor without news stands at the log's end, and its follower knows the high watermark and the log start.
 - A fetch that names few partitions still says of all others in the session that the follower holds what it held. The
   partition asks for that before an append and before time is counted (`Cursor.repeat`); when it counts,
   replication/follower_progress.py decides.
 - Each replica has one cursor in a partition: that of its newest session.
-- A follower hears of a new leader at about the same time as the leader does. One that is about to be followed
-  therefore lets the sessions of its followers wait shortly only, until they have had the time to come with that partition.
+- A follower hears of a new leader at about the same time as the leader does. A leader of new partitions therefore keeps
+  the fetches of its followers waiting only shortly, until they have had time to name those partitions.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ class FollowerSession:
         return min(asked_ms, allowed_ms)
 
     def lost(self) -> None:
-        """The connection died in the middle of a fetch: whoever waits for this follower to join need not wait."""
+        """The connection died in the middle of a fetch: do not wait for this follower to join an ISR."""
         for cursor in self.cursors.values():
             if cursor.partition is not None:
                 cursor.partition.step(FollowerLost(self.replica_id), self.last_fetch_ms)
@@ -245,7 +245,7 @@ class FollowerSession:
 
 
 class FollowerSessions:
-    """The sessions of all followers of this broker; a few for each of them. `new_session_id` draws a random positive int32."""
+    """The sessions of all followers of this broker. `new_session_id` draws a random positive int32."""
 
     def __init__(self, new_session_id: Callable[[], int], now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._new_session_id = new_session_id
@@ -304,7 +304,7 @@ class FollowerSessions:
     def _begun(
         self, request: FetchRequest, replica_id: int, broker_epoch: int, now_ms: int
     ) -> FollowerSession:
-        """A new session. The one it replaces ends, those of the broker's former self, and those that nobody uses."""
+        """A new session. The session it replaces ends, those of the broker's earlier starts, and unused ones."""
         self.expire()
         self._close(
             session

@@ -1,11 +1,11 @@
 """Carries proposals of ISR changes to the controller, and its answers back (AlterPartition, KIP-497).
 
-What the partitions of one turn of the loop propose goes out in one request; while it is under way the next one is gathered. An
-answer that does not come leaves the fate of a proposal unknown, and the replica is told so: each proposal is answered
-exactly once. One timer for all partitions counts the time of slow followers, and tries refused proposals again.
+The proposals of one turn of the loop go out in one request; while it is under way the next request is gathered. A
+request without an answer leaves the fate of its proposals unknown, and the replicas are told so: each proposal is
+answered exactly once. One timer for all partitions counts the time of slow followers and repeats refused proposals.
 
-The same timer tells each replica how long no controller has been known, and whether its log takes writes. What a leader does
-about that, replication/isolation.py decides; a leader that steps down does so through the controller, too.
+The same timer tells each replica how long no controller has been known, and whether its log takes writes. What a leader
+does about that, replication/isolation.py decides; a leader that steps down does so through the controller, too.
 """
 
 import asyncio

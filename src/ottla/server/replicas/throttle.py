@@ -1,4 +1,4 @@
-"""A token bucket: so many bytes per second, a second's worth at once. What was taken too much is waited for."""
+"""A token bucket: a rate in bytes per second, with a burst of one second. Bytes taken beyond the rate are a debt."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ class Throttle:
         return int(self._tokens)
 
     def take(self, size_bytes: int) -> None:
-        """So much was transferred."""
+        """Account for `size_bytes` that were transferred."""
         self._tokens -= size_bytes
 
     def wait_ms(self) -> int:
