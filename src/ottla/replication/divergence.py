@@ -1,8 +1,9 @@
 """Where two logs part, judged by leader epochs alone. Pure.
 
-Two logs that hold a record of the same epoch at the same offset are equal up to there: one leader wrote each epoch, in order, and a follower
-appends only behind a record that its leader has, too. So a follower says with each fetch which epoch its last record has; the leader
-finds the end of that epoch in its own log, and the follower cuts what lies behind. The watermark plays no part in it.
+Two logs that hold a record of the same epoch at the same offset are equal up to there: one leader wrote each
+epoch, in order, and a follower appends only behind a record that its leader has, too. So a follower says with
+each fetch which epoch its last record has; the leader finds the end of that epoch in its own log, and the
+follower cuts what lies behind. The watermark plays no part in it.
 """
 
 from typing import Protocol
@@ -47,8 +48,8 @@ def judge_read(
 ) -> EpochEnd | ErrorCode:
     """The leader's verdict on a reader that asks at `fetch_offset` and whose last record has `last_fetched_epoch` (-1: none).
 
-    NONE: the reader may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any more, or the
-    leader cannot tell. An EpochEnd: the reader's log diverges.
+    NONE: the reader may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any
+    more, or the leader cannot tell. An EpochEnd: the reader's log diverges.
     """
     if fetch_offset < log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -66,8 +67,9 @@ def judge_fetch(
 ) -> EpochEnd | ErrorCode:
     """The leader's verdict on a follower: as for any reader, but a follower's whole log must match.
 
-    Where the leader has deleted all records that the follower holds, and does not know the epoch of the last of them any
-    more, the follower may hold other records: OFFSET_OUT_OF_RANGE makes it start again. A consumer may go on there.
+    Where the leader has deleted all records that the follower holds, and does not know the epoch of the last
+    of them any more, the follower may hold other records: OFFSET_OUT_OF_RANGE makes it start again. A
+    consumer may go on there.
     """
     verdict = judge_read(log, leader_epoch, fetch_offset, last_fetched_epoch)
     is_at_start = verdict is ErrorCode.NONE and fetch_offset == log.log_start_offset

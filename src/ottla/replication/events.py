@@ -1,4 +1,7 @@
-"""The events that the leader's machine takes in, and the effects it answers. `partition` has the table. Pure."""
+"""The events that the leader's machine takes in, and the effects it answers.
+
+`partition` has the table. Pure.
+"""
 
 from dataclasses import dataclass
 
@@ -37,7 +40,10 @@ class LogEndOffsetMoved:
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetched:
-    """A follower asked for what comes at `fetch_offset`, and its epochs were found to match: it holds all before."""
+    """A follower asked for what comes at `fetch_offset`, and its epochs were found to match.
+
+    It holds all before.
+    """
 
     replica_id: int
     broker_epoch: int
@@ -46,7 +52,10 @@ class FollowerFetched:
 
 @dataclass(frozen=True, slots=True)
 class FollowerLost:
-    """A follower's broker was fenced, or its connection died: do not wait for it to join. (Members leave by the controller.)"""
+    """A follower's broker was fenced, or its connection died.
+
+    Do not wait for it to join. (Members leave by the controller.)
+    """
 
     replica_id: int
 
@@ -79,7 +88,10 @@ class HighWatermarkLowered:
 
 @dataclass(frozen=True, slots=True)
 class CommitsRefused:
-    """Nothing is committed here for now: whoever waits for a commit hears this error, as nobody knows what becomes of it."""
+    """Nothing is committed here for now.
+
+    Whoever waits for a commit hears this error, as nobody knows what becomes of it.
+    """
 
     error: ErrorCode
 

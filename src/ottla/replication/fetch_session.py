@@ -7,9 +7,9 @@
     id           -1      the same as no session, and forget the old one
     id           n       the session's partitions, with these added or moved and the forgotten ones dropped
 
-The answer to the last kind leaves out partitions about which there is nothing new. A broker may refuse to remember
-(session id 0 in the answer), so the cache is simple: bounded, and a session makes room only when it has not been
-used for two minutes.
+The answer to the last kind leaves out partitions about which there is nothing new. A broker may refuse to
+remember (session id 0 in the answer), so the cache is simple: bounded, and a session makes room only when it
+has not been used for two minutes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,10 @@ PartitionKey = tuple[str, UUID, int]
 
 
 class FetchPartitionData(NamedTuple):
-    """What a client wants of one partition. Before version 13 it names the topic, from then on the topic id."""
+    """What a client wants of one partition.
+
+    Before version 13 it names the topic, from then on the topic id.
+    """
 
     topic: str
     topic_id: UUID
@@ -164,7 +167,10 @@ class FetchContext:
 
 
 class FetchSessions:
-    """The sessions of one broker. `new_session_id` draws a random int32; what is not positive or taken is redrawn."""
+    """The sessions of one broker.
+
+    `new_session_id` draws a random int32; what is not positive or taken is redrawn.
+    """
 
     def __init__(self, slots: int, new_session_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -202,7 +208,10 @@ class FetchSessions:
         return self._continued(session)
 
     def _continued(self, session: FetchSession) -> FetchContext:
-        """Keep a session that was just used; one without partitions, or grown too large, ends here instead."""
+        """Keep a session that was just used.
+
+        One without partitions, or grown too large, ends here instead.
+        """
         partitions = session.wanted()
         if not partitions or self._cached_partitions + len(partitions) > CACHED_PARTITIONS_MAX:
             return FetchContext(partitions)

@@ -9,8 +9,9 @@
     (AppendFailed)                            BackOff; Failed, if the log takes no more writes
     (HoleFound)                               TruncateTo (log_holes.py); told before the first fetch from a leader
 
-Effects are carried out in their order, before the next question is asked. Where a log is cut is decided by leader epochs alone, never by the
-watermark (divergence.py). Questions go on where the log ends; so one question is under way at a time, and its answer says which.
+Effects are carried out in their order, before the next question is asked. Where a log is cut is decided by
+leader epochs alone, never by the watermark (divergence.py). Questions go on where the log ends; so one
+question is under way at a time, and its answer says which.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,10 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswered:
-    """What the leader said to a FetchFrom. High watermark and log start come with OFFSET_OUT_OF_RANGE, too."""
+    """What the leader said to a FetchFrom.
+
+    High watermark and log start come with OFFSET_OUT_OF_RANGE, too.
+    """
 
     asked: FetchFrom
     error: ErrorCode = ErrorCode.NONE
@@ -50,7 +54,10 @@ class FetchAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AppendFailed:
-    """The records of Append could not be appended; none of them, or only the first of them, are in the log."""
+    """The records of Append could not be appended.
+
+    None of them, or only the first of them, are in the log.
+    """
 
     error: ErrorCode
     is_lasting: bool = False  # the log refuses writes until it is opened again
@@ -72,7 +79,10 @@ class BeginAt:
 
 @dataclass(frozen=True, slots=True)
 class HighWatermarkMoved:
-    """The leader's high watermark. It holds here up to the own log end: `PartitionReplica` takes LeaderHighWatermark."""
+    """The leader's high watermark.
+
+    It holds here up to the own log end: `PartitionReplica` takes LeaderHighWatermark.
+    """
 
     high_watermark: int
 

@@ -1,8 +1,9 @@
 """When the fetches of a follower's session count as news of one partition. Pure.
 
-A session names a partition once; later fetches leave it out while nothing about it changes. Each of those fetches says all the
-same that the follower is alive and still asks for the same offset. The leader's machine needs to hear of that in two
-moments: before an append, so that the follower counts as caught up until then, and before time is counted.
+A session names a partition once; later fetches leave it out while nothing about it changes. Each of those
+fetches says all the same that the follower is alive and still asks for the same offset. The leader's machine
+needs to hear of that in two moments: before an append, so that the follower counts as caught up until then,
+and before time is counted.
 
     fetch                                        counts
     names the partition, epochs match            at once, as proof of what the follower holds

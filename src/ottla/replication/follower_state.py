@@ -1,8 +1,8 @@
 """What a leader knows of one follower: how far its log goes, and when it last held all there was.
 
-Caught up, as Kafka means it: a fetch at the leader's log end proves it for now; one at or behind the log end of the fetch before
-proves it for the time of that fetch before. So a follower that always asks for the newest is in sync, although
-new records have come by the time its question arrives.
+Caught up, as Kafka means it: a fetch at the leader's log end proves it for now; one at or behind the log end
+of the fetch before proves it for the time of that fetch before. So a follower that always asks for the newest
+is in sync, although new records have come by the time its question arrives.
 """
 
 from typing import Final
@@ -31,7 +31,8 @@ class FollowerState:
         self.last_caught_up_ms = last_caught_up_ms
         self.last_fetch_ms = NEVER_MS
         self.leader_end_at_last_fetch = NO_OFFSET
-        # Whether the high watermark waits for it: as a member of the maximal ISR, or as one about to become it.
+        # Whether the high watermark waits for it: as a member of the maximal ISR, or as one about to become
+        # it.
         self.is_counted = False
         self.is_joining = False
 
@@ -41,7 +42,10 @@ class FollowerState:
         )
 
     def fetched(self, fetch_offset: int, leader_end: int, broker_epoch: int, now_ms: int) -> bool:
-        """It asked for what comes at `fetch_offset`: everything before is in its log. Whether that proves it caught up."""
+        """It asked for what comes at `fetch_offset`.
+
+        Everything before is in its log. Whether that proves it caught up.
+        """
         caught_up_ms = NEVER_MS
         if fetch_offset >= leader_end:
             caught_up_ms = now_ms

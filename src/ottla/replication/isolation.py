@@ -1,12 +1,12 @@
 """A leader that cannot do its part: cut off from the cluster, or with a log that takes no writes. Pure.
 
-Cut off: no controller for `patience_ms`, and an in-sync follower silent for as long. Such a leader can commit nothing, and
-the controller, where there is one, has probably elected another leader. So the leader refuses writes and ends the waits of
-producers. A leader without a controller that still has its followers goes on.
+Cut off: no controller for `patience_ms`, and an in-sync follower silent for as long. Such a leader can commit
+nothing, and the controller, where there is one, has probably elected another leader. So the leader refuses
+writes and ends the waits of producers. A leader without a controller that still has its followers goes on.
 
-Broken: the log refuses writes until it is opened again, or has refused them at two looks in a row (a full disk may have
-room again by the second). The leader proposes the ISR without itself, and the controller elects another member. Without
-another member it stays leader, refuses writes and serves reads.
+Broken: the log refuses writes until it is opened again, or has refused them at two looks in a row (a full
+disk may have room again by the second). The leader proposes the ISR without itself, and the controller elects
+another member. Without another member it stays leader, refuses writes and serves reads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,10 @@ class LogWorks:
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """Ask the controller for an ISR without this node, so that another member leads. The answer comes as metadata."""
+    """Ask the controller for an ISR without this node, so that another member leads.
+
+    The answer comes as metadata.
+    """
 
     proposal: ProposeIsr
 

@@ -1,8 +1,9 @@
 """The in-sync replicas of a partition as its leader knows them, and the one change of them that is under way. Pure.
 
-Only the controller changes the ISR. The leader proposes, with the partition epoch it knows (compare and set); until the
-answer is there, nobody knows which ISR is in force, so the high watermark counts with the *maximal* one: the committed
-members, those that are to leave, too, and every member that a proposal whose fate is unknown would add.
+Only the controller changes the ISR. The leader proposes, with the partition epoch it knows (compare and set);
+until the answer is there, nobody knows which ISR is in force, so the high watermark counts with the *maximal*
+one: the committed members, those that are to leave, too, and every member that a proposal whose fate is
+unknown would add.
 
     state          on                                             then
     settled        propose                                        pending
@@ -12,8 +13,8 @@ members, those that are to leave, too, and every member that a proposal whose fa
     pending        FENCED_LEADER_EPOCH and other ends             nothing more until an assignment comes
     any            an assignment of a newer partition epoch       settled: no earlier proposal can be carried out any more
 
-An uncertain proposal may still be carried out, long after its sender gave it up. It is closed by moving the partition epoch on:
-the leader proposes the ISR it wants then, even if that is the committed one.
+An uncertain proposal may still be carried out, long after its sender gave it up. It is closed by moving the
+partition epoch on: the leader proposes the ISR it wants then, even if that is the committed one.
 """
 
 from collections.abc import Collection
@@ -62,7 +63,10 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrAnswered:
-    """What became of a proposal. With NONE, the partition as it is now; without any answer, REQUEST_TIMED_OUT."""
+    """What became of a proposal.
+
+    With NONE, the partition as it is now; without any answer, REQUEST_TIMED_OUT.
+    """
 
     proposal: ProposeIsr
     error: ErrorCode

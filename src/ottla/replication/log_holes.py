@@ -1,6 +1,7 @@
 """A log that lost records in the middle in a crash, and what a replica does about the hole. Pure.
 
-The log keeps the records after the hole and remembers where the hole begins. What follows depends on the replica's role:
+The log keeps the records after the hole and remembers where the hole begins. What follows depends on the
+replica's role:
 
     role                                              effect
     follower                                          TruncateTo: the leader has all records from there on
@@ -10,7 +11,8 @@ The log keeps the records after the hole and remembers where the hole begins. Wh
     leader, only replica                              AcceptHole: its log is the only copy of the rest
     no leader is known                                none; the role decides later
 
-A leader settles the hole before it takes its role: an epoch must begin where the log ends after the truncation.
+A leader settles the hole before it takes its role: an epoch must begin where the log ends after the
+truncation.
 """
 
 from collections.abc import Sequence
@@ -23,8 +25,8 @@ from ottla.model import NO_LEADER
 class HoleFound:
     """A crash took records from `offset` on, and the log goes on after them.
 
-    `leader` and `replicas` are those of the assignment that the replica is about to take, or has. `acks_are_durable`
-    says whether an append is acknowledged only after an fsync.
+    `leader` and `replicas` are those of the assignment that the replica is about to take, or has.
+    `acks_are_durable` says whether an append is acknowledged only after an fsync.
     """
 
     offset: int
@@ -35,7 +37,10 @@ class HoleFound:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Truncate the log at this offset. The recovery point on disk is lowered before: the rest was not lost."""
+    """Truncate the log at this offset.
+
+    The recovery point on disk is lowered before: the rest was not lost.
+    """
 
     offset: int
 

@@ -14,10 +14,11 @@
     LogBroken              StepDown, if another member could lead (isolation.py)
     LogWorks               none
 
-The high watermark is the least log end offset over the maximal ISR (isr.py). It also waits, shortly, for a follower that has caught
-up and is about to join: else it would run ahead of it for ever. It does not move while the ISR is smaller than
-min.insync.replicas: what readers see was on that many replicas. A follower joins when its log goes to the high watermark and to where
-this leader's epoch began; it leaves when it has not been caught up for replica.lag.time.max.ms.
+The high watermark is the least log end offset over the maximal ISR (isr.py). It also waits, shortly, for a
+follower that has caught up and is about to join: else it would run ahead of it for ever. It does not move
+while the ISR is smaller than min.insync.replicas: what readers see was on that many replicas. A follower
+joins when its log goes to the high watermark and to where this leader's epoch began; it leaves when it has
+not been caught up for replica.lag.time.max.ms.
 
 The hot path does not go through events: `append_error`, `fetch_error` and `readable_up_to` answer a value.
 With one replica the high watermark is the log end offset.
@@ -93,8 +94,8 @@ class PartitionReplica:
         self.node_id = node_id
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
-        # The first epoch of the leadership that goes on. A leader that is elected again in the very next epoch goes on:
-        # no other broker can have led in between.
+        # The first epoch of the leadership that goes on. A leader that is elected again in the very next
+        # epoch goes on: no other broker can have led in between.
         self.leadership_epoch = NO_EPOCH
         self.leader_epoch_start_offset = 0
         self.partition_epoch = NO_EPOCH
@@ -274,7 +275,10 @@ class PartitionReplica:
         return (self._advance() + self._refuse_too_few()) if self.is_leader else []
 
     def _meet_followers(self, is_new_epoch: bool, now_ms: int) -> None:
-        """Have a state for each replica but this one, if this one leads. Members of a new epoch begin as caught up."""
+        """Have a state for each replica but this one, if this one leads.
+
+        Members of a new epoch begin as caught up.
+        """
         known = self.followers
         others = [r for r in self.replicas if r != self.node_id] if self.is_leader else []
         self.followers = {

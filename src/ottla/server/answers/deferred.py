@@ -1,14 +1,17 @@
 """An answer that comes later, without a task that waits for it.
 
-A handler that waits for followers, or for records to send them, would need a task, a few futures and a timer for each
-request: more than the request itself costs. The handler returns a `Deferred` instead, and settles it from the callback
-that brings the outcome.
+A handler that waits for followers, or for records to send them, would need a task, a few futures and a timer
+for each request: more than the request itself costs. The handler returns a `Deferred` instead, and settles it
+from the callback that brings the outcome.
 
 Rules
-- A Deferred is settled at most once. If it is settled before the connection waits, the answer leaves in the next turn.
-- `settle` lets the connection go on at once, so it is for callbacks of the loop. `settle_soon` is for callers in the
-  middle of something: the connection goes on in the next turn, together with whatever else is settled meanwhile.
-- The handler is told when the connection is gone (`on_abandoned`), in a turn of its own. Settling does nothing then.
+- A Deferred is settled at most once. If it is settled before the connection waits, the answer leaves in the
+  next turn.
+- `settle` lets the connection go on at once, so it is for callbacks of the loop. `settle_soon` is for callers
+  in the middle of something: the connection goes on in the next turn, together with whatever else is settled
+  meanwhile.
+- The handler is told when the connection is gone (`on_abandoned`), in a turn of its own. Settling does
+  nothing then.
 - A caller that has a task may await a Deferred.
 """
 

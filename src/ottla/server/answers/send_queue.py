@@ -1,10 +1,10 @@
-"""The data that still has to leave through a socket: bytes, and ranges of files that never pass through Python.
+"""The data that still has to leave through a socket: bytes, and ranges of files (by sendfile).
 
 Rules
-- Parts leave in the order in which they were added. One small response is one `send`; a large range is `sendfile` from
-  the page cache.
-- A range shorter than SENDFILE_BYTES is read and joined with its neighbours: below that size the extra system call
-  costs more than the copy.
+- Parts leave in the order in which they were added. One small response is one `send`; a large range is
+  `sendfile` from the page cache.
+- A range shorter than SENDFILE_BYTES is read and joined with its neighbours: below that size the extra system
+  call costs more than the copy.
 - The queue never blocks: when the kernel takes no more, the owner calls `pump` once the socket is writable.
 """
 
@@ -51,7 +51,10 @@ class SendQueue:
         self.sent_bytes = 0
 
     def send(self, parts: Sequence[Part]) -> bool:
-        """Send what the kernel takes and keep the rest; True when nothing is left. OSError if the peer is gone."""
+        """Send what the kernel takes and keep the rest.
+
+        True when nothing is left. OSError if the peer is gone.
+        """
         if not self._parts and not any(type(part) is FileRange for part in parts):
             # The usual turn: small responses only, joined into one call.
             joined = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ from itertools import count
 
 from ottla.errors import KafkaError
 
-# Called with None when the value is reached, or with the error given to `fail` or `refuse`. The call comes in the
-# middle of whatever moved the watermark.
+# Called with None when the value is reached, or with the error given to `fail` or `refuse`. The call comes in
+# the middle of whatever moved the watermark.
 Waiter = Callable[[KafkaError | None], None]
 
 
@@ -53,7 +53,7 @@ class Watermark:
             waiter(failure)
 
     def when_reached(self, value: int, waiter: Waiter) -> None:
-        """Call `waiter` once: when the watermark is at `value` or above, perhaps now, or when it cannot get there."""
+        """Call `waiter` once: at or above `value`, perhaps now, or when the watermark cannot get there."""
         if self.value >= value:
             waiter(None)
         elif self._failure is not None:

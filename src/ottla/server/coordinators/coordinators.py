@@ -1,9 +1,9 @@
 """The group coordinators of this broker: one shard per partition of `__consumer_offsets` that it leads.
 
-The topic is created when the first client asks for a coordinator. A broker that has just started waits a little for the
-other brokers, so that the topic gets as many replicas as it should. A group's shard follows from the group id, so every
-broker finds it without asking (GRP-1). Shards are loaded one after the other: the first ones serve while the last ones
-load, and all other requests are served in between.
+The topic is created when the first client asks for a coordinator. A broker that has just started waits a
+little for the other brokers, so that the topic gets as many replicas as it should. A group's shard follows
+from the group id, so every broker finds it without asking (GRP-1). Shards are loaded one after the other: the
+first ones serve while the last ones load, and all other requests are served in between.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ class Coordinators:
             shard.unload()
 
     def apply(self, before: ClusterImage, after: ClusterImage) -> None:
-        """Follow a change of metadata: new partitions to coordinate, topics whose offsets nobody needs any more."""
+        """Follow a change of metadata.
+
+        New partitions to coordinate, topics whose offsets nobody needs any more.
+        """
         self._take_partitions(after)
         removed = {topic.name for topic in topic_changes(before, after).removed} - after.topics_by_name.keys()
         if removed:
@@ -159,7 +162,10 @@ class Coordinators:
         return image.topics_by_name.get(OFFSETS_TOPIC)
 
     def _take_partitions(self, image: ClusterImage) -> None:
-        """Coordinate what this broker leads, and nothing else. Another leadership begins with what the log says then."""
+        """Coordinate what this broker leads, and nothing else.
+
+        Another leadership begins with what the log says then.
+        """
         for index, shard in list(self._shards.items()):
             if not shard.is_current:
                 self._shards.pop(index).unload()
@@ -207,8 +213,8 @@ class Coordinators:
     def _forget_topics_that_went(self, shard: GroupShard) -> None:
         """Forget offsets in topics that were deleted while nobody coordinated these groups.
 
-        None of them can be a topic that we only do not know yet: whoever accepted the offset knew the topic, and led this
-        partition then, so it knew less of the metadata than we, who lead it now.
+        None of them can be a topic that we only do not know yet: whoever accepted the offset knew the topic,
+        and led this partition then, so it knew less of the metadata than we, who lead it now.
         """
         gone = shard.committed_topics - self._quorum.image.topics_by_name.keys()
         if gone:
@@ -216,6 +222,9 @@ class Coordinators:
 
 
 def _steady(clock: Clock) -> Callable[[], int]:
-    """The time of day as it goes on from now, whoever sets the clock: a jump must neither end sessions nor prolong them."""
+    """The time of day as it goes on from now, whoever sets the clock.
+
+    A jump must neither end sessions nor prolong them.
+    """
     begun_ms = clock.wall_ms() - clock.boot_ms()
     return lambda: begun_ms + clock.boot_ms()

@@ -1,7 +1,8 @@
 """Reads a partition of `__consumer_offsets` into its group coordinator.
 
-Requests are served in between, however long the log is. A record that cannot be decoded is logged and skipped: one
-damaged record must not keep the groups of a whole partition from their offsets. A read that fails is tried again.
+Requests are served in between, however long the log is. A record that cannot be decoded is logged and
+skipped: one damaged record must not keep the groups of a whole partition from their offsets. A read that
+fails is tried again.
 """
 
 import asyncio

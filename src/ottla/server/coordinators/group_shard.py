@@ -1,11 +1,13 @@
-"""One group coordinator: a machine over one partition of `__consumer_offsets`, and the requests that wait for it.
+"""One group coordinator: a machine over one partition of `__consumer_offsets`, and the waiting requests.
 
-A decision's records are appended and, once they are in the log, replayed. The answers leave when the append is
-acknowledged (partitions/acknowledgement.py). A decision that cannot be written did not happen: its requests are answered
-with COORDINATOR_NOT_AVAILABLE, and the client asks again. A shard belongs to one leadership of its partition: when that
-leadership ends, waiting requests are answered with NOT_COORDINATOR, and the shard writes nothing more.
+A decision's records are appended and, once they are in the log, replayed. The answers leave when the append
+is acknowledged (partitions/acknowledgement.py). A decision that cannot be written did not happen: its
+requests are answered with COORDINATOR_NOT_AVAILABLE, and the client asks again. A shard belongs to one
+leadership of its partition: when that leadership ends, waiting requests are answered with NOT_COORDINATOR,
+and the shard writes nothing more.
 
-Loading replays the log and nothing else. Until it is done every request is answered with COORDINATOR_LOAD_IN_PROGRESS.
+Loading replays the log and nothing else. Until it is done every request is answered with
+COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import asyncio
@@ -41,7 +43,8 @@ _COMMIT_TIMEOUT_S = 5.0
 class GroupShard:
     """Answers for the groups of one partition.
 
-    Records are stamped with the wall clock (`now_ms`); deadlines are kept by a monotonic clock (`monotonic_ms`).
+    Records are stamped with the wall clock (`now_ms`); deadlines are kept by a monotonic clock
+    (`monotonic_ms`).
     """
 
     def __init__(
@@ -134,7 +137,10 @@ class GroupShard:
         return response
 
     def heartbeat(self, request: HeartbeatRequest) -> int:
-        """The error code that answers a heartbeat, without the rest of `ask`: nothing is written, no timer is set."""
+        """The error code that answers a heartbeat, without the rest of `ask`.
+
+        Nothing is written, no timer is set.
+        """
         if not self.is_loaded:
             raise self._absence()
         error: int = self._machine.command(request, _COMMAND_CONTEXT, self._steady_ms()).response.error_code
@@ -184,7 +190,8 @@ class GroupShard:
     def _append(self, records: Sequence[GroupRecord]) -> int:
         """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
         if not self.is_current:
-            # Another leadership has begun: the log may hold records of other brokers, unknown to this machine.
+            # Another leadership has begun: the log may hold records of other brokers, unknown to this
+            # machine.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms, end, config = self._now_ms(), 0, self.partition.config
         for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):

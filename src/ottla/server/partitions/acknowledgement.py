@@ -10,8 +10,8 @@ An acknowledgement belongs to the leadership under which its records were append
     the flush failed                                              KAFKA_STORAGE_ERROR
     the deadline                                                  REQUEST_TIMED_OUT
 
-An acknowledgement is completed by callbacks of the partition's watermarks: a task for each would cost more than the
-append. The callback runs in the middle of whatever moved a watermark, so it must not do much.
+An acknowledgement is completed by callbacks of the partition's watermarks: a task for each would cost more
+than the append. The callback runs in the middle of whatever moved a watermark, so it must not do much.
 """
 
 import asyncio

@@ -9,7 +9,8 @@ from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.runtime.clock import monotonic_s
 from ottla.runtime.threads import Threads
 
-# The process may go when it had nothing to do for so long: it takes 20 MiB, and a fifth of a second to start again.
+# The process may go when it had nothing to do for so long: it takes 20 MiB, and a fifth of a second to start
+# again.
 _IDLE_S: Final = 60.0
 
 T = TypeVar("T")

@@ -1,11 +1,11 @@
-"""Carries compaction out: finds the dirtiest log, has the cleaner process rewrite its segments, swaps them in.
+"""Carries compaction out: finds the dirtiest log, has its segments rewritten, swaps them in.
 
-One log at a time. The event loop only plans and renames files. Reading, deciding and writing happen in the cleaner
-process, and a thread waits for its answers. The process is started when the first log needs it and ends after some idle
-time, so that a broker without compacted topics pays nothing.
+One log at a time. The event loop only plans and renames files. Reading, deciding and writing happen in the
+cleaner process, and a thread waits for its answers. The process is started when the first log needs it and
+ends after some idle time, so that a broker without compacted topics pays nothing.
 
-A log that cannot be compacted is logged and set aside: until the broker restarts if the log is damaged, for a while if
-the disk or the process failed. No record is lost by that: the log only stays as large as it is.
+A log that cannot be compacted is logged and set aside: until the broker restarts if the log is damaged, for a
+while if the disk or the process failed. No record is lost by that: the log only stays as large as it is.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Removes files that no log refers to any more, in a thread: unlinking a gigabyte can take a tenth of a second."""
+"""Removes files that no log refers to any more, in a thread.
+
+Unlinking a gigabyte can take a tenth of a second.
+"""
 
 import asyncio
 import logging

@@ -6,8 +6,9 @@
     flush.ms                       an fsync is due that long after the last one; housekeeping looks
     ottla.flush.on.acks.all        acks=all is acknowledged after an fsync on every in-sync replica
 
-Where acknowledged means flushed and there are several replicas, the leader's own share in the high watermark is its flushed
-offset, so that the high watermark never passes a record that a power loss could take from every replica.
+Where acknowledged means flushed and there are several replicas, the leader's own share in the high watermark
+is its flushed offset, so that the high watermark never passes a record that a power loss could take from
+every replica.
 """
 
 from ottla.config import LONG_MAX, TopicConfig
@@ -39,8 +40,8 @@ class FlushPolicy:
     def is_due(self) -> bool:
         """Whether so much is unflushed that the settings ask for an fsync.
 
-        A segment that is full is always flushed: after a crash only the last segment has to be scanned then. Where only
-        flushed records count as committed, no record waits for another reason to be flushed.
+        A segment that is full is always flushed: after a crash only the last segment has to be scanned then.
+        Where only flushed records count as committed, no record waits for another reason to be flushed.
         """
         log, config, durability = self._log, self._config, self._log.durability
         return (
@@ -60,5 +61,8 @@ class FlushPolicy:
 
     @property
     def counted_offset(self) -> int | None:
-        """This replica's share in the high watermark where only flushed records count; None where all records do."""
+        """This replica's share in the high watermark where only flushed records count.
+
+        None where all records do.
+        """
         return self._log.durability.flushed_offset if self._counts_flushed else None

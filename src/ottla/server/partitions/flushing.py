@@ -1,7 +1,8 @@
 """Carries fsyncs out of the event loop, so that one fsync serves everybody who waits for it.
 
-While a flush of a log runs in a thread, appends go on; the next flush makes all of them durable together. A flush that
-failed is never tried again: which records it made durable is unknown, so the log refuses writes from then on.
+While a flush of a log runs in a thread, appends go on; the next flush makes all of them durable together. A
+flush that failed is never tried again: which records it made durable is unknown, so the log refuses writes
+from then on.
 """
 
 import asyncio

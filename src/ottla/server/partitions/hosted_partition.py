@@ -1,8 +1,9 @@
-"""The partitions that this broker hosts: each a log, a replica that decides, and the watermarks that requests wait for.
+"""The partitions that this broker hosts: each a log, a replica that decides, and watermarks to wait for.
 
-`high_watermark` belongs to one leadership. When the leadership ends, all waits for it fail with NOT_LEADER_OR_FOLLOWER
-and another watermark takes its place, so that no producer hears of records that other brokers wrote. A leadership goes
-on when the same broker is elected again in the very next epoch (`PartitionReplica.leadership_epoch`).
+`high_watermark` belongs to one leadership. When the leadership ends, all waits for it fail with
+NOT_LEADER_OR_FOLLOWER and another watermark takes its place, so that no producer hears of records that other
+brokers wrote. A leadership goes on when the same broker is elected again in the very next epoch
+(`PartitionReplica.leadership_epoch`).
 
 `flushed` belongs to the log as it is: a truncation fails all waits and begins another watermark.
 """
@@ -180,7 +181,10 @@ class HostedPartition:
         self._log_was_cut(now_ms)
 
     def begin_truncate(self, offset: int, now_ms: int) -> TruncationJob | None:
-        """Truncate the log; the caller runs the job in a thread to make the truncation durable before the next append."""
+        """Truncate the log.
+
+        The caller runs the job in a thread to make the truncation durable before the next append.
+        """
         job = self.log.begin_truncate(offset)
         self._log_was_cut(now_ms)
         return job
@@ -228,11 +232,17 @@ class HostedPartition:
         return self.flushed.value >= end_offset or not self.flush_policy.must_flush(acks_all)
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest leader epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown."""
+        """The largest leader epoch that is at most `epoch`, and where it ends.
+
+        (-1, -1) if that is unknown.
+        """
         return end_of_epoch(self.log, self.replica.leader_epoch, epoch)
 
     def note_flushed(self, now_ms: int) -> None:
-        """A flush is complete: waits end, and where only flushed records count, the high watermark may move."""
+        """A flush is complete.
+
+        Waits end, and where only flushed records count, the high watermark may move.
+        """
         self.flushed.advance(self.log.durability.flushed_offset)
         counted = self.flush_policy.counted_offset
         if counted is not None and self.replica.is_leader:
@@ -320,7 +330,8 @@ class Partitions:
         self._by_id: dict[tuple[UUID, int], HostedPartition] = {}
         # The topics that have a log which could not be opened.
         self.unopened: OrderedSet[str] = OrderedSet()
-        # Grows with every partition that is added or removed; for decisions that are remembered (gate/basis.py).
+        # Grows with every partition that is added or removed; for decisions that are remembered
+        # (gate/basis.py).
         self.version = 0
 
     def __iter__(self) -> Iterator[HostedPartition]:

@@ -1,16 +1,18 @@
-"""Keeps the logs on disk in step with the cluster image: opens, creates, assigns, configures, deletes partitions.
+"""Keeps the logs on disk in step with the cluster image: opens, assigns, configures, deletes partitions.
 
-The directory of a deleted partition is renamed before it is removed, so that a crash in the middle cannot bring half of
-it back. Reads under way hold their files open and finish. A replica that was moved away is deleted in the same way.
+The directory of a deleted partition is renamed before it is removed, so that a crash in the middle cannot
+bring half of it back. Reads under way hold their files open and finish. A replica that was moved away is
+deleted in the same way.
 
-The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is tried again
-until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
+The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is
+tried again until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
 
-An image from before this start does not say who leads now: the log may have lost its tail since, and another broker may
-have been elected. So logs are opened at once, but leaders and followers are assigned only when the image has the
-registration of this start.
+An image from before this start does not say who leads now: the log may have lost its tail since, and another
+broker may have been elected. So logs are opened at once, but leaders and followers are assigned only when the
+image has the registration of this start.
 
-Opening or deleting a log takes milliseconds, and a topic may have a thousand logs: requests are served after each.
+Opening or deleting a log takes milliseconds, and a topic may have a thousand logs: requests are served after
+each.
 """
 
 import asyncio
@@ -62,7 +64,8 @@ class Hosting:
         )
         self._image: ClusterImage | None = None
         self._watchers: list[Callable[[], None]] = []
-        # Whether partitions are assigned. Without an id of this start (a broker that is alone) from the beginning.
+        # Whether partitions are assigned. Without an id of this start (a broker that is alone) from the
+        # beginning.
         self.is_active = incarnation_id is None
 
     def open_all(self, image: ClusterImage) -> None:
@@ -126,7 +129,7 @@ class Hosting:
         )
 
     def prepare_cuts(self, cuts: dict[HostedPartition, int]) -> None:
-        """Before logs are cut: see that no checkpoint on disk is above its cut. OSError if that cannot be written."""
+        """Before truncations: lower checkpoints on disk that are above them. OSError if that fails."""
         self._directory.lower_checkpoints(
             {TopicPartition(p.topic, p.index): offset for p, offset in cuts.items()}
         )
@@ -144,7 +147,10 @@ class Hosting:
             logger.error("a log of %s cannot be opened now: %s. It will be tried again.", topic.name, problem)
 
     def _host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
-        """Bring the partitions of a topic in step, one log after the other; OSError when one cannot be opened."""
+        """Bring the partitions of a topic in step, one log after the other.
+
+        OSError when one cannot be opened.
+        """
         config: TopicConfig | None = None
         for placed in topic.partitions:
             hosted = self._partitions.find(topic.name, placed.index)
@@ -170,7 +176,8 @@ class Hosting:
             return
         lost = hosted.log.extent.first_lost_offset
         if lost is not None and placed.leader == self._config.node.id:
-            # Before the role is taken: the epoch begins where the log ends then. A follower does so before a fetch.
+            # Before the role is taken: the epoch begins where the log ends then. A follower does so before a
+            # fetch.
             self._settle_hole(hosted, placed, lost)
         assigned = Assigned(
             leader=placed.leader,
@@ -207,7 +214,10 @@ class Hosting:
                 hosted.configure(config)
 
     def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
-        """The settings in force: the topic's own, then this broker's, then all brokers', then the static ones."""
+        """The settings in force.
+
+        The topic's own, then this broker's, then all brokers', then the static ones.
+        """
         settings = BrokerSettings(image, self._config.node.id, self._config)
         return settings.topic_config(image.config_of(ResourceType.TOPIC, topic))
 
@@ -251,8 +261,8 @@ class Hosting:
     def _remove_strays(self, image: ClusterImage) -> None:
         """Remove what was moved away or deleted while this broker was down.
 
-        A log of a topic that nobody knows goes only where others keep the metadata, too: a node that is alone and lost its metadata
-        must not throw the rest away with it.
+        A log of a topic that nobody knows goes only where others keep the metadata, too: a node that is alone
+        and lost its metadata must not throw the rest away with it.
         """
         is_alone = len(self._config.node.voters) <= 1 and self._config.node.is_voter
         for name in self._strays():

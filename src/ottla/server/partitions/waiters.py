@@ -36,7 +36,10 @@ class Cursor(Protocol):
         """When the follower last fetched in its session, whatever it named."""
 
     def repeat(self, leader_epoch: int) -> FollowerFetched | None:
-        """What the replica should hear of fetches that did not name this partition; None if that is no news."""
+        """What the replica should hear of fetches that did not name this partition.
+
+        None if that is no news.
+        """
 
     def on_append(self, size_bytes: int) -> None:
         """The log grew."""
@@ -98,7 +101,8 @@ class Waiters:
         if is_all:
             self._unseen_bytes = 0
         if self.readers:
-            # Where some bytes are not committed yet the number is too large: a reader that finds less waits on.
+            # Where some bytes are not committed yet the number is too large: a reader that finds less waits
+            # on.
             for reader in tuple(self.readers):
                 reader.on_append(size_bytes)
 

@@ -1,8 +1,9 @@
 """Fetches from one leader: asks, appends the records of the answer, asks again.
 
-One fetch is under way at a time. The records of an answer are appended partition by partition, with a pause for other
-requests after a few megabytes. Then the next fetch goes out, and after it flushes that are due. Another image may come
-between an answer and its append, so the local replica's leader is compared before each log is touched.
+One fetch is under way at a time. The records of an answer are appended partition by partition, with a pause
+for other requests after a few megabytes. Then the next fetch goes out, and after it flushes that are due.
+Another image may come between an answer and its append, so the local replica's leader is compared before each
+log is touched.
 """
 
 import asyncio
@@ -41,8 +42,9 @@ logger = logging.getLogger(__name__)
 FETCH_VERSION: Final = 18
 # So much is appended in one turn of the loop: some milliseconds.
 _BYTES_PER_TURN: Final = 4 << 20
-# What a fetch may take beyond its wait, at least and at most: the answer may be large, and the leader busy; but a connection that
-# leads nowhere must be given up before replica.lag.time.max.ms is over. After a timeout less is asked for at once.
+# What a fetch may take beyond its wait, at least and at most: the answer may be large, and the leader busy;
+# but a connection that leads nowhere must be given up before replica.lag.time.max.ms is over. After a timeout
+# less is asked for at once.
 _SHORTEST_TIMEOUT_MS: Final = 2_000
 _LONGEST_TIMEOUT_MS: Final = 10_000
 _LEAST_BYTES: Final = 64 << 10
@@ -290,7 +292,10 @@ class FetcherLane:
         return followed.machine.step(hole, partition.log, monotonic_ms())
 
     async def _flush(self, changed: Iterable[Followed]) -> None:
-        """A fetch from an offset says that all before it is durable. What cannot be flushed is not announced."""
+        """A fetch from an offset says that all before it is durable.
+
+        What cannot be flushed is not announced.
+        """
         unflushed = [
             f for f in changed if f.partition.log.durability.flushed_offset < f.partition.log.log_end_offset
         ]
@@ -313,8 +318,8 @@ class FetcherLane:
     async def _cut(self, cuts: dict[Followed, list[Effect]]) -> None:
         """Cut logs, the checkpoints before them; those that cannot be cut now are asked about again.
 
-        After each cut requests have their turn; to make them durable takes a thread and as long as it takes. (What fails there makes
-        the log refuse its next append.)
+        After each cut requests have their turn; to make them durable takes a thread and as long as it takes.
+        (What fails there makes the log refuse its next append.)
         """
         offsets = {
             followed.partition: effect.offset
@@ -338,7 +343,10 @@ class FetcherLane:
 
 
 def _check(response: FetchResponse) -> None:
-    """Raise the error that answers a whole fetch; a session that the leader has forgotten is begun anew like any other."""
+    """Raise the error that answers a whole fetch.
+
+    A session that the leader has forgotten is begun anew like any other.
+    """
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code))
 

@@ -1,8 +1,8 @@
 """The questions of a follower to one leader: an incremental fetch session (KIP-227) from the asking side.
 
-The first fetch names every partition, each later fetch those whose question changed: the log grew or was truncated, the
-leader epoch rose, the log starts later. A partition that backs off is forgotten at the leader until it may be asked for
-again; otherwise the leader would read it for nothing.
+The first fetch names every partition, each later fetch those whose question changed: the log grew or was
+truncated, the leader epoch rose, the log starts later. A partition that backs off is forgotten at the leader
+until it may be asked for again; otherwise the leader would read it for nothing.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ from ottla.replication.follower import FetchAnswered, FetchFrom, Follower
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 _SHORTEST_WAIT_MS: Final = 1
-# More at once would save few round trips, and would not stay in the processor's cache between the socket and the file.
+# More at once would save few round trips, and would not stay in the processor's cache between the socket and
+# the file.
 _PARTITION_BYTES: Final = 4 << 20
 
 PartitionKey = tuple[UUID, int]

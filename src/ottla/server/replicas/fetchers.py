@@ -1,6 +1,7 @@
 """Follows: fetches the partitions that other brokers lead and that this broker has a replica of.
 
-One task for each leader and lane. There are three lanes, each with its own connection, so that none waits for another:
+One task for each leader and lane. There are three lanes, each with its own connection, so that none waits for
+another:
 
     fetch            all other partitions
     fetch-flushed    partitions whose records must be durable before they count (ottla.flush.on.acks.all): the records

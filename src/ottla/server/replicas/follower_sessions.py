@@ -1,16 +1,18 @@
-"""The fetch sessions of followers, kept by their leader (KIP-227, made for brokers): a fetch costs as much as it has news.
+"""The fetch sessions of followers, kept by their leader (KIP-227): a fetch costs as much as it has news.
 
-A follower's session may hold a thousand partitions of which a few change. So nothing walks over all of them: a partition
-tells the cursors of its followers when it has news, and each session keeps the cursors that have some.
+A follower's session may hold a thousand partitions of which a few change. So nothing walks over all of them:
+a partition tells the cursors of its followers when it has news, and each session keeps the cursors that have
+some.
 
 Rules
 - A cursor without news stands at the log's end, and its follower knows the high watermark and the log start.
-- A fetch that names few partitions still says of all others in the session that the follower holds what it held. The
-  partition asks for that before an append and before time is counted (`Cursor.repeat`); when it counts,
-  replication/follower_progress.py decides.
+- A fetch that names few partitions still says of all others in the session that the follower holds what it
+  held. The partition asks for that before an append and before time is counted (`Cursor.repeat`); when it
+  counts, replication/follower_progress.py decides.
 - Each replica has one cursor in a partition: that of its newest session.
-- A follower hears of a new leader at about the same time as the leader does. A leader of new partitions therefore keeps
-  the fetches of its followers waiting only shortly, until they have had time to name those partitions.
+- A follower hears of a new leader at about the same time as the leader does. A leader of new partitions
+  therefore keeps the fetches of its followers waiting only shortly, until they have had time to name those
+  partitions.
 """
 
 import asyncio
@@ -36,7 +38,8 @@ from ottla.wire.deadlines import Deadlines
 
 # A follower asks at least twice a second. What is older than this was left behind.
 IDLE_MS: Final = 120_000
-# How long a fetch waits at first after this broker became a leader of something; twice as long each time after.
+# How long a fetch waits at first after this broker became a leader of something; twice as long each time
+# after.
 FIRST_PATIENCE_MS: Final = 5
 _UNLIMITED_MS: Final = 1 << 31
 
@@ -304,7 +307,10 @@ class FollowerSessions:
     def _begun(
         self, request: FetchRequest, replica_id: int, broker_epoch: int, now_ms: int
     ) -> FollowerSession:
-        """A new session. The session it replaces ends, those of the broker's earlier starts, and unused ones."""
+        """A new session.
+
+        The session it replaces ends, those of the broker's earlier starts, and unused ones.
+        """
         self.expire()
         self._close(
             session

@@ -1,11 +1,13 @@
 """Carries proposals of ISR changes to the controller, and its answers back (AlterPartition, KIP-497).
 
-The proposals of one turn of the loop go out in one request; while it is under way the next request is gathered. A
-request without an answer leaves the fate of its proposals unknown, and the replicas are told so: each proposal is
-answered exactly once. One timer for all partitions counts the time of slow followers and repeats refused proposals.
+The proposals of one turn of the loop go out in one request; while it is under way the next request is
+gathered. A request without an answer leaves the fate of its proposals unknown, and the replicas are told so:
+each proposal is answered exactly once. One timer for all partitions counts the time of slow followers and
+repeats refused proposals.
 
-The same timer tells each replica how long no controller has been known, and whether its log takes writes. What a leader
-does about that, replication/isolation.py decides; a leader that steps down does so through the controller, too.
+The same timer tells each replica how long no controller has been known, and whether its log takes writes.
+What a leader does about that, replication/isolation.py decides; a leader that steps down does so through the
+controller, too.
 """
 
 import asyncio
@@ -31,7 +33,8 @@ from ottla.server.quorum.quorum import Quorum
 
 logger = logging.getLogger(__name__)
 
-# However long followers may lag: proposals that were refused are tried again, and broken logs noticed, within this.
+# However long followers may lag: proposals that were refused are tried again, and broken logs noticed, within
+# this.
 _LONGEST_TICK_MS: Final = 500
 # After so many partitions a tick lets requests have their turn.
 _PARTITIONS_PER_TURN: Final = 64

@@ -1,4 +1,7 @@
-"""A token bucket: a rate in bytes per second, with a burst of one second. Bytes taken beyond the rate are a debt."""
+"""A token bucket.
+
+A rate in bytes per second, with a burst of one second. Bytes taken beyond the rate are a debt.
+"""
 
 from collections.abc import Callable
 
