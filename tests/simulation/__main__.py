@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from random import SystemRandom
 
 from tests.simulation.stories.planted_bugs import BUGS, planted
-from tests.simulation.stories.story import Outcome, Story
+from tests.simulation.stories.story import FAULTS_S, Outcome, Story
 
 
 def main() -> int:
@@ -27,12 +27,15 @@ def main() -> int:
     parser.add_argument("--hours", type=float, help="run stories for so long, however many they are")
     parser.add_argument("--jobs", type=int, default=2, help="in so many processes (2)")
     parser.add_argument("--faults", default="", help="only these faults, with commas between")
+    parser.add_argument(
+        "--seconds", type=float, default=FAULTS_S, help="with --seed: simulated seconds with faults"
+    )
     parser.add_argument("--bug", choices=sorted(BUGS), help="with this planted bug")
     parser.add_argument("--bugs", action="store_true", help="with each planted bug, until a story finds it")
     options = parser.parse_args()
     faults = tuple(name for name in options.faults.split(",") if name)
     if options.seed is not None:
-        return _tell(options.seed, faults, options.bug, logs=options.log)
+        return _tell(options.seed, faults, options.bug, options.seconds, logs=options.log)
     first = options.first if options.first is not None else SystemRandom().randrange(1 << 30)
     print(f"stories from seed {first} on", flush=True)
     if options.bugs:
@@ -55,12 +58,12 @@ class _WorldTime(logging.Formatter):
         return f"          {getattr(loop, 'name', '-'):8} {record.levelname:8} {record.getMessage()}"
 
 
-def _tell(seed: int, faults: tuple[str, ...], bug: str | None, *, logs: bool) -> int:
+def _tell(seed: int, faults: tuple[str, ...], bug: str | None, seconds: float, *, logs: bool) -> int:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_WorldTime())
     logging.basicConfig(level=logging.INFO if logs else logging.CRITICAL, handlers=[handler])
     with planted(bug):
-        outcome = Story(seed, faults=faults, listen=print).run()
+        outcome = Story(seed, faults=faults, faults_s=seconds, listen=print).run()
     print(f"trace {outcome.trace:08x}, {outcome.simulated_s:.1f} simulated seconds, {outcome.counts}")
     for line in outcome.broken:
         print(f"BROKEN: {line}")

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 FLEETING: Final = "fleeting"
 GROUP: Final = "g"
 _START_S: Final = 30.0
-_FAULTS_S: Final = 12.0
+# How long faults happen, in simulated seconds.
+FAULTS_S: Final = 12.0
 _HEALING_S: Final = 90.0
 
 
@@ -49,7 +50,12 @@ class Story:
     """One run of a cluster. `faults` limits what may happen to the names given."""
 
     def __init__(
-        self, seed: int, *, faults: Sequence[str] = (), listen: Callable[[str], None] | None = None
+        self,
+        seed: int,
+        *,
+        faults: Sequence[str] = (),
+        faults_s: float = FAULTS_S,
+        listen: Callable[[str], None] | None = None,
     ) -> None:
         self.seed = seed
         self.world = World(seed)
@@ -70,6 +76,7 @@ class Story:
         self._committed: dict[Partition, int] = {}
         self._faults = Faults(self)
         self._wanted = faults
+        self._faults_s = faults_s
         self._watcher = Watcher(self)
         self._fate = self.world.start("fate", "fate")
 
@@ -141,7 +148,7 @@ class Story:
             return
         self._start_clients()
         self._watcher.look()
-        fates = [self._fate.create_task(self._draw_faults(self.world.now + _FAULTS_S)) for _ in range(2)]
+        fates = [self._fate.create_task(self._draw_faults(self.world.now + self._faults_s)) for _ in range(2)]
         if not self._until(lambda: all(fate.done() for fate in fates), 600, "faults end"):
             return
         for fate in fates:

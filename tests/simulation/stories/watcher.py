@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ottla.server.partitions.hosted_partition import HostedPartition
 
-INTERVAL_S: Final = 0.05
+INTERVAL_S: Final = 0.02
 
 _Key = tuple["UUID", int]
 
