@@ -1,9 +1,9 @@
-"""What a client may append, and what the broker changes in it.
+"""The checks on a client's batch, and the changes that the broker makes to it.
 
-The hot path (append.py) lets an ordinary batch through by looking at its header. Whatever is not ordinary comes here:
-it is refused with the error that Kafka's clients expect, or it is changed the way the topic asks for (LogAppendTime,
-another compression, a wrong maxTimestamp). Only a topic that needs it has its records decoded: compacted ones, because
-every record must have a key, and those that compress anew.
+The hot path (`writing.append`) accepts an ordinary batch by its header. Any other batch is examined here: it
+is refused with the error that Kafka's clients expect, or changed as the topic's settings say (LogAppendTime,
+another compression, a wrong maxTimestamp). Records are decoded only where that is necessary: for compacted
+topics, whose records must have a key, and for topics with another compression.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Limits:
 
     @property
     def examines_all(self) -> bool:
-        """Whether no batch of this topic is ordinary."""
+        """Whether every batch of this topic must be examined."""
         return self.is_log_append_time or self.is_compacted or self.compression is not None
 
     @property
@@ -78,7 +78,7 @@ class Limits:
 
 
 def examine(records: memoryview, limits: Limits, now_ms: int) -> memoryview:
-    """The batch as it shall be stored, possibly changed in place; KafkaError if a client may not append it."""
+    """The batch as it is stored, possibly changed in place; KafkaError if a client may not append it."""
     batch = _one_batch(records)
     _check_size(batch.size_bytes, limits)
     if not batch.crc_is_valid():
@@ -154,7 +154,7 @@ def _check_timestamps(header: BatchHeader, limits: Limits, now_ms: int) -> None:
 
 
 def _check_records(batch: BatchView, limits: Limits) -> int | None:
-    """Look at the records where that is needed; their largest timestamp if they were looked at."""
+    """Decode and check the records if that is necessary; return their largest timestamp if it was."""
     is_wrong = batch.max_timestamp < batch.base_timestamp and not limits.is_log_append_time
     if not (limits.is_compacted or is_wrong):
         return None
@@ -170,7 +170,7 @@ def _check_records(batch: BatchView, limits: Limits) -> int | None:
 
 
 def _compressed_anew(batch: BatchView, codec: Compression) -> memoryview:
-    """The same records in another compression: their block is opened and closed, not rebuilt."""
+    """The same records in another compression: the block is recompressed, not re-encoded."""
     view = batch.view()
     try:
         block = decompress(batch.compression, view[HEADER_BYTES:], DECOMPRESSED_LIMIT_BYTES)
@@ -185,7 +185,7 @@ def _compressed_anew(batch: BatchView, codec: Compression) -> memoryview:
 
 
 def _stamp(records: memoryview, attributes: int, max_timestamp: int) -> None:
-    """Write attributes and maxTimestamp, and the checksum that then is right."""
+    """Write attributes and maxTimestamp, and update the checksum."""
     _ATTRIBUTES.pack_into(records, CRC_START, attributes)
     _MAX_TIMESTAMP.pack_into(records, _MAX_TIMESTAMP_POSITION, max_timestamp)
     _CRC.pack_into(records, CRC_POSITION, crc32c(records[CRC_START:]))

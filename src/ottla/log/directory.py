@@ -1,12 +1,12 @@
-"""The root of the data directory: one lock, one identity, the checkpoints of all logs, the mark of a clean stop.
+"""The data directory of a broker: its lock, identity, checkpoints and mark of a clean stop.
 
-    .lock                              held while a process uses the directory; holds its pid
+    .lock                              locked while a process uses the directory; contains its pid
     meta.properties                    which cluster and node these files belong to
     *-offset-checkpoint                recovery points, log start offsets, high watermarks, cleaner offsets
-    .kafka_cleanshutdown               there only while no process is running that could leave something behind
-    <topic>-<partition>/               a log; with -delete behind: gone; with -stray: of a topic nobody knows
+    .kafka_cleanshutdown               exists only after a clean stop, while no process uses the directory
+    <topic>-<partition>/               a log; suffix -delete: deleted; suffix -stray: of an unknown topic
 
-A checkpoint that cannot be read counts as empty: recovery points at 0 only mean that more is scanned.
+A checkpoint that cannot be read counts as empty: a recovery point of 0 only means that more is scanned.
 """
 
 import json
@@ -42,7 +42,8 @@ _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<
 _DOOMED: Final = "-delete"
 _STRAY: Final = "-stray"
 
-# With an index entry for every 4 KiB a segment ends after 32 MiB at the latest: more than lies between two snapshots.
+# With an index entry for every 4 KiB a segment ends after 32 MiB at the latest: more than lies between two
+# snapshots.
 _METADATA_CONFIG: Final = TopicConfig(segment_index_bytes=64 << 10)
 
 
@@ -67,9 +68,9 @@ class LogDirectory:
         self._cleaner_lock = Mutex()
 
     def open(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None = None) -> None:
-        """Lock the directory and read what is known about its logs. KafkaError says who holds it, or what is wrong.
+        """Lock the directory and read its checkpoints. KafkaError if it is locked or another node's.
 
-        A directory that is new gets `cluster_id`, or one that is made up; one that has an id keeps it.
+        A new directory gets `cluster_id`, or a random id; an existing one keeps its id.
         """
         self._disk.mkdir(self.path)
         lock = self._disk.lock(self._file(LOCK))
@@ -91,7 +92,7 @@ class LogDirectory:
         self._remove_doomed()
 
     def partition_names(self) -> list[str]:
-        """The directories here that hold a log."""
+        """The names of the directories that contain a log."""
         return sorted(
             entry.name
             for entry in self._disk.list(self.path)
@@ -99,20 +100,23 @@ class LogDirectory:
         )
 
     def renew_id(self, node_id: int, directory_id: UUID) -> None:
-        """Give the directory another id, durably: what others knew about the old one holds no more."""
+        """Give the directory another id, durably: to other nodes it is then another directory."""
         self.directory_id = directory_id
         self._write_identity(node_id)
 
     def recovery_point(self, topic: str, partition: int) -> int:
-        """Up to where a log was known to be durable when the directory was opened; 0 if that is unknown."""
+        """The offset up to which a log was durable when the directory was opened; 0 if that is unknown."""
         return self._recovery_points.get(TopicPartition(topic, partition), 0)
 
     def high_watermark(self, topic: str, partition: int) -> int:
-        """What was committed when the last checkpoint was written; 0 if that is unknown."""
+        """The high watermark in the last checkpoint; 0 if that is unknown."""
         return self._high_watermarks.get(TopicPartition(topic, partition), 0)
 
     def open_log(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig, now_ms: int) -> Log:
-        """Open a partition's log, or begin it. One of another topic with the same name is moved aside."""
+        """Open a partition's log, or create it.
+
+        The log of another topic with the same name is moved aside.
+        """
         name = f"{topic}-{partition}"
         if self._disk.exists(self._file(name)):
             self._set_stray_aside(name, topic_id)
@@ -125,12 +129,12 @@ class LogDirectory:
         return log
 
     def topic_id_of(self, name: str) -> UUID | None:
-        """The topic that a log directory says it belongs to; None if it does not say."""
+        """The topic id in a log directory's metadata file; None if there is none."""
         metadata = f"{self._file(name)}/{PARTITION_METADATA}"
         return _topic_id_in(self._disk.read(metadata)) if self._disk.exists(metadata) else None
 
     def begin_delete(self, name: str) -> DeletedLog:
-        """Take a log directory that is not open out of sight in one step; `DeletedLog.run` removes the files."""
+        """Rename a log directory that is not open, in one step; `DeletedLog.run` removes the files."""
         topic, _, partition = name.rpartition("-")
         log = self._logs.get(TopicPartition(topic, int(partition)))
         if log is not None and not log.status.is_closed:
@@ -138,7 +142,7 @@ class LogDirectory:
         return delete_directory(self._disk, self._file(name))
 
     def open_metadata_log(self, topic: str, now_ms: int) -> Log:
-        """The log of the cluster's metadata: partition 0 of its topic, with the settings of its own."""
+        """Open the log of the cluster's metadata: partition 0 of its topic, with default settings."""
         return self._open_log(TopicPartition(topic, 0), _METADATA_CONFIG, now_ms)
 
     def checkpoint(
@@ -148,7 +152,7 @@ class LogDirectory:
         log_start_offsets: Mapping[TopicPartition, int],
         high_watermarks: Mapping[TopicPartition, int],
     ) -> None:
-        """Write down how far the logs are flushed, where they start, what is committed."""
+        """Write the checkpoints of recovery points, log start offsets and high watermarks."""
         own = {
             key: log.durability.flushed_offset for key, log in self._logs.items() if not log.status.is_deleted
         }
@@ -158,9 +162,10 @@ class LogDirectory:
         write_offsets(self._disk, self._file(HIGH_WATERMARKS), high_watermarks)
 
     def lower_checkpoints(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Before logs are cut at these offsets: no checkpoint may say then that more was there, and count it as lost.
+        """Lower the checkpoints to these offsets, before logs are truncated there.
 
-        One call for all logs that are cut at the same time: it waits for the disk, if there is something to lower.
+        A checkpoint above the truncation would make the truncated records count as lost. One call covers all
+        logs that are truncated at the same time: it waits for the disk, if a checkpoint must be lowered.
         """
         for name, known in (
             (RECOVERY_POINTS, self._recovery_points),
@@ -173,10 +178,10 @@ class LogDirectory:
                 known.update(lowered)
 
     def checkpoint_cleaner(self, topic: str, partition: int, offset: int) -> None:
-        """Write down up to where a log is compacted; in any thread, because it waits for the disk.
+        """Write the checkpoint up to which a log is compacted; in any thread, because it waits for the disk.
 
-        The names of the log's files are made durable before: a log that is said to be clean must never be found dirty,
-        because the next pass would not look for older values there.
+        The names of the log's files are made durable before: a part that counts as clean must be clean after
+        a crash, because the next pass does not look for older values there.
         """
         self._disk.sync_directory(self._file(f"{topic}-{partition}"))
         with self._cleaner_lock:
@@ -184,10 +189,11 @@ class LogDirectory:
             write_offsets(self._disk, self._file(CLEANER_OFFSETS), self._cleaner_offsets)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, clean: bool = True) -> None:
-        """Close what is still open and mark the stop as clean, if every log was closed so; release the lock.
+        """Close the open logs, mark the stop as clean if every log was closed cleanly, and release the lock.
 
-        The epoch of this broker's registration goes into the mark: who knows it next time has lost nothing since.
-        Not `clean` is for who did not get to open every log: nothing can be said about those.
+        The mark contains the epoch of this broker's registration: the next start with the same epoch has lost
+        nothing. `clean=False` is for a start that failed before every log was open: the others may not be
+        clean.
         """
         if self._lock is None:
             return
@@ -206,8 +212,8 @@ class LogDirectory:
             try:
                 log.close()
             except OSError as problem:
-                # The others can still be closed properly; this one is recovered by the next start.
-                logger.error("%s could not be closed properly: %s", log, problem)
+                # The others can still be closed cleanly; this one is recovered by the next start.
+                logger.error("%s could not be closed cleanly: %s", log, problem)
         points = self._checkpoint(RECOVERY_POINTS)
         points |= {key: log.durability.flushed_offset for key, log in logs.items()}
         write_offsets(
@@ -233,7 +239,7 @@ class LogDirectory:
         return log
 
     def _forget(self, key: TopicPartition) -> None:
-        """A new log must not inherit the offsets of a deleted one of the same name, not even after a crash."""
+        """Drop a deleted log's checkpoints, durably: a new log of the same name must not inherit them."""
         for name, offsets in (
             (RECOVERY_POINTS, self._recovery_points),
             (LOG_START_OFFSETS, self._log_start_offsets),
@@ -260,7 +266,7 @@ class LogDirectory:
             return {}
 
     def _take_clean_mark(self) -> None:
-        """Whether the last user stopped properly. The mark goes: from now on there is something to lose."""
+        """Read and remove the mark of a clean stop: from now on a crash can lose records."""
         self.was_closed_cleanly = self._disk.exists(self._file(CLEAN_SHUTDOWN))
         if self.was_closed_cleanly:
             self.previous_broker_epoch = _epoch_in(self._disk.read(self._file(CLEAN_SHUTDOWN)))
@@ -276,7 +282,7 @@ class LogDirectory:
                 self._disk.remove_directory(doomed)
 
     def _set_stray_aside(self, name: str, topic_id: UUID) -> None:
-        """A topic deleted and made again: what the old one left behind is kept, but not served as the new one's."""
+        """Rename the log of a deleted topic with the same name; it is kept, but not served."""
         found = self.topic_id_of(name)
         if found is None or found in (topic_id, UUID(int=0)):
             return
@@ -318,7 +324,7 @@ def _properties(data: bytes) -> dict[str, str]:
 
 
 def _epoch_in(mark: bytes) -> int:
-    """The broker epoch in a clean mark; marks of older versions of Kafka are empty."""
+    """The broker epoch in the mark of a clean stop; older versions of Kafka write an empty mark."""
     try:
         return int(json.loads(mark)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

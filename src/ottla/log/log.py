@@ -1,8 +1,8 @@
 """A partition's log: the door to everything in this room.
 
-One thread, the event loop's, calls everything here but the jobs, which run in any thread. Offsets are per log, rise by
-one per record and are never given to a second record (STO-4). What the log knows is in its parts, of which each changes
-its own fields only:
+One thread, the event loop's, calls everything here but the jobs, which run in any thread. Offsets are per
+log, rise by one per record and are never given to a second record (STO-4). The state of a log is in its
+parts; each field is changed by the part that has it, and by no other:
 
     extent        segments, log start offset, leader epochs, the first lost offset
     tail          the active segment's roll, the topic settings
@@ -91,7 +91,10 @@ class Log:
         now_ms: int,
         open_files: OpenFiles,
     ) -> Self:
-        """Open the log in `directory`, or create it. `clean`: it was closed cleanly, and nothing is scanned."""
+        """Open the log in `directory`, or create it.
+
+        `clean`: it was closed cleanly, and nothing is scanned.
+        """
         opening = Opening(
             location=Location(disk, directory, open_files),
             config=config,
@@ -120,13 +123,13 @@ class Log:
         return self.extent.leader_epochs.latest
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        """The largest leader epoch that is at most `epoch`, and its end offset; (-1, -1) if that is unknown."""
+        """The largest leader epoch up to `epoch`, and its end offset; (-1, -1) if that is unknown."""
         return self.extent.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     def append(
         self, record_sets: Sequence[memoryview], *, leader_epoch: int, now_ms: int
     ) -> list[Appended | KafkaError]:
-        """Append batches of clients: one batch per item, one answer per item, in order. Never raises for bad data.
+        """Append batches of clients: one batch and one answer per item, in order. Never raises for bad data.
 
         The views must be writable: base offset and leader epoch are written into them.
         """
@@ -137,7 +140,10 @@ class Log:
         return self._replicated.append_batch(batch, leader_epoch, now_ms)
 
     def append_replicated(self, records: memoryview, now_ms: int) -> None:
-        """Append batches with a leader's offsets. KafkaError if they are damaged or do not follow the log's end."""
+        """Append batches with a leader's offsets.
+
+        KafkaError if they are damaged or do not follow the log's end.
+        """
         start = self.log_start_offset
         if start == self.log_end_offset and (base_offset := batch_around(start, records)) is not None:
             # Records were deleted up to the middle of this batch, and batches are appended whole.
@@ -148,8 +154,8 @@ class Log:
     def read(self, offset: int, max_bytes: int, *, upper_offset: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from the one with `offset` on, below `upper_offset` and within `max_bytes`.
 
-        With `at_least_one` the first batch is returned even if it alone is larger. None if there is no batch (yet);
-        KafkaError(OFFSET_OUT_OF_RANGE) outside the log.
+        With `at_least_one` the first batch is returned even if it alone is larger. None if there is no batch
+        (yet); KafkaError(OFFSET_OUT_OF_RANGE) outside the log.
         """
         try:
             return self._reader.read(offset, max_bytes, upper_offset=upper_offset, at_least_one=at_least_one)
@@ -166,7 +172,10 @@ class Log:
             self.producers.forget_transactions_before(self.extent.start_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Remove all batches from `offset` on, durably: a follower whose leader has others there. OSError if it fails."""
+        """Remove all batches from `offset` on, durably: a follower whose leader has others there.
+
+        OSError if it fails.
+        """
         self.begin_truncate(offset)
         self.durability.settle_truncation()
 
@@ -214,7 +223,7 @@ class Log:
         self.durability.flush(is_last=True)
 
     def begin_delete(self) -> DeletedLog:
-        """Close the log and rename its directory in one step; `DeletedLog.run` removes the files, in any thread."""
+        """Close the log and rename its directory; `DeletedLog.run` removes the files, in any thread."""
         self.close(clean=False)
         self.status.note_deletion()
         return delete_directory(self.extent.location.disk, self.directory)

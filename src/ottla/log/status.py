@@ -1,7 +1,8 @@
 """Whether one log can be written: failing, refusing writes, closed, deleted.
 
-A write that fails, as on a full disk, may succeed the next time. After a failed fsync, or a failed write that could not
-be undone, the content of the disk is unknown, and the log refuses writes until it is opened again. Reads go on.
+A write that fails, as on a full disk, may succeed the next time. After a failed fsync, or a failed write that
+could not be undone, the content of the disk is unknown, and the log refuses writes until it is opened again.
+Reads go on.
 """
 
 import logging

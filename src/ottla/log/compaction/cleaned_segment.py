@@ -1,7 +1,7 @@
 """Writes a cleaned segment: `<base>.log.cleaned` and its indexes, durable when it is finished.
 
 Index entries follow the rule of the append path. The indexes are small and written at the end, as
-ordinary files: nobody reads them before they have their final names.
+ordinary files: they are not read before they have their final names.
 """
 
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import BatchHeader, Readable
 from ottla.runtime.disk import Disk, File
 
-# Synced now and then, so that the sync at the end does not hold the disk for long while producers wait for it.
+# Synced now and then, so that the last sync does not occupy the disk for long while producers wait for it.
 _SYNC_BYTES: Final = 32 << 20
 _LARGEST_POSITION: Final = (1 << 31) - 1  # what an index entry can hold
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """A segment that waits, as .cleaned files, to take the place of others."""
+    """A segment in .cleaned files, ready to replace others."""
 
     base_offset: int
     size_bytes: int
     has_txn_index: bool
     records_seen: int
     records_kept: int
-    next_horizon_ms: int | None  # when the next of its tombstones may go
+    next_horizon_ms: int | None  # when its next tombstones may be removed
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Its files, the .log last: with it the segment is complete."""
+        """The kinds of its files, the .log last: with it the segment is complete."""
         return (*((TXN_INDEX,) if self.has_txn_index else ()), INDEX, TIME_INDEX, LOG)
 
 
@@ -87,7 +87,7 @@ class SegmentWriter:
         self._file = self._create(LOG)
 
     def add(self, data: Readable, header: BatchHeader) -> None:
-        """The next batch. OSError if the disk does not take it."""
+        """Add the next batch. OSError if the disk does not take it."""
         if header.max_timestamp > self._largest[0]:
             self._largest = (header.max_timestamp, header.last_offset)
         if self._since_index_bytes > self._interval_bytes:
@@ -100,7 +100,7 @@ class SegmentWriter:
             self._flush()
 
     def finish(self, txn_entries: bytes) -> None:
-        """Write what is left, and the indexes; all of it is durable then."""
+        """Write the buffered batches and the indexes; everything is durable then."""
         self._flush()
         self._file.sync()
         self._add_time_entry()

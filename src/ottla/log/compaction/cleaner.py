@@ -1,12 +1,12 @@
-"""Compacts one log's segments into .cleaned files (RET-3, RET-5). What happens to those is the log's affair (swap.py).
+"""Compacts one log's segments into .cleaned files (RET-3, RET-5), which the log then swaps in (`swap`).
 
     cleaner = Cleaner(OsDisk(), limits, throttle)
-    mapped = cleaner.build_map(job)          how far the pass goes: to the job's end, or until the map was full
+    mapped = cleaner.build_map(job)          how far the pass goes: the job's end, or less if the map is full
     cleaner.clean(bases)                     once per group of segments, in the order of the log
 
-It changes no file of the log, so it may run beside it, in another process (cleaner_process.py). Memory is bounded by the
-offset map, the read and write buffers, and the largest single batch. CorruptRecord and OSError stop the pass: what was
-not swapped in yet is worth nothing then, and the log is what it was.
+It changes no file of the log, so it may run beside it, in another process (cleaner_process.py). Memory is
+bounded by the offset map, the read and write buffers, and the largest single batch. CorruptRecord and OSError
+stop the pass: what was not swapped in yet is worth nothing then, and the log is what it was.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ _LARGEST_OFFSET: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class CleanerLimits:
-    """What a cleaner may use, whatever it cleans."""
+    """The memory and the throughput that a cleaner may use."""
 
     map_bytes: int
     io_bytes: int
@@ -38,7 +38,7 @@ class CleanerLimits:
 
 @dataclass(frozen=True, slots=True)
 class CleaningJob:
-    """One pass over one log, as its plan and its log's state say."""
+    """One pass over one log: the plan, and the facts about the log that the cleaner needs."""
 
     directory: str
     first_dirty_offset: int
@@ -48,17 +48,17 @@ class CleaningJob:
     index_interval_bytes: int
     segment_index_bytes: int
     segments: tuple[tuple[int, int], ...]
-    """(base offset, bytes) of each, up to the active one: its markers may be needed."""
+    """(base offset, bytes) of each, including the active one, whose markers may be needed."""
     producers: tuple[tuple[int, int, int], ...] = ()
     """(id, epoch, last data offset or -1) of each live producer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """How far the newest offsets are known, and so how far this pass goes."""
+    """The end of the pass: up to `end_offset` the newest offset of every key is known."""
 
     end_offset: int
-    is_full: bool  # the map had no more room: another pass has to go on from there
+    is_full: bool  # the map had no more room: another pass must continue from there
     keys: int
 
 
@@ -72,13 +72,13 @@ class Cleaner:
         self._pass: _Pass | None = None
 
     def build_map(self, job: CleaningJob) -> Mapped:
-        """Begin a pass: learn the newest offset of each key in the dirty part."""
-        self._pass = None  # the map of the last pass goes before the next one comes
+        """Begin a pass: map each key of the dirty part to its newest offset."""
+        self._pass = None  # free the map of the last pass before the next one is allocated
         self._pass = _Pass(self._disk, self._limits, self._throttle, job)
         return self._pass.build_map()
 
     def clean(self, base_offsets: Sequence[int]) -> CleanedSegment:
-        """Write one group of segments anew, as one."""
+        """Rewrite one group of segments as one segment."""
         if self._pass is None:
             raise ValueError("there is no map yet")
         return self._pass.clean(base_offsets)
@@ -97,7 +97,7 @@ class _Files:
         self._ends = dict(pairwise([*self._sizes, _LARGEST_OFFSET]))
 
     def dirty(self) -> Iterator[SegmentReader]:
-        """The segments from the one with the first dirty offset on, up to the log's end."""
+        """The segments from the one with the first dirty offset to the log's end."""
         first = max((base for base in self._sizes if base <= self._first_dirty_offset), default=0)
         return (self.reader(base) for base in self._sizes if base >= first)
 
@@ -118,7 +118,10 @@ class _Files:
 
 
 class _Pass:
-    """One job being carried out. Nothing in here points back at it: its map must be gone before the next one is made."""
+    """One job in progress.
+
+    It is in no reference cycle: its map must be freed before the next one is allocated.
+    """
 
     def __init__(self, disk: Disk, limits: CleanerLimits, throttle: Throttle, job: CleaningJob) -> None:
         self._disk = disk
@@ -144,7 +147,7 @@ class _Pass:
         return Mapped(self._end_offset, self._end_offset < self._job.end_offset, self._map.count)
 
     def _fill(self) -> int:
-        """Up to where all keys are in the map."""
+        """Fill the map; return the offset up to which all keys are in it."""
         for segment in self._files.dirty():
             for batch, _ in segment.batches():
                 if batch.base_offset >= self._job.end_offset:
@@ -156,7 +159,7 @@ class _Pass:
         return self._job.end_offset
 
     def _learn(self, batch: BatchView) -> int | None:
-        """Take a batch's keys in; the offset of the first record for which the map has no room."""
+        """Map a batch's keys; return the offset of the first record for which the map has no room."""
         if self._trail.is_aborted(batch.header):
             return None
         put, base_offset = self._map.put, batch.base_offset

@@ -1,9 +1,10 @@
 """How far one log is compacted, and the passes that compact it. A cleaner does the work, in another process.
 
-    plan → begin → (a cleaner builds the map) → groups → (a cleaner writes each group, `swap` installs it) → complete
+    plan → begin → (a cleaner builds the map) → groups → (a cleaner writes each) → swap → complete
 
-A pass may take minutes, and the log changes meanwhile. So each group remembers its segments, and before it is swapped in
-it must be `is_intact`: retention may have deleted some of them, and a truncation puts other records at their offsets.
+A pass may take minutes, and the log changes meanwhile. So each group remembers its segments, and before it is
+swapped in it must be `is_intact`: retention may have deleted some of them, and a truncation puts other
+records at their offsets.
 """
 
 from dataclasses import dataclass
@@ -80,7 +81,10 @@ class LogCompaction:
         self.next_horizon_ms: int | None = None
 
     def restore(self, first_dirty_offset: int) -> None:
-        """Take the checkpointed offset. One beyond the log's end is of another log, or this one lost its end."""
+        """Take the checkpointed offset.
+
+        One beyond the log's end is of another log, or this one lost its end.
+        """
         self.first_dirty_offset = first_dirty_offset if first_dirty_offset <= self._extent.end_offset else 0
 
     def note_truncation(self) -> None:
@@ -149,7 +153,7 @@ class LogCompaction:
         return begun.truncations != self._truncations
 
     def swap(self, group: SegmentGroup, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Replace the group by the cleaned segment. False, and its files are removed, if the group has changed.
+        """Replace the group by the cleaned segment. False if the group has changed: the segment is discarded.
 
         The old files are removed file.delete.delay.ms later (`Retention`). OSError if the disk failed.
         """
@@ -161,7 +165,10 @@ class LogCompaction:
         return True
 
     def drop_cleaned(self) -> None:
-        """Remove the files of a pass that failed; in any thread. Does nothing if the log itself is deleted."""
+        """Remove the files of a pass that failed; in any thread.
+
+        Does nothing if the log itself is deleted.
+        """
         if not self._status.is_deleted:
             self._swap.remove_cleaned()
 

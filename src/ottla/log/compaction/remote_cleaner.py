@@ -1,4 +1,4 @@
-"""A cleaner in another process, as this one sees it: the same two calls, which block until the answer is there."""
+"""The broker's end of a cleaner in another process: the calls of `Cleaner`, which block."""
 
 import json
 import os
@@ -16,16 +16,19 @@ from ottla.records.batch import CorruptRecord
 _MODULE: Final = "ottla.log.compaction.worker_process"
 
 
-class CleanerDied(Exception):  # noqa: N818 - what happened, not whose fault it was
-    """The process ended without an answer: it was killed, or failed in a way it did not expect."""
+class CleanerDied(Exception):  # noqa: N818 - an event, not an error of the caller
+    """The process ended without an answer: it was killed, or failed in an unexpected way."""
 
 
 class RemoteCleaner:
-    """One cleaner process. Calls come from one thread; `kill` may come from any, and ends a call under way."""
+    """One cleaner process.
+
+    Calls come from one thread; `kill` may come from any, and ends a call under way.
+    """
 
     def __init__(self, limits: CleanerLimits) -> None:
-        # -P: whatever lies in the working directory is not imported. The hashes' secret is drawn by each process, even
-        # where the environment fixes it for this one: keys could be chosen to collide otherwise.
+        # -P: nothing is imported from the working directory. Each process draws its own hash seed, even if
+        # the environment fixes the broker's: otherwise keys could be chosen to collide.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", _MODULE, json.dumps(asdict(limits)), str(os.getpid())],
             stdin=subprocess.PIPE,
@@ -47,11 +50,11 @@ class RemoteCleaner:
         return CleanedSegment(**self._ask({"group": list(base_offsets)})["cleaned"])
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process; in any thread. A call in progress raises CleanerDied."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it, and leave neither a process nor a pipe behind. No call may be under way."""
+        """Kill the process, reap it and close its pipes. No call may be in progress."""
         self._process.kill()
         with suppress(BrokenPipeError):
             self._process.communicate()

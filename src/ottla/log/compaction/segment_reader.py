@@ -1,7 +1,7 @@
-"""How the cleaner reads batches: piece by piece, checked, and not faster than it may (RET-5).
+"""How the cleaner reads batches: piece by piece, verified, and within its throughput limit (RET-5).
 
-A piece is as large as `log.cleaner.io.buffer.size`, unless a single batch is larger. Every batch's checksum is verified
-before anything is concluded from it: what is damaged must not be taken for the truth and written anew.
+A piece is as large as `log.cleaner.io.buffer.size`, unless a single batch is larger. Every batch's checksum
+is verified before the batch is used: damaged data must not be rewritten as if it were valid.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,10 @@ _GLANCE_BYTES = 8192
 
 
 class Throttle:
-    """Lets so many bytes a second through, read and written together. `check` is asked before each of them."""
+    """Limits the bytes per second, read and written together.
+
+    `check` is called before each read and write.
+    """
 
     __slots__ = ("_check", "_clock", "_due", "_rate", "_sleep")
 
@@ -34,10 +37,10 @@ class Throttle:
         """Wait until these bytes may be read or written."""
         self._check()
         now = self._clock()
-        # What was not used in the past second is lost: no burst makes up for a pause.
+        # The unused allowance of more than a second is lost: no burst makes up for a pause.
         self._due = max(self._due, now - 1.0) + size_bytes / self._rate
         while (left := self._due - now) > 0:
-            # In short sleeps, so that whoever is gone is noticed.
+            # In short sleeps, so that `check` soon notices a broker that has died.
             self._sleep(min(left, 0.1))
             self._check()
             now = self._clock()
@@ -59,7 +62,10 @@ class SegmentReader:
         self._throttle = throttle
 
     def batches(self) -> Iterator[tuple[BatchView, bool]]:
-        """Every batch, whole, and whether it is the last. CorruptRecord, with the place, where one is damaged."""
+        """Every batch, whole, and whether it is the last.
+
+        CorruptRecord, with path and position, for a damaged one.
+        """
         position, lowest_offset, wanted = 0, self._offsets.start, self._piece_bytes
         while position < self._size_bytes:
             piece = self._read(position, wanted)
@@ -73,12 +79,12 @@ class SegmentReader:
                 yield batch, position + end == self._size_bytes
                 start, lowest_offset = end, batch.next_offset
             if not start:
-                # The one batch that is larger than a piece is read as a whole, and forgotten when it is done.
+                # A batch that is larger than a piece is read as a whole, and released afterwards.
                 wanted = self._batch_end(piece, 0, position)
             position += start
 
     def headers(self) -> Iterator[tuple[int, BatchHeader]]:
-        """The position and header of every batch, unchecked, without reading what lies between."""
+        """The position and header of every batch, unverified, without reading the records."""
         position, window, window_start = 0, b"", 0
         while position < self._size_bytes:
             if position + HEADER_BYTES > window_start + len(window):
@@ -89,7 +95,7 @@ class SegmentReader:
             position += header.size_bytes
 
     def batch_at(self, position: int) -> BatchView:
-        """The whole batch that `headers` found there, checked."""
+        """The whole batch at a position that `headers` returned, verified."""
         header = read_header(self._read(position, HEADER_BYTES))
         batch = BatchView(self._read(position, header.size_bytes))
         self._verify(batch, position, self._offsets.start)

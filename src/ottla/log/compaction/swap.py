@@ -1,16 +1,18 @@
 """Replaces segments by a cleaned one, so that a crash leaves the old ones or the new one.
 
-    1  x.index.cleaned, … → x.index.swap, …, and last x.log.cleaned → x.log.swap     from here on the new one holds
+    1  x.index.cleaned, … → x.index.swap, …, and last x.log.cleaned → x.log.swap     now the new one holds
     2  the old files → .deleted, and last the old x.log
     3  x.index.swap, … → x.index, …, and last x.log.swap → x.log
 
-The .cleaned files are durable before. The steps are renames only, and file systems keep the order of renames in a
-directory, so nothing here waits for the disk: after a power loss the directory is as it was after one of the renames.
-The next opening (`opening.leftovers`) removes .cleaned files and completes the swap that an x.log.swap began. The last
-batch of a cleaned segment is always kept, so x.log.swap itself tells which segments it replaces. While x.log exists
-beside x.log.swap, all files of x are old ones; without x.log, they are new ones.
+The .cleaned files are durable before. The steps are renames only, and file systems keep the order of renames
+in a directory, so nothing here waits for the disk: after a power loss the directory is as it was after one of
+the renames. The next opening (`opening.leftovers`) removes .cleaned files and completes the swap that an
+x.log.swap began. The last batch of a cleaned segment is always kept, so x.log.swap itself tells which
+segments it replaces. While x.log exists beside x.log.swap, all files of x are old ones; without x.log, they
+are new ones.
 
-All of it happens in one callback of the event loop: a reader opens files by name, and must not do so in between.
+All of it happens in one callback of the event loop: a reader opens files by name, and must not do so in
+between.
 """
 
 from collections.abc import Sequence
@@ -42,10 +44,10 @@ class SegmentSwap:
         self._status = status
 
     def swap(self, replaced: Sequence[Segment], cleaned: CleanedSegment, now_ms: int) -> None:
-        """Replace adjacent sealed segments; their files are removed file.delete.delay.ms later. OSError if it failed.
+        """Replace adjacent sealed segments; `Retention` removes their files later. OSError if it failed.
 
-        After an OSError in the second or third step the log refuses writes until it is opened again, which completes
-        the swap.
+        After an OSError in the second or third step the log refuses writes until it is opened again, which
+        completes the swap.
         """
         location = self._extent.location
         self._reader.forget_places()

@@ -1,16 +1,17 @@
-"""The cleaner as a process of its own, so that the broker's event loop keeps its interpreter to itself (RET-5).
+"""The cleaner as a process of its own, so that it does not compete for the broker's interpreter lock (RET-5).
 
-    python -m ottla.log.compaction.worker_process '{"map_bytes": …, "io_bytes": …, "bytes_per_second": …}' <the broker's pid>
+    python -m ottla.log.compaction.worker_process '{"map_bytes": …, …}' <the broker's pid>
 
-It reads one JSON line per question and writes one per answer (remote_cleaner.py is the other end):
+The process reads one JSON line per request and writes one per answer (`remote_cleaner` is the other end):
 
     {"job": {…}}                 → {"mapped": {…}}
     {"group": [0, 4096]}         → {"cleaned": {…}}
     either                       → {"damage": "…"} or {"error": [28, "No space left on device", null]}
 
-It is a guest on this machine: low priority, no word on the terminal's Ctrl-C. It ends when its input does; and before
-each read and write it looks whether the broker that started it is still its parent, so that a broker killed with -9 takes
-it along in the middle of a pass. What it was writing is worth nothing then, and is cleared away at the next start.
+The process has a low priority and ignores the terminal's Ctrl-C. It exits at the end of its input. Before
+each read and write it checks that the broker that started it is still its parent, so that it also exits in
+the middle of a pass after the broker was killed with -9. The files that it was writing are removed at the
+next start.
 """
 
 import errno
@@ -29,16 +30,17 @@ from ottla.log.compaction.segment_reader import Throttle
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import OsDisk
 
-# Where all cores are busy this leaves a few percent to the cleaner: enough to get on, too little to be felt.
+# If all cores are busy, the cleaner gets a few percent: enough to make progress, too little to slow others
+# down.
 NICENESS: Final = 15
 
 
 class Orphaned(SystemExit):
-    """The broker is gone."""
+    """The broker has died."""
 
 
 def answer(cleaner: Cleaner, question: dict[str, Any]) -> dict[str, Any]:
-    """Carry one question out."""
+    """Carry out one request."""
     try:
         if "job" in question:
             return {"mapped": asdict(cleaner.build_map(_job(question["job"])))}
@@ -71,7 +73,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _step_back()
     limits = CleanerLimits(**json.loads(sys.argv[1]))
-    # Told, not asked: the broker may be gone already.
+    # The pid is an argument, not os.getppid(): the broker may have died already.
     check = leaving_with(int(sys.argv[2]))
     throttle = Throttle(limits.bytes_per_second, time.monotonic, time.sleep, check)
     cleaner = Cleaner(OsDisk(), limits, throttle)
@@ -82,7 +84,10 @@ def main() -> None:
 
 
 def _step_back() -> None:
-    """Take what others leave. Politeness is not enough on Linux, where who wakes up still pushes others off their core."""
+    """Use idle CPU time only.
+
+    Niceness is not enough on Linux: a process that wakes up still preempts others.
+    """
     with suppress(OSError):
         os.nice(NICENESS)
     with suppress(AttributeError, OSError):
@@ -90,7 +95,7 @@ def _step_back() -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    # Not through a buffer, which would complain at the end about a broker that is gone.
+    # Unbuffered: a buffer would report an error at exit if the broker has died.
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -1,6 +1,6 @@
 """Kafka's checkpoint files: a version line, a count line, then one line per entry.
 
-A checkpoint that cannot be read is an error here; who reads it decides what to do without it.
+A checkpoint that cannot be read is an error here; the caller decides how to go on without it.
 """
 
 from collections.abc import Mapping

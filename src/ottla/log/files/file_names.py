@@ -1,4 +1,7 @@
-"""The names of a partition directory's files: `<20-digit offset>.<kind>`, with a suffix while something happens."""
+"""The names of a partition directory's files:
+
+`<20-digit offset>.<kind>`, with a suffix while a file is in transition.
+"""
 
 from typing import Final
 
@@ -9,8 +12,8 @@ TXN_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
 
 DELETED: Final = ".deleted"  # out of the log, removed after file.delete.delay.ms
-CLEANED: Final = ".cleaned"  # being written; worthless after a crash
-SWAP: Final = ".swap"  # written and durable, about to take its place
+CLEANED: Final = ".cleaned"  # being written; removed after a crash
+SWAP: Final = ".swap"  # written and durable, about to replace segments
 TEMPORARY: Final = ".tmp"
 
 SEGMENT_KINDS: Final = (LOG, INDEX, TIME_INDEX, TXN_INDEX)

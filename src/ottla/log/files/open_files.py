@@ -1,8 +1,8 @@
 """Bounded descriptors and memory maps, however many segments there are (STO-12).
 
-A `Slot` stands for a file or a map that is opened when it is needed. The pool keeps at most `limit` of them open and
-closes, by the clock algorithm, one that was not used since the hand last passed. Closing only drops the pool's
-reference: whoever still holds the value goes on with it.
+A `Slot` is a file or a map that is opened when it is needed. The pool keeps at most `limit` of them open and
+closes, by the clock algorithm, one that was not used since the hand last passed. Closing only drops the
+pool's reference: a caller that still holds the value can go on using it.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Slot(Generic[T]):
-    """Something that can be opened again at any time."""
+    """A value that can be opened again at any time."""
 
     __slots__ = ("_open", "is_used", "pool", "value")
 
@@ -33,7 +33,7 @@ class Slot(Generic[T]):
             return value
         self.pool.make_room()
         self.value = value = self._open()
-        # Not used yet: what is looked at only once must not push out what is looked at often.
+        # Not used yet: a value that is read only once must not push out one that is read often.
         self.is_used = False
         self.pool.admit(self)
         return value
@@ -73,7 +73,8 @@ class Pool(Generic[T]):
         while len(ring) >= self.limit:
             slot = ring.popleft()
             if slot.spare():
-                # A second chance: the slot goes to the back, and is closed next time unless it was used again.
+                # A second chance: the slot goes to the back, and is closed next time unless it was used
+                # again.
                 ring.append(slot)
             else:
                 slot.drop()

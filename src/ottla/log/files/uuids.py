@@ -1,4 +1,4 @@
-"""Kafka writes a uuid as 22 characters of base64url without padding."""
+"""Uuids as Kafka writes them: 22 characters of base64url without padding."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from uuid import UUID
@@ -10,7 +10,7 @@ def uuid_text(uuid: UUID) -> str:
 
 
 def parse_uuid(text: str) -> UUID | None:
-    """The uuid that Kafka wrote so, or None if it is none."""
+    """The uuid in Kafka's notation, or None if the text is none."""
     try:
         return UUID(bytes=urlsafe_b64decode(text + "=="))
     except ValueError:

@@ -45,8 +45,9 @@ def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:
 def _clear_cleaned(disk: Disk, directory: str, names: set[str]) -> None:
     """Remove .cleaned files, and before them the .swap files that would have been complete only with them.
 
-    Those have the same offset, or they are the later halves of a segment that Kafka was splitting: such a half never was
-    a segment. A .swap file at the offset of a segment belongs to a swap, and other .cleaned files do not concern it.
+    Those have the same offset, or they are the later halves of a segment that Kafka was splitting: such a
+    half never was a segment. A .swap file at the offset of a segment belongs to a swap, and other .cleaned
+    files do not concern it.
     """
     cleaned = [name for name in names if name.endswith(CLEANED)]
     offsets = {int(name[:20]) for name in cleaned if name[:20].isdecimal()}
@@ -83,8 +84,8 @@ def _complete_swap(disk: Disk, directory: str, names: set[str], base: int) -> No
         if offset is not None and base < offset < end:
             _remove_segment(disk, directory, names, offset, SEGMENT_KINDS)
     if file_name(base, LOG) in names:
-        # All files at this offset are old ones, including a .txnindex, which the new segment may not have. The .log is
-        # removed last: while it exists, the others are known to be old.
+        # All files at this offset are old ones, including a .txnindex, which the new segment may not have.
+        # The .log is removed last: while it exists, the others are known to be old.
         _remove_segment(disk, directory, names, base, (TXN_INDEX, INDEX, TIME_INDEX, LOG))
     for kind in (TXN_INDEX, INDEX, TIME_INDEX, LOG):
         if file_name(base, kind + SWAP) in names:

@@ -1,12 +1,13 @@
 """From a directory to the parts of a log.
 
-After a clean stop nothing is scanned: sizes come from the directory listing, a segment's end from the next one's name,
-and only the last segment is read, from its last index entry on. After a crash the segments above the recovery point are
-recovered (`recovery`), and indexes, producers and leader epochs are made to agree with them.
+After a clean stop nothing is scanned: sizes come from the directory listing, a segment's end from the next
+one's name, and only the last segment is read, from its last index entry on. After a crash the segments above
+the recovery point are recovered (`recovery`), and indexes, producers and leader epochs are made to agree with
+them.
 
-Offsets below the recovery point or the log start offset belong to records that were appended once. If the log ends
-before them, because its files were damaged or lost, it continues after them: a gap is acceptable, a second record at the
-same offset is not.
+Offsets below the recovery point or the log start offset belong to records that were appended once. If the log
+ends before them, because its files were damaged or lost, it continues after them: a gap is acceptable, a
+second record at the same offset is not.
 """
 
 import logging

@@ -1,12 +1,12 @@
 """Repairs segments after the log was not closed cleanly (STO-9).
 
-Segments that end above the recovery point are scanned. A torn tail is truncated. Damage with valid batches after it is
-different: those batches were perhaps acknowledged or read, so they stay at their offsets, and the damaged bytes are
-copied to `<base>.log.quarantine-<position>` for inspection. The offset of a lost record is never given to another one;
-that it is lost is made durable first (`lost_offset`).
+Segments that end above the recovery point are scanned. A torn tail is truncated. Damage with valid batches
+after it is different: those batches were perhaps acknowledged or read, so they stay at their offsets, and the
+damaged bytes are copied to `<base>.log.quarantine-<position>` for inspection. The offset of a lost record is
+never given to another one; that it is lost is made durable first (`lost_offset`).
 
-Every step can be interrupted and repeated: the quarantine file is complete and durable before the rewritten segment
-replaces the old one by a rename.
+Every step can be interrupted and repeated: the quarantine file is complete and durable before the rewritten
+segment replaces the old one by a rename.
 """
 
 import logging
@@ -35,8 +35,8 @@ def recover_segment(
 ) -> Scan:
     """Scan one segment and remove the damage.
 
-    Bytes at the end that are no batch are an unfinished write, unless they were flushed once or another segment
-    follows: then they were records.
+    Bytes at the end that are no batch are an unfinished write, unless they were flushed once or another
+    segment follows: then they were records.
     """
     found = scan(segment.file, segment.base_offset, upper_offset, may_have_holes=may_have_holes)
     if not found.damages:

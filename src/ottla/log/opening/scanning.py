@@ -1,10 +1,10 @@
 """Tells whole batches from damage in a segment file whose end, or middle, cannot be trusted (STO-9).
 
-A batch is valid when its length fits the file, its magic is 2, its checksum is right and its offsets lie above those of
-the batch before and below those of the next segment. Where there is no valid batch, the scan looks for the next one:
-first where the damaged header says that its batch ends, then byte by byte. Offset and epoch of a batch are outside its
-checksum, and a record's value may contain a whole batch: so a batch found after damage must be followed by the end of
-the file or by a header with the next offset.
+A batch is valid when its length fits the file, its magic is 2, its checksum is right and its offsets lie
+above those of the batch before and below those of the next segment. Where there is no valid batch, the scan
+looks for the next one: first where the damaged header says that its batch ends, then byte by byte. Offset and
+epoch of a batch are outside its checksum, and a record's value may contain a whole batch: so a batch found
+after damage must be followed by the end of the file or by a header with the next offset.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ class Scanner:
         self._start = 0
 
     def pass_over(self, position: int, next_offset: int) -> tuple[int, int]:
-        """Skip valid batches without a gap, as far as they are in memory; the position and offset after the last one.
+        """Skip valid batches without a gap that are in memory; the position and offset after the last one.
 
         `valid_at` tells why the next batch was not skipped."""
         # Nearly every batch of a recovery is skipped here, hence the local names.
@@ -148,7 +148,7 @@ class Scanner:
         return header if is_plausible else None
 
     def _candidates(self, position: int) -> Iterator[int]:
-        """Where the next batch may start: where the damaged header says that its batch ends, then anywhere."""
+        """Where the next batch may start: at the end in the damaged header, then anywhere."""
         with suppress(CorruptRecord):
             yield position + read_header(self._bytes(position, HEADER_BYTES)).size_bytes
         position += 1

@@ -1,15 +1,16 @@
-"""Which log is compacted next, how far, and which of its segments become one (RET-2, RET-5). Pure: facts in, plans out.
+"""Which log is compacted next, how far, and which of its segments become one (RET-2, RET-5). Pure.
 
-A log has a clean part, which was compacted before, and a dirty part behind it. A pass goes through the dirty part to
-learn each key's newest offset, then writes everything from the log's start to the end of that part anew.
+A log has a clean part, which was compacted before, and a dirty part after it. A pass reads the dirty part to
+map each key to its newest offset, then rewrites everything from the log's start to the end of that part.
 
     log start      first dirty offset                              end offset                    log end
-        |  clean           |    dirty: learnt, then written anew       |   left alone               |
+        |  clean           |    dirty: mapped, then rewritten          |   not touched              |
 
-The end is the first of: the last stable offset, the active segment, a segment younger than `min.compaction.lag.ms`.
-A log is compacted when more than `min.cleanable.dirty.ratio` of it is dirty, or when something asks for it at once: a
-dirty record older than `max.compaction.lag.ms`, a pass that ended early because the offset map was full, tombstones
-whose time has come. The dirtiest log comes first, and those that are asked for come before it.
+The end is the first of: the last stable offset, the active segment, a segment younger than
+`min.compaction.lag.ms`. A log is compacted when more than `min.cleanable.dirty.ratio` of it is dirty, or when
+it is urgent: there is a dirty record older than `max.compaction.lag.ms`, the last pass ended early because
+the offset map was full, or tombstones have reached their delete horizon. Urgent logs come first, then the
+dirtiest.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class CleanableSegment:
-    """What must be known of a segment. The times are needed only if the topic has a compaction lag."""
+    """The facts about a segment. The times are needed only if the topic has a compaction lag."""
 
     base_offset: int
     next_offset: int
@@ -37,7 +38,7 @@ class CleanableSegment:
     newest_ms: int = -1
 
     def bytes_between(self, start: int, end: int) -> int:
-        """About how many of its bytes lie in [start, end): nobody looks where the boundary is."""
+        """The approximate number of its bytes in [start, end), by the share of its offsets."""
         span = max(self.next_offset - self.base_offset, 1)
         covered = min(end, self.next_offset) - max(start, self.base_offset)
         return self.size_bytes * max(covered, 0) // span
@@ -61,13 +62,13 @@ class CleaningPlan:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What must be known of a log beside its segments."""
+    """The facts about a log, apart from its segments."""
 
-    first_dirty_offset: int  # where the last pass ended, as far as that is known
+    first_dirty_offset: int  # where the last pass ended, if that is known
     log_start_offset: int
     last_stable_offset: int
     is_unfinished: bool = False  # the last pass ended early
-    tombstones_due_ms: int | None = None  # when the next tombstones may go
+    tombstones_due_ms: int | None = None  # when the next tombstones may be removed
 
 
 def plan_cleaning(
@@ -93,14 +94,14 @@ def plan_cleaning(
 
 
 def dirtiest(plans: Mapping[K, CleaningPlan]) -> K:
-    """The one to carry out first."""
+    """The key of the plan to carry out first."""
     return max(plans, key=lambda key: (plans[key].is_urgent, plans[key].dirty_ratio))
 
 
 def group_segments(
     segments: Iterable[CleanableSegment], end_offset: int, config: TopicConfig
 ) -> list[tuple[int, ...]]:
-    """The base offsets of the segments that are written anew, in groups of which each becomes one segment."""
+    """The base offsets of the segments that are rewritten, in groups that each become one segment."""
     return list(_groups([segment for segment in segments if segment.base_offset < end_offset], config))
 
 
@@ -120,14 +121,15 @@ def _groups(segments: Sequence[CleanableSegment], config: TopicConfig) -> Iterat
 
 
 def _largest_indexable_bytes(config: TopicConfig) -> int:
-    """What a segment may have so that its indexes have room for all entries that it can bring."""
+    """The maximum size of a segment whose indexes have room for all its entries."""
     bytes_per_entry = max(config.index_interval_bytes + 1, _SMALLEST_BATCH_BYTES)
     return config.segment_index_bytes // _TIME_INDEX_ENTRY_BYTES * bytes_per_entry
 
 
 def _first_dirty_offset(segments: Sequence[CleanableSegment], facts: LogFacts) -> int:
     start = max(facts.log_start_offset, segments[0].base_offset)
-    # Beyond the log's end: it was cut since, or another log had this name. What is clean is then unknown.
+    # Beyond the log's end: the log was truncated since, or another log had this name. Nothing counts as clean
+    # then.
     is_known = start <= facts.first_dirty_offset <= segments[-1].next_offset
     return facts.first_dirty_offset if is_known else start
 

@@ -1,11 +1,10 @@
-"""Which segments retention lets go (RET-1, RET-2). Pure: from facts, a configuration and the time to a plan.
+"""Which segments retention deletes (RET-1, RET-2). Pure: from facts, a configuration and the time to a plan.
 
-A segment goes when it is the oldest and
+A segment is deleted when it is the oldest and
 - all its records are older than `retention.ms`, or
 - the log without it still has `retention.bytes`, or
-- all its records lie below the log start offset.
-The active segment never goes. When time has passed over it as well, the plan says that it should be rolled, so that
-the next plan can take it.
+- all its records lie below the log start offset. The active segment is never deleted. If it is too old as
+well, the plan says to roll it, so that the next plan can delete it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from ottla.config import TopicConfig
 
 
 class Reason(Enum):
-    """Why a segment goes."""
+    """Why a segment is deleted."""
 
     TIME = "all records are older than retention.ms"
     SIZE = "the log is larger than retention.bytes"
@@ -26,23 +25,23 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What retention must know of a segment."""
+    """The facts about a segment."""
 
     base_offset: int
     next_offset: int
     size_bytes: int
-    max_timestamp_ms: int  # -1: its records have none
+    max_timestamp_ms: int  # -1: its records have no timestamp
     modified_ms: int
 
     @property
     def newest_ms(self) -> int:
-        """The time of the newest record, or of the last write where records have no time."""
+        """The timestamp of the newest record, or the time of the last write if records have none."""
         return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.modified_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One segment that goes, and why."""
+    """One segment to delete, and why."""
 
     base_offset: int
     reason: Reason
@@ -50,7 +49,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What to do: delete these, oldest first; the log then starts at `log_start_offset`."""
+    """The segments to delete, oldest first; the log then starts at `log_start_offset`."""
 
     deletions: tuple[Deletion, ...]
     log_start_offset: int
@@ -69,10 +68,10 @@ def plan_retention(
     *,
     deletable_up_to: int | None = None,
 ) -> RetentionPlan:
-    """The segments to delete now. `deletable_up_to` is the high watermark: nothing above it ever goes."""
+    """The segments to delete now. `deletable_up_to` is the high watermark: nothing above it is deleted."""
     sealed = segments[:-1]
     bound = segments[-1].next_offset if deletable_up_to is None else deletable_up_to
-    # A topic that is only compacted keeps what compaction keeps; the log start offset holds for every topic.
+    # A topic that is only compacted has no retention limits; the log start offset applies to every topic.
     deletes = "delete" in config.cleanup_policy
     reasons: dict[int, Reason] = {}
     for reason, found in (

@@ -1,9 +1,10 @@
 """Producers with a batch that the disk did not take, and the answer to their next batches.
 
-A producer has several batches in flight. If one of them cannot be written, the later ones are out of sequence for that
-reason only. If they were answered OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka would begin a new producer epoch for all its
-partitions and send batches again that other leaders have already: duplicates (PRO-4). So they are answered
-KAFKA_STORAGE_ERROR until the missing batch has arrived again. Apache Kafka closes the log instead, with the same answer.
+A producer has several batches in flight. If one of them cannot be written, the later ones are out of sequence
+for that reason only. If they were answered OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka would begin a new
+producer epoch for all its partitions and send batches again that other leaders have already: duplicates
+(PRO-4). So they are answered KAFKA_STORAGE_ERROR until the missing batch has arrived again. Apache Kafka
+closes the log instead, with the same answer.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ class InterruptedProducers:
         self._missing: dict[int, _Missing] = {}
 
     def note(self, record_sets: Iterable[memoryview], producers: Producers) -> None:
-        """Note batches that could not be written: per producer, the one that comes next after those in the log."""
+        """Note, of the batches that could not be written, the next one of each producer."""
         for records in record_sets:
             if len(records) >= _SMALLEST_BYTES:
                 producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)

@@ -1,14 +1,16 @@
 """Finds batches of a producer in the log that its state no longer has (PRO-4).
 
-A snapshot has only the last batch of each producer, and an idempotent producer may send its last five again. So when a
-producer that was restored from a snapshot sends a batch out of sequence, its earlier batches are looked up in the log
-before the batch is refused. That happens once per producer and start. It reads headers only, in the last megabytes
-before the known batch: batches that were in flight when the broker stopped cannot lie further back.
+A snapshot has only the last batch of each producer, and an idempotent producer may send its last five again.
+So when a producer that was restored from a snapshot sends a batch out of sequence, its earlier batches are
+looked up in the log before the batch is refused. That happens once per producer and start. It reads headers
+only, in the last megabytes before the known batch: batches that were in flight when the broker stopped cannot
+lie further back.
 
-A batch older than the last five may arrive as well: a client that learns of a new leader while requests to the old one
-hang sends later batches first, and the hanging ones again after their timeout. Kafka refuses those, and the client
-retries until its delivery timeout. Here the batch is looked up in the log, and is a duplicate if it is found. Its
-sequence alone would not prove that: a log accepts an unknown producer at any sequence.
+A batch older than the last five may arrive as well: a client that learns of a new leader while requests to
+the old one hang sends later batches first, and the hanging ones again after their timeout. Kafka refuses
+those, and the client retries until its delivery timeout. Here the batch is looked up in the log, and is a
+duplicate if it is found. Its sequence alone would not prove that: a log accepts an unknown producer at any
+sequence.
 """
 
 import logging
@@ -34,7 +36,8 @@ logger = logging.getLogger(__name__)
 # Five batches of a mebibyte, which is the largest size by default, and the same again of other producers.
 _WINDOW_BYTES: Final = 10 << 20
 _PIECE_BYTES: Final = 256 << 10
-# The most headers that are read for one batch, some ten milliseconds: a faulty client may cause it again and again.
+# The most headers that are read for one batch, some ten milliseconds: a faulty client may cause it again and
+# again.
 _MOST_HEADERS: Final = 5000
 _FARTHEST_SEQUENCE: Final = 1 << 30
 
@@ -80,7 +83,7 @@ def _earlier_batches(segments: Segments, producer_id: int, entry: ProducerEntry)
 
 
 def sent_before(segments: Segments, incoming: Incoming, entry: ProducerEntry | None) -> ProducedBatch | None:
-    """The batch as it was appended before, if it is older than the remembered ones; None if it is not found."""
+    """The same batch, appended before the remembered ones; None if it is not found."""
     wanted = incoming.batch
     if entry is None or entry.epoch != incoming.epoch or not entry.batches:
         return None

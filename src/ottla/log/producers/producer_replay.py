@@ -1,4 +1,4 @@
-"""Rebuilds producers and leader epochs from batch headers and from the producer snapshots beside the segments."""
+"""Rebuilds producers and leader epochs from batch headers and producer snapshots."""
 
 from ottla.log.producers.producer_lookup import produced_batch
 from ottla.log.producers.producer_state import Incoming, Producers, Staged
@@ -14,8 +14,8 @@ def load_producers(
 ) -> None:
     """Load the newest readable snapshot at or below `trusted_up_to` and replay the batches after it.
 
-    The leader epochs of the replayed batches are assigned as well. Snapshots above `trusted_up_to` may describe batches
-    that are no longer in the log.
+    The leader epochs of the replayed batches are assigned as well. Snapshots above `trusted_up_to` may
+    describe batches that are no longer in the log.
     """
     bases = {segment.base_offset for segment in extent.segments}
     loaded = snapshots.load(trusted_up_to, bases)

@@ -1,10 +1,10 @@
-"""Takes the producers of a log back to before a truncation by reading the truncated batches, not all that remain.
+"""Takes the producers of a log back to before a truncation, from the truncated batches alone.
 
-A follower truncates the last few batches when its leader changes, and producers wait meanwhile. Replaying a large active
-segment from its last snapshot would take seconds. The truncated part is small, and only the producers in it change: each
-keeps those of its last batches that lie before the truncation. A producer that keeps none is looked up in the last
-megabytes before the truncation. The caller rebuilds all producers (`producer_replay.load_producers`) where that is not
-enough:
+A follower truncates the last few batches when its leader changes, and producers wait meanwhile. Replaying a
+large active segment from its last snapshot would take seconds. The truncated part is small, and only the
+producers in it change: each keeps those of its last batches that lie before the truncation. A producer that
+keeps none is looked up in the last megabytes before the truncation. The caller rebuilds all producers
+(`producer_replay.load_producers`) where that is not enough:
 - transactions: truncating a marker reopens its transaction, and only a full replay finds where that one began
 - a producer whose newest batch before the truncation lies far back
 """
@@ -22,7 +22,7 @@ _LARGEST_REWIND_BYTES: Final = 32 << 20
 
 
 def headers_from(segments: Segments, offset: int) -> list[BatchHeader] | None:
-    """The headers of the batches from `offset` on, before they are truncated; None if there is too much to read."""
+    """The headers of the batches from `offset` on; None if there are too many to read."""
     first, *others = segments.from_offset(offset)
     placed = first.find(offset)
     position = first.size_bytes if placed is None else placed.position
@@ -34,7 +34,10 @@ def headers_from(segments: Segments, offset: int) -> list[BatchHeader] | None:
 
 
 def rewind_producers(segments: Segments, producers: Producers, truncated: Sequence[BatchHeader]) -> bool:
-    """Remove the batches that were just truncated from `producers`. False, with nothing changed, if that is not enough."""
+    """Remove the batches that were just truncated from `producers`.
+
+    False, with nothing changed, if that is not enough.
+    """
     if any(header.attributes & (CONTROL | TRANSACTIONAL) for header in truncated):
         return False
     first: dict[int, BatchHeader] = {}

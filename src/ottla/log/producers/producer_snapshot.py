@@ -1,6 +1,7 @@
 """The format of a producer snapshot: `<offset>.snapshot` holds the producer state before that offset.
 
-A snapshot has only the last batch of each producer, as in Kafka; `producer_lookup` finds earlier ones in the log.
+A snapshot has only the last batch of each producer, as in Kafka; `producer_lookup` finds earlier ones in the
+log.
 """
 
 from struct import Struct

@@ -10,8 +10,8 @@
     not transactional, inside an open transaction       INVALID_TXN_STATE
     unknown producer                                    accepted with any sequence: its state may have expired
 
-Nothing changes before a write has succeeded: an append works on copies of the entries that it changes (`Staged`) and
-installs them afterwards. So several batches of one producer in one append see each other.
+Nothing changes before a write has succeeded: an append works on copies of the entries that it changes
+(`Staged`) and installs them afterwards. So several batches of one producer in one append see each other.
 """
 
 from collections import deque
@@ -124,7 +124,7 @@ class ProducerEntry:
         self.last_timestamp = timestamp
 
     def trim_transaction(self, log_start_offset: int) -> None:
-        """Records before `log_start_offset` are deleted: the open transaction begins there, or has no record left."""
+        """Records before `log_start_offset` are deleted: the transaction begins there, or is gone."""
         self.txn_first_offset = log_start_offset if self.last_offset >= log_start_offset else NO_OFFSET
 
 
@@ -177,12 +177,12 @@ class Producers:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest open transaction, where a read-committed reader stops; None without one."""
+        """The start of the oldest open transaction, where a read-committed reader stops; None without one."""
         # Every read asks for it, and there is nearly always none.
         return min(self._open_transactions.values()) if self._open_transactions else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Drop producers without a batch for `expiration_ms` and without an open transaction; return how many."""
+        """Drop producers outside a transaction that sent nothing for `expiration_ms`; return how many."""
         before_ms = now_ms - expiration_ms
         silent = [
             producer_id
@@ -227,7 +227,7 @@ class Staged:
         return entries
 
     def check(self, incoming: Incoming) -> ProducedBatch | None:
-        """The earlier batch that this one repeats; None if it is new; KafkaError if a client may not append it."""
+        """The earlier batch that this one repeats; None for a new one; KafkaError if it is refused."""
         entry = self.entry(incoming.producer_id)
         if entry is None:
             return None

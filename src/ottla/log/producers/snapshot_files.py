@@ -1,6 +1,7 @@
 """The producer snapshots of one log, as files beside its segments.
 
-A snapshot is written where each segment begins and when the log is closed cleanly. The next flush makes it durable.
+A snapshot is written where each segment begins and when the log is closed cleanly. The next flush makes it
+durable.
 """
 
 import logging
@@ -33,10 +34,10 @@ class SnapshotFiles:
         self._location.disk.write_atomically(path, render_snapshot(self._producers), sync=False)
 
     def load(self, trusted_up_to: int, segment_bases: Container[int]) -> int | None:
-        """Replace the producers by the newest readable snapshot at or below `trusted_up_to`; return its offset.
+        """Load the newest readable snapshot at or below `trusted_up_to`; return its offset.
 
-        Without one, None is returned and there are no producers. Newer and unreadable snapshots are removed; of the
-        older ones only those at the base offset of a segment are kept.
+        Without one, None is returned and there are no producers. Newer and unreadable snapshots are removed;
+        of the older ones only those at the base offset of a segment are kept.
         """
         self._producers.replace(Producers())
         loaded = None

@@ -1,8 +1,9 @@
 """From an offset to a range of a file (STO-7).
 
-A range holds whole batches: from the batch with the offset, or the next one, to the last that ends before the reader's
-bound. A consumer that continues where it stopped costs no lookup: the end positions of the last few ranges are
-remembered by the offset that follows. Other reads need an index search and a walk over one index interval.
+A range holds whole batches: from the batch with the offset, or the next one, to the last that ends before the
+reader's bound. A consumer that continues where it stopped costs no lookup: the end positions of the last few
+ranges are remembered by the offset that follows. Other reads need an index search and a walk over one index
+interval.
 """
 
 from typing import Final, NamedTuple
@@ -81,7 +82,7 @@ class Reader:
         return None
 
     def _bound(self, segment: Segment, upper_offset: int) -> tuple[int, int]:
-        """The position where the batches before `upper_offset` end in this segment, and the offset that follows."""
+        """Where the batches before `upper_offset` end in this segment, and the offset that follows."""
         known = self._places.get(upper_offset)
         if known is not None and known[0] is segment:
             return known[1], upper_offset
@@ -102,7 +103,7 @@ class Reader:
 
 
 def _fit(segment: Segment, start: int, limit: int, at_least_one: bool) -> tuple[int, int]:
-    """The last batch boundary at or before `limit`; with `at_least_one` never before the first batch's end."""
+    """The last batch boundary up to `limit`; with `at_least_one` never before the first batch's end."""
     indexed = segment.index.floor_position(limit, segment.size_bytes)
     if indexed > start:
         # Returns up to one index interval less than allowed, for one small read instead of a walk.

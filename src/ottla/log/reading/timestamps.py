@@ -1,9 +1,9 @@
 """From a timestamp to an offset (STO-8).
 
-The answer to "at or after t" is the first record whose timestamp is at least t, in the first batch whose largest
-timestamp is. Entries of the time index and of the offset index are written at the same moments, so that batch lies in
-the one index interval before the first time entry beyond t: one binary search in each index and a short walk. Only that
-one batch is decoded.
+The answer to "at or after t" is the first record whose timestamp is at least t, in the first batch whose
+largest timestamp is. Entries of the time index and of the offset index are written at the same moments, so
+that batch lies in the one index interval before the first time entry beyond t: one binary search in each
+index and a short walk. Only that one batch is decoded.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Timestamps:
             raise self._status.read_error(problem) from problem
 
     def largest(self) -> TimestampOffset:
-        """The record with the largest timestamp, the first if there are several; (-1, -1, -1) in an empty log."""
+        """The first record with the largest timestamp; (-1, -1, -1) in an empty log."""
         try:
             return self._largest()
         except (OSError, CorruptRecord) as problem:
@@ -75,7 +75,7 @@ class Timestamps:
         return best
 
     def _largest_left(self, segment: Segment, best: TimestampOffset) -> TimestampOffset:
-        """The largest timestamp of a segment that lost its largest one to compaction or to a new log start offset."""
+        """The largest timestamp of a segment from which the indexed one was removed."""
         for placed in segment.walk():
             header = placed.header
             if header.records_count and header.max_timestamp > best.timestamp:

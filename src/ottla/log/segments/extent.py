@@ -1,7 +1,7 @@
 """Which offsets one log has, and in which segments: from the log start offset to the log end offset.
 
-The log start offset may lie inside the first segment: records before it are gone for readers, and their segment is
-deleted with the next retention plan. The log end offset is the active segment's next offset.
+The log start offset may lie inside the first segment: records before it are gone for readers, and their
+segment is deleted with the next retention plan. The log end offset is the active segment's next offset.
 """
 
 from ottla.log.files.location import Location
@@ -12,7 +12,7 @@ from ottla.log.segments.segment_list import Segments
 
 
 class Extent:
-    """The segments of one log, its start offset, its leader epochs, and the first offset that a crash lost."""
+    """The segments, the start offset, the leader epochs and the first lost offset of one log."""
 
     __slots__ = ("_loss", "leader_epochs", "location", "segments", "start_offset")
 
@@ -37,11 +37,17 @@ class Extent:
 
     @property
     def first_lost_offset(self) -> int | None:
-        """The first offset whose record a crash lost. A follower truncates its log there before it fetches."""
+        """The first offset whose record a crash lost.
+
+        A follower truncates its log there before it fetches.
+        """
         return self._loss.first_offset
 
     def advance_start(self, offset: int) -> bool:
-        """Move the log start offset up to `offset`, at most to the log's end. Whether `offset` was above the start."""
+        """Move the log start offset up to `offset`, at most to the log's end.
+
+        Whether `offset` was above the start.
+        """
         if offset <= self.start_offset:
             return False
         self.start_offset = min(offset, self.end_offset)
@@ -68,7 +74,10 @@ class Extent:
         self._loss.note(offset)
 
     def forget_loss(self) -> bool:
-        """No replica has the lost records. Whether any were lost; durable with the next sync of the directory."""
+        """No replica has the lost records.
+
+        Whether any were lost; durable with the next sync of the directory.
+        """
         is_loss = self._loss.first_offset is not None
         self._loss.forget()
         return is_loss
@@ -86,7 +95,7 @@ class Extent:
         )
         starts = self.leader_epochs.latest_start
         assert starts is None or starts <= end, (
-            f"{self.location.name}: an epoch begins at {starts}, behind {end}"
+            f"{self.location.name}: an epoch begins at {starts}, after {end}"
         )
 
     def close(self) -> None:

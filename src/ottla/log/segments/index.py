@@ -1,11 +1,12 @@
 """The sparse indexes of a segment: offset → position and time → offset (STO-6).
 
-Both are arrays of fixed-size entries in a memory-mapped file, rising in every column, so that a lookup is a binary
-search. The index file of an active segment is preallocated and zero-filled from its first entry on; when the segment is
-closed or rolled, the file is trimmed to its entries. A reader of an untrimmed file stops at the first zero entry.
+Both are arrays of fixed-size entries in a memory-mapped file, rising in every column, so that a lookup is a
+binary search. The index file of an active segment is preallocated and zero-filled from its first entry on;
+when the segment is closed or rolled, the file is trimmed to its entries. A reader of an untrimmed file stops
+at the first zero entry.
 
-An index only says where to start walking through the log, and it can be rebuilt from the log at any time. So losing an
-entry costs speed, never data: an entry for which the disk has no space is left out.
+An index only says where to start walking through the log, and it can be rebuilt from the log at any time. So
+losing an entry costs speed, never data: an entry for which the disk has no space is left out.
 """
 
 from struct import Struct
@@ -52,8 +53,7 @@ class IndexFile:
         return self._floor_between(target, column, 0, self.count)
 
     def floor_near(self, target: int, column: int, guess: int) -> tuple[Any, ...] | None:
-        """The last entry whose `column` is at most `target`: two probes if `guess` is nearly right, and never many
-        more than `floor` needs."""
+        """The last entry whose `column` is at most `target`, in two probes if `guess` is nearly right."""
         # A consumer that catches up calls this for every range, hence the local names.
         count, unpack_from, entry_bytes = self.count, self._entry.unpack_from, self.entry_bytes
         if not count:

@@ -1,7 +1,7 @@
 """Which leader epoch began at which offset: `leader-epoch-checkpoint`.
 
-Epochs and start offsets rise strictly. The file is written whenever an epoch begins, but made durable only with the
-next flush: until then the unflushed batches, which recovery reads anyway, hold the same information.
+Epochs and start offsets rise strictly. The file is written whenever an epoch begins, but made durable only
+with the next flush: until then the unflushed batches, which recovery reads anyway, hold the same information.
 """
 
 from bisect import bisect_right

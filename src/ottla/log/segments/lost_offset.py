@@ -1,9 +1,10 @@
 """The first offset that recovery found missing, kept until the leader is known: the file `first-lost-offset`.
 
-A log keeps the batches after damage: no other replica may have them. A follower can do better: it truncates its log at
-the first lost offset and fetches the records again. It must, because once it leads, the gap would be taken for the
-absence of those records. So the file is durable before the damage is removed. The file is deleted when the log is
-truncated at or before the offset, or when this replica leads and no other has the records (`Log.accept_loss`).
+A log keeps the batches after damage: no other replica may have them. A follower can do better: it truncates
+its log at the first lost offset and fetches the records again. It must, because once it leads, the gap would
+be taken for the absence of those records. So the file is durable before the damage is removed. The file is
+deleted when the log is truncated at or before the offset, or when this replica leads and no other has the
+records (`Log.accept_loss`).
 """
 
 import logging
@@ -39,7 +40,10 @@ class Loss:
             self.first_offset = offset
 
     def forget(self) -> None:
-        """No record is missing, or no replica has the missing ones. Durable with the next sync of the directory."""
+        """No record is missing, or no replica has the missing ones.
+
+        Durable with the next sync of the directory.
+        """
         if self.first_offset is not None:
             self._disk.remove(self._path)
             self.first_offset = None

@@ -1,8 +1,8 @@
 """One segment: a .log file of whole batches in rising offsets, with its two indexes (STO-2, STO-5).
 
-The file and the maps are opened when they are used, and the pool may close them at any time (`open_files`). After a
-clean stop a segment's size comes from the directory listing, its end from the next segment's name, its largest
-timestamp from the last entry of its time index: nothing is read before it is needed.
+The file and the maps are opened when they are used, and the pool may close them at any time (`open_files`).
+After a clean stop a segment's size comes from the directory listing, its end from the next segment's name,
+its largest timestamp from the last entry of its time index: nothing is read before it is needed.
 """
 
 import logging
@@ -205,7 +205,7 @@ class Segment:
     def extend(
         self, size_bytes: int, next_offset: int, since_index_bytes: int, largest: tuple[int, int]
     ) -> None:
-        """Batches were written at the end of the file: its new size and end, and what the next index entry needs."""
+        """Batches were written at the end of the file: take its new size and end."""
         assert size_bytes > self.size_bytes, f"{self} cannot shrink to {size_bytes} bytes"
         assert next_offset > self.next_offset, f"{self} cannot end at {next_offset}"
         self.size_bytes = size_bytes
@@ -223,7 +223,10 @@ class Segment:
         self.modified_ms = now_ms
 
     def find_end(self) -> None:
-        """Find the end offset from the last index entry on, after a clean stop. CorruptRecord if it is not found."""
+        """Find the end offset from the last index entry on, after a clean stop.
+
+        CorruptRecord if it is not found.
+        """
         position = self.index.last()[1]
         for placed in self.walk(position):
             self.next_offset = placed.next_offset
@@ -281,7 +284,10 @@ class Segment:
             return self._find(offset, self.index.position_before(offset))
 
     def heal(self, problem: CorruptRecord) -> None:
-        """An index entry was wrong: rebuild both. If the log itself is damaged, the caller's retry raises again."""
+        """An index entry was wrong: rebuild both.
+
+        If the log itself is damaged, the caller's retry raises again.
+        """
         logger.error("%s: %s; its indexes are rebuilt", self.path(LOG), problem)
         self.rebuild_indexes()
 

@@ -1,9 +1,10 @@
-"""Makes a truncation durable, in another thread: an fsync also writes everything in the file that was never flushed.
+"""Makes a truncation durable, in another thread: the fsync may have many unflushed bytes to write.
 
-Until the truncation is durable nothing is appended: a power loss could mix truncated batches with the batches that
-replaced them, and no checksum would tell. So the log waits for the job before its next append; a caller that wants to
-avoid this wait runs the job first. The file `pending-cut` tells the next process about the truncation if this one dies.
-That file need not be durable, because after a power loss the file has its durable content.
+Until the truncation is durable nothing is appended: a power loss could mix truncated batches with the batches
+that replaced them, and no checksum would tell. So the log waits for the job before its next append; a caller
+that wants to avoid this wait runs the job first. The file `pending-cut` tells the next process about the
+truncation if this one dies. That file need not be durable, because after a power loss the file has its
+durable content.
 """
 
 from contextlib import suppress
@@ -14,7 +15,10 @@ from ottla.runtime.disk import Disk, File
 
 
 class TruncationJob:
-    """Syncs one truncated file. `run` may be called in any thread; after an OSError the log refuses writes."""
+    """Syncs one truncated file.
+
+    `run` may be called in any thread; after an OSError the log refuses writes.
+    """
 
     __slots__ = ("_disk", "_file", "_mark", "is_done", "problem")
 

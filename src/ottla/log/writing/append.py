@@ -1,7 +1,8 @@
-"""The hot path: batches of clients are checked by their header, get their offsets in place and go to the writer.
+"""The hot path: batches of clients are checked by their header and get their offsets in place.
 
-An ordinary batch needs no further check (`batch_validation` has them for the others) and is the next one in its
-producer's sequence. Nearly all batches are ordinary, so `_take` accepts them with one condition and a few assignments.
+An ordinary batch needs no further check (`batch_validation` has them for the others) and is the next one in
+its producer's sequence. Nearly all batches are ordinary, so `_take` accepts them with one condition and a few
+assignments.
 """
 
 from collections.abc import Sequence
@@ -110,7 +111,7 @@ class Appender:
         self._largest_bytes = limits.largest_ordinary_bytes
 
     def _take(self, records: memoryview) -> Answer:
-        """Check one batch of a client and write its offsets into it. OSError if the roll that it needed failed."""
+        """Check one batch and write its offsets into it. OSError if the roll that it needed failed."""
         try:
             (
                 _,
@@ -198,7 +199,7 @@ class Appender:
         )
 
     def _with_failure(self, answers: list[Answer], count: int, problem: OSError) -> list[Answer]:
-        """The answers after a failed write: batches in the log keep their answer, all others get the error."""
+        """The answers after a failed write: batches in the log keep theirs, all others get the error."""
         failure = self._status.write_error(problem)
         end = self._extent.end_offset
         settled: list[Answer] = [

@@ -1,9 +1,9 @@
 """How much of one log survives a power loss (STO-10).
 
-Flushes run in another thread, so that one fsync serves all appends that wait for it: `begin_flush` collects, on the
-event loop, what there is to sync; `FlushJob.run` syncs it, in any thread; `complete_flush` moves the flushed offset, on
-the event loop again. A sync that failed is never retried: the kernel may have dropped the pages and would then report
-success. So after a failed sync the log refuses writes.
+Flushes run in another thread, so that one fsync serves all appends that wait for it: `begin_flush` collects,
+on the event loop, what there is to sync; `FlushJob.run` syncs it, in any thread; `complete_flush` moves the
+flushed offset, on the event loop again. A sync that failed is never retried: the kernel may have dropped the
+pages and would then report success. So after a failed sync the log refuses writes.
 """
 
 from ottla.log.segments.extent import Extent
@@ -79,8 +79,8 @@ class Durability:
     def begin_flush(self, *, is_last: bool = False) -> FlushJob:
         """Collect what there is to sync. RuntimeError while another flush runs: their order would be lost.
 
-        The caller runs the job in a thread and then calls `complete_flush` or `fail_flush`. The last flush before a
-        clean stop also covers the indexes and the producer snapshot.
+        The caller runs the job in a thread and then calls `complete_flush` or `fail_flush`. The last flush
+        before a clean stop also covers the indexes and the producer snapshot.
         """
         if self._running is not None:
             raise RuntimeError(f"{self._extent.location.name} is being flushed already")

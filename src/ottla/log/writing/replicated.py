@@ -1,7 +1,8 @@
 """Appends without a client's checks: batches with a leader's offsets, and batches of the broker itself.
 
-A follower does this for every batch of its leaders, so nearly all batches are accepted with a few comparisons of header
-fields; new producers, transactions and control batches take the longer way (`producer_replay.stage_batch`).
+A follower does this for every batch of its leaders, so nearly all batches are accepted with a few comparisons
+of header fields; new producers, transactions and control batches take the longer way
+(`producer_replay.stage_batch`).
 """
 
 from struct import error as struct_error

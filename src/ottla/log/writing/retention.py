@@ -1,7 +1,7 @@
-"""Takes segments out of a log in two steps: their files are renamed first, and removed file.delete.delay.ms later.
+"""Takes segments out of a log: their files are renamed, and removed file.delete.delay.ms later.
 
-In between, a reader that has such a file open goes on reading it, and a crash leaves files that the next opening
-removes. The oldest segments are renamed first, so that the log has no gap at any moment.
+In between, a reader that has such a file open goes on reading it, and a crash leaves files that the next
+opening removes. The oldest segments are renamed first, so that the log has no gap at any moment.
 """
 
 from ottla.log.plan.retention import RetentionPlan, SegmentFacts
@@ -74,7 +74,7 @@ class Retention:
 
 
 def _largest_timestamp(segment: Segment) -> int:
-    """A segment that cannot be read must not keep retention from the others: its age counts from its last write."""
+    """NO_TIMESTAMP for a segment that cannot be read: its age then counts from its last write."""
     try:
         return segment.largest_timestamp[0]
     except (OSError, CorruptRecord):

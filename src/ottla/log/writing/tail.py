@@ -1,8 +1,9 @@
-"""The end of one log: the active segment, when the next one begins, and the settings that appends follow (STO-5).
+"""The end of one log: the active segment, its roll, and the settings that appends follow (STO-5).
 
-A roll is atomic in that each step leaves a directory that opens to the same batches: the indexes of the full segment are
-trimmed, the producer state at its end is written, then the files of the new segment are created. Nothing here waits for
-the disk; the next flush makes all of it durable, and recovery trusts none of it before.
+A roll is atomic in that each step leaves a directory that opens to the same batches: the indexes of the full
+segment are trimmed, the producer state at its end is written, then the files of the new segment are created.
+Nothing here waits for the disk; the next flush makes all of it durable, and recovery trusts none of it
+before.
 """
 
 from typing import Final
@@ -31,7 +32,8 @@ class Tail:
         self._snapshots = snapshots
         self.config = config
         self.limits = Limits.of(config)
-        # Rises when the log's end moves other than by an append, or a setting changes: the writer reloads then.
+        # Rises when the log's end moves other than by an append, or a setting changes: the writer reloads
+        # then.
         self.version = 0
 
     def configure(self, config: TopicConfig) -> None:
@@ -45,7 +47,10 @@ class Tail:
         self.version += 1
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Seal the active segment and begin one at `base_offset`. After an OSError the old one is still active."""
+        """Seal the active segment and begin one at `base_offset`.
+
+        After an OSError the old one is still active.
+        """
         segments, full = self._extent.segments, self._extent.segments.active
         if not full.size_bytes and full.base_offset == base_offset:
             return full
@@ -62,14 +67,17 @@ class Tail:
         return fresh
 
     def roll_if_due(self, now_ms: int) -> bool:
-        """Roll if the active segment is older than segment.ms although nothing is appended. Whether it was."""
+        """Roll if the active segment is older than segment.ms although nothing is appended.
+
+        Whether it was.
+        """
         is_due = self.is_roll_due(now_ms)
         if is_due:
             self.roll(self._extent.end_offset, now_ms)
         return is_due
 
     def is_roll_due(self, now_ms: int) -> bool:
-        """Whether the active segment has reached its age by the wall clock, with nothing appended meanwhile."""
+        """Whether the active segment is older than segment.ms by the wall clock."""
         last_timestamp = self.last_timestamp_before_roll(now_ms)
         has_records = bool(self._extent.segments.active.size_bytes)
         return has_records and last_timestamp != NO_LIMIT and now_ms > last_timestamp
@@ -80,7 +88,7 @@ class Tail:
         return active.index.is_full(max_bytes, pending) or active.time_index.is_full(max_bytes, pending)
 
     def age_limit_ms(self) -> int:
-        """The maximum age of the active segment: segment.ms, less a jitter that spreads the rolls of many partitions."""
+        """The maximum age of the active segment: segment.ms, less a jitter that spreads rolls."""
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
         # The same segment always gets the same jitter, without a random number.
         seed = f"{self._extent.location.name}/{self._extent.segments.active.base_offset}"

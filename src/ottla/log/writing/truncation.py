@@ -1,10 +1,10 @@
 """Truncates the end of a log: a follower does so when its leader has other records there.
 
-Whole segments are removed first, the newest first, so that a crash in between leaves a shorter log without a gap. The
-recovery point on disk must not be above the truncation: the caller writes that checkpoint before, because recovery
-takes offsets below the recovery point for acknowledged and does not use them again. Truncations lie between batches,
-because leader epochs begin and end there; a truncation inside a batch removes the whole batch, and the log then ends
-before the requested offset.
+Whole segments are removed first, the newest first, so that a crash in between leaves a shorter log without a
+gap. The recovery point on disk must not be above the truncation: the caller writes that checkpoint before,
+because recovery takes offsets below the recovery point for acknowledged and does not use them again.
+Truncations lie between batches, because leader epochs begin and end there; a truncation inside a batch
+removes the whole batch, and the log then ends before the requested offset.
 """
 
 from ottla.log.producers.producer_replay import load_producers
@@ -37,7 +37,10 @@ class Truncation:
         self._snapshots = snapshots
 
     def truncate_to(self, offset: int) -> None:
-        """Keep only the batches that end before `offset`. `Durability` holds the job that makes it durable, if any."""
+        """Keep only the batches that end before `offset`.
+
+        `Durability` holds the job that makes it durable, if any.
+        """
         extent, segments = self._extent, self._extent.segments
         self._durability.settle_truncation()
         if offset >= extent.end_offset:

@@ -1,12 +1,12 @@
 """Writes batches that have their offsets at the end of the log, with one writev per segment.
 
-A `Writer` collects batches and changes nothing in the log until their bytes are in the file; then it moves the log's
-end, installs the producers' new state and adds index entries. A batch that does not fit the active segment ends the
-writev, rolls, and begins the next one. Between two appends the writer keeps its numbers, as long as nothing else
-changed the log (`Tail.version`).
+A `Writer` collects batches and changes nothing in the log until their bytes are in the file; then it moves
+the log's end, installs the producers' new state and adds index entries. A batch that does not fit the active
+segment ends the writev, rolls, and begins the next one. Between two appends the writer keeps its numbers, as
+long as nothing else changed the log (`Tail.version`).
 
-When a write fails, the file is truncated to its size before. If that fails as well, the content of the file is unknown,
-and the log refuses writes from then on.
+When a write fails, the file is truncated to its size before. If that fails as well, the content of the file
+is unknown, and the log refuses writes from then on.
 """
 
 import logging
@@ -110,7 +110,10 @@ class Writer:
         self._version = tail.version
 
     def make_room(self, size_bytes: int, max_time: int, last_offset: int) -> None:
-        """Roll if the active segment cannot take such a batch. After an OSError all batches before are in the log."""
+        """Roll if the active segment cannot take such a batch.
+
+        After an OSError all batches before are in the log.
+        """
         if (
             size_bytes > self._room_bytes
             or max_time > self._last_allowed_time

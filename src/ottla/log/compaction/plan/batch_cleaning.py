@@ -1,21 +1,24 @@
-"""What compaction leaves of one batch (RET-3, RET-4, RET-7).
+"""Which records of a batch compaction keeps (RET-3, RET-4, RET-7).
 
-    a record at or behind the pass's end      stays
-    without a key                             goes
-    superseded: its key has a newer offset    goes
-    a tombstone whose batch's horizon passed  goes
-    any other                                 stays
-    all records of an aborted transaction     go
-    a marker without a batch of its           goes when its horizon passed; the horizon begins when a pass first finds
-      transaction in the log                  the transaction empty
-    a marker that is all a live producer has  stays
+    a record at or after the pass's end       kept
+    without a key                             removed
+    superseded: its key has a newer offset    removed
+    a tombstone whose delete horizon passed   removed
+    any other record                          kept
+    records of an aborted transaction         removed
+    a marker without a batch of its           removed when its delete horizon passed; the horizon is set when
+      transaction in the log                  a pass first finds the transaction empty
+    the only batch of a live producer, if     kept
+      that is a marker
 
-A batch of which everything stays is passed on as the bytes it is; of any other the records that stay are copied as the
-bytes they are. Base offset, last offset, sequences and producer never change. The horizon of a batch is written when a
-pass first finds a tombstone in it: only then are its records written anew, because they count from it.
+A batch that keeps all its records is copied unchanged; from any other the kept records are copied byte for
+byte. Base offset, last offset, sequences and producer never change. The delete horizon of a batch is written
+when a pass first finds a tombstone in it: only then are its records re-encoded, because their timestamps are
+relative to it.
 
-A batch of which nothing stays goes, unless it holds the last sequence of a live producer, or is the last of its segment:
-then its header stays. So the producers and the end of the segment can always be read from the log itself.
+A batch that keeps no record is removed, unless it has the last sequence of a live producer, or is the last of
+its segment: then its header is kept. So the producers and the end of the segment can always be read from the
+log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,14 +51,14 @@ class LastBatch(NamedTuple):
 
 
 class KeptBatch(NamedTuple):
-    """What is left of a batch, and the header that it now has."""
+    """A batch with the kept records, and its new header."""
 
     data: Readable
     header: BatchHeader
 
 
 class Tally(NamedTuple):
-    """What was done, and when the next tombstones or markers may go."""
+    """Record counts, and when the next tombstones or markers may be removed."""
 
     records_seen: int
     records_kept: int
@@ -63,7 +66,7 @@ class Tally(NamedTuple):
 
 
 class BatchCleaner:
-    """Decides about one batch after the other, in the order of the log."""
+    """Cleans one batch after the other, in offset order."""
 
     __slots__ = (
         "_end_offset",
@@ -98,7 +101,10 @@ class BatchCleaner:
         self._records_kept = 0
 
     def clean(self, batch: BatchView, *, is_last: bool) -> KeptBatch | None:
-        """What stays of the batch; None if nothing does. `is_last`: of its segment, its header stays."""
+        """The batch with the kept records; None if it is removed.
+
+        The last batch of a segment keeps its header.
+        """
         if batch.base_offset >= self._end_offset:
             return KeptBatch(batch.view(), batch.header)
         self._records_seen += batch.records_count
@@ -107,7 +113,7 @@ class BatchCleaner:
         return self._clean_data(batch, is_last)
 
     def take_tally(self) -> Tally:
-        """The counts since the last time."""
+        """The counts since the last call."""
         tally = Tally(self._records_seen, self._records_kept, self._next_horizon_ms)
         self._records_seen = self._records_kept = 0
         self._next_horizon_ms = None
@@ -133,8 +139,8 @@ class BatchCleaner:
         return _without_records(header) if is_needed else None
 
     def _kept_spans(self, header: BatchHeader, block: Block) -> tuple[bool, list[tuple[int, int, int]]]:
-        """Whether a tombstone stays, and (start, end, offset delta) of each record that does."""
-        # Once per record of every pass, hence the local names.
+        """Whether a tombstone is kept, and (start, end, offset delta) of each kept record."""
+        # Runs once per record of every pass, hence the local names.
         newest_offset, base_offset = self._map.get, header.base_offset
         first_unread = self._end_offset - base_offset
         is_horizon_passed = bool(header.attributes & DELETE_HORIZON) and header.base_timestamp <= self._now_ms
@@ -152,7 +158,7 @@ class BatchCleaner:
         return has_tombstones, kept
 
     def _clean_control(self, batch: BatchView, is_last: bool) -> KeptBatch | None:
-        """A control batch stays as a whole or goes as a whole."""
+        """A control batch is kept or removed as a whole."""
         header = batch.header
         if not self._may_drop_marker(batch):
             return self._keep_control(batch)
@@ -174,7 +180,7 @@ class BatchCleaner:
         return KeptBatch(batch.view(), batch.header)
 
     def _may_drop_marker(self, batch: BatchView) -> bool:
-        """Whether this marks the end of a transaction that left nothing, and nobody else needs it."""
+        """Whether the transaction has no batch in the log, and its producer does not need the marker."""
         header = batch.header
         for record in batch.records():
             control_type = control_type_of(record.key)
@@ -195,7 +201,7 @@ class BatchCleaner:
 
 
 def _with_records(header: BatchHeader, block: Block, kept: Sequence[tuple[int, int, int]]) -> KeptBatch:
-    """The batch with only these records, whose bytes do not change."""
+    """The batch with only these records, copied byte for byte."""
     data = block.data
     max_timestamp = header.max_timestamp
     if not header.attributes & LOG_APPEND_TIME:
@@ -209,7 +215,7 @@ def _with_records(header: BatchHeader, block: Block, kept: Sequence[tuple[int, i
 
 
 def _without_records(header: BatchHeader) -> KeptBatch:
-    """The header alone, as Kafka leaves it: no codec, no horizon, no first timestamp."""
+    """The header alone, as Kafka writes it: no codec, no delete horizon, no base timestamp."""
     emptied = header._replace(
         attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
         base_timestamp=NO_TIMESTAMP,
@@ -226,7 +232,7 @@ def _sealed(header: BatchHeader, data: bytes) -> KeptBatch:
 
 
 def _with_horizon(batch: BatchView, deltas: set[int] | None, horizon_ms: int) -> KeptBatch:
-    """The batch with the records at these offsets, all of them if None, counted from its new horizon."""
+    """The batch with the records at these offset deltas (None: all) and a delete horizon."""
     header = batch.header
     records = [
         record for record in batch.records() if deltas is None or record.offset - batch.base_offset in deltas

@@ -5,12 +5,12 @@ One flat array, two 64-bit words a slot, open addressing with double hashing:
     first word    the key's hash
     second word   32 bits of a second, independent hash | the offset, relative to the map's start, plus one
 
-The keys themselves are not kept: 96 bits of their hashes stand for them. Should two keys ever share all of those bits,
-the older record of the one would be taken for superseded by the other and be dropped, although it was the newest of its
-key. Both hashes are Python's own (SipHash with a secret of this process, so that nobody can choose keys that collide):
-for a 64 MiB map, full, the chance is 10^-16.
+The keys themselves are not stored, only 96 bits of their hashes. If two keys had the same 96 bits, the older
+record of one would count as superseded by the other and be removed, although it was the newest of its key.
+Both hashes are Python's own (SipHash with a secret of this process, so that clients cannot choose keys that
+collide): for a full map of 64 MiB the probability is 10^-16.
 
-Four fifths of the slots are used at most. Beyond that each probe costs more than another pass over the log would: at
+At most four fifths of the slots are used. Beyond that the probes cost more than another pass over the log: at
 0.9 a lookup takes twice as long as at 0.8.
 """
 
@@ -19,17 +19,17 @@ from typing import Final
 
 SLOT_BYTES: Final = 16
 _LOAD: Final = 0.8
-_SMALLEST_SLOTS: Final = 5  # room for four keys; fewer would only be more passes
+_SMALLEST_SLOTS: Final = 5  # room for four keys; fewer would only mean more passes
 _LARGEST_SPAN: Final = (1 << 32) - 2  # what the offset's half of a word can hold
 
 
 class OffsetMap:
-    """Keys to offsets, from `start_offset` on. `put` says no when there is no room for another key."""
+    """Keys to offsets, from `start_offset` on. `put` returns False if there is no room for another key."""
 
     __slots__ = ("_before_start", "_limit", "_slots", "_words", "count")
 
     def __init__(self, size_bytes: int, start_offset: int, *, keys: int | None = None) -> None:
-        """At most `size_bytes` large, and no larger than `keys` need, if it is known how many can come."""
+        """At most `size_bytes` large, and no larger than `keys` need, if their number is known."""
         slots = max(size_bytes // SLOT_BYTES, _SMALLEST_SLOTS)
         enough = slots if keys is None else _next_prime(int(keys / _LOAD) + _SMALLEST_SLOTS, 1)
         self._slots = enough if enough < slots else _next_prime(slots, -1)
@@ -40,7 +40,7 @@ class OffsetMap:
 
     @property
     def limit(self) -> int:
-        """How many keys there may be."""
+        """The maximum number of keys."""
         return self._limit
 
     @property
@@ -49,8 +49,8 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> bool:
         """The newest record of `key` is at `offset`. False if the key is new and there is no room for it."""
-        # Dense on purpose, like `get`: a compaction calls them once per record. -1 << 32 is the mask of the upper
-        # half; an array of signed words takes the hashes as they are.
+        # Dense for speed, like `get`: a compaction calls them once per record. -1 << 32 is the mask of the
+        # upper half; an array of signed words takes the hashes as they are.
         relative = offset - self._before_start
         if relative > _LARGEST_SPAN:
             return False
@@ -77,7 +77,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The newest offset of `key`; -1 if it is not here."""
+        """The newest offset of `key`; -1 if the key is not in the map."""
         words, slots = self._words, self._slots
         first, second = hash(key), hash(b"\xff" + key)
         slot = first % slots

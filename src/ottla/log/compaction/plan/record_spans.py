@@ -1,7 +1,7 @@
 """Where each record of a batch lies, what its key is, and whether it has a value: all that compaction asks.
 
-A record that stays is copied as the bytes it is. So values and headers are stepped over by the record's length, and
-nothing is decoded or encoded again: half the time of reading whole records.
+A record that stays is copied as the bytes it is. So values and headers are stepped over by the record's
+length, and nothing is decoded or encoded again: half the time of reading whole records.
 """
 
 from collections.abc import Iterator
@@ -38,8 +38,8 @@ def open_block(batch: BatchView) -> Block:
 
 def read_spans(block: Block) -> Iterator[Span]:
     """One after the other; they must fill the block. CorruptRecord where that makes no sense."""
-    # Dense on purpose: once per record of every compaction. Numbers of one and two bytes are read in place; all stay
-    # in zig-zag form, in which an odd one is negative and an even one is twice its value.
+    # Dense on purpose: once per record of every compaction. Numbers of one and two bytes are read in place;
+    # all stay in zig-zag form, in which an odd one is negative and an even one is twice its value.
     data, position, end, count, last_offset_delta = block
     previous = -1
     try:

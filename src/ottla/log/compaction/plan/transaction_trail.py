@@ -1,11 +1,12 @@
-"""What compaction must know of transactions (RET-7): which were aborted, and which markers still have a transaction.
+"""Transactions as compaction sees them (RET-7): which were aborted, and which markers still have batches.
 
-Data of an aborted transaction is dropped as soon as a pass meets it, so it can be only in the dirty part. Its marker
-comes behind it and says so: a walk over the headers from the first dirty offset on finds them all. The log itself is the
-witness, not the .txnindex beside it, which may be lost. The walk is made only if there is a transactional batch at all.
+Data of an aborted transaction is dropped in the first pass over it, so only the dirty part can have such
+data. The abort marker follows the data: a walk over the headers from the first dirty offset on finds all
+aborted transactions. The information comes from the log, not from the .txnindex, which may be lost. The walk
+is made only if there is a transactional batch.
 
-A marker must stay while a batch of its transaction is there, even an empty one. A pass goes over the log from its start,
-so it sees all of them before the marker.
+A marker must stay while the log has a batch of its transaction, even an empty one. A pass covers the log from
+its start, so it sees all batches of a transaction before their marker.
 """
 
 from bisect import bisect_right
@@ -42,7 +43,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionTrail:
-    """Told of every batch of one pass, in order."""
+    """Follows the transactional batches of one pass, in offset order."""
 
     __slots__ = ("_aborted", "_find_aborted", "_seen", "aborts_with_batches")
 
@@ -50,7 +51,7 @@ class TransactionTrail:
         self._find_aborted = find_aborted
         self._aborted: dict[int, list[AbortedTransaction]] | None = None
         self._seen: set[int] = set()
-        # The offsets of ABORT markers whose transactions still had a batch in this pass.
+        # The offsets of ABORT markers whose transaction still has a batch in the log.
         self.aborts_with_batches: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
@@ -66,7 +67,7 @@ class TransactionTrail:
         return number >= 0 and header.base_offset <= ended[number].last_offset
 
     def see_data(self, header: BatchHeader) -> None:
-        """A data batch is in the log."""
+        """Note that the log has this data batch."""
         if header.attributes & TRANSACTIONAL:
             self._seen.add(header.producer_id)
 
@@ -81,7 +82,7 @@ class TransactionTrail:
 
 
 def find_aborted(segments: Iterable[SegmentHeaders], from_offset: int) -> Iterator[AbortedTransaction]:
-    """The aborted transactions with data at `from_offset` or behind."""
+    """The aborted transactions with data at or after `from_offset`."""
     begun: dict[int, int] = {}
     for segment in segments:
         for position, header in segment.headers():
@@ -97,7 +98,7 @@ def find_aborted(segments: Iterable[SegmentHeaders], from_offset: int) -> Iterat
 
 
 def kept_entries(txn_index: bytes, trail: TransactionTrail, end_offset: int) -> bytes:
-    """The entries of a .txnindex that are still needed: of what was not cleaned, and of what left a batch behind."""
+    """The .txnindex entries after the pass's end, and those of transactions that still have a batch."""
     entry_bytes = TXN_INDEX_ENTRY.size
     kept = bytearray()
     for start in range(0, len(txn_index) - entry_bytes + 1, entry_bytes):
