@@ -173,7 +173,7 @@ class Member(Client):
         super().__init__(world, name, servers, ledger)
 
     async def live(self, process: ProcessLoop, life: int) -> None:
-        ledger, dice = self.ledger, self.world.dice
+        dice = self.world.dice
         async with ottla.Consumer(
             self.servers,
             group_id=self._group,
@@ -181,23 +181,32 @@ class Member(Client):
             client_id=self.name,
             **MEMBER,
         ) as consumer:
-            consumer.subscribe(self._topics)
+            uncommitted: dict[ottla.TopicPartition, int] = {}
+
+            def revoked(partitions: frozenset[ottla.TopicPartition]) -> None:
+                for partition in partitions:
+                    uncommitted.pop(partition, None)
+
+            consumer.subscribe(self._topics, on_revoked=revoked)
             while not self.is_stopping:
-                records = await consumer.poll(max_records=dice.randrange(1, 40), timeout_ms=400)
-                ends: dict[ottla.TopicPartition, int] = {}
-                for record in records:
+                for record in await consumer.poll(max_records=dice.randrange(1, 40), timeout_ms=400):
                     place = record.topic, record.partition
-                    ledger.process(self._group, place, record.offset, _text(record.value))
-                    ends[ottla.TopicPartition(*place)] = record.offset + 1
-                if ends:
-                    try:
-                        await consumer.commit(ends)
-                    except KafkaError:
-                        # The group went on without this member; the records come again, to whoever has them now.
-                        ledger.counts["refused commits"] += 1
-                        continue
-                    for partition, offset in ends.items():
-                        ledger.commit(self._group, (partition.topic, partition.partition), offset)
+                    self.ledger.process(self._group, place, record.offset, _text(record.value))
+                    uncommitted[ottla.TopicPartition(*place)] = record.offset + 1
+                await self._commit(consumer, uncommitted)
+
+    async def _commit(self, consumer: ottla.Consumer, uncommitted: dict[ottla.TopicPartition, int]) -> None:
+        """Commit, and try again later what is refused, as long as the partitions are this member's."""
+        if not uncommitted:
+            return
+        try:
+            await consumer.commit(uncommitted)
+        except KafkaError:
+            self.ledger.counts["refused commits"] += 1
+            return
+        for partition, offset in uncommitted.items():
+            self.ledger.commit(self._group, (partition.topic, partition.partition), offset)
+        uncommitted.clear()
 
 
 class Administrator(Client):

@@ -15,7 +15,12 @@ from tests.simulation.stories.machine_bugs import MACHINE_BUGS, Patches
 from tests.simulation.stories.shell_bugs import SHELL_BUGS
 
 BUGS: Mapping[str, Callable[[], Patches]] = {bug.__name__: bug for bug in (*MACHINE_BUGS, *SHELL_BUGS)}
-FOUND_BY: Mapping[str, int] = {"watermark_without_isr": 1}
+FOUND_BY: Mapping[str, int] = {
+    "watermark_without_isr": 1,
+    "removed_members_do_not_count": 2,
+    "reads_beyond_the_watermark": 2,
+    "expansion_before_it_has_caught_up": 6,
+}
 
 
 @contextmanager
