@@ -1,4 +1,5 @@
-"""`python -m bench`: every workload beside the floor program and Apache Kafka, in turns, with ratios and verdicts.
+"""`python -m bench`: every workload beside the floor program and Apache Kafka, in turns, with ratios and
+verdicts.
 
 python -m bench                          everything, five rounds, writes bench/RESULTS.md
 python -m bench --quick                  a tenth of everything, one round: is it still alive?
@@ -39,7 +40,9 @@ def measure(
     pages: WarmPages,
     values: Values | None,
 ) -> None:
-    """One round: each workload on each target in turn, another one first each time; a warm-up keeps no values."""
+    """One round: each workload on each target in turn, another one first each time; a warm-up keeps no
+    values.
+    """
     first = run.number % len(targets)
     for workload in workloads:
         for target in [*targets[first:], *targets[:first]]:
@@ -113,7 +116,8 @@ def main() -> int:
     if shutil.disk_usage(directory).free < needed:
         print(f"{directory} has less than the {needed / 1e9:.0f} GB that this needs", file=sys.stderr)
         return 2
-    # As pip leaves an installed package; a checkout may lack it (PYTHONDONTWRITEBYTECODE), and compiles at each start.
+    # As pip leaves an installed package; a checkout may lack it (PYTHONDONTWRITEBYTECODE), and compiles at
+    # each start.
     compileall.compile_dir(str(SOURCE), quiet=1)
     facts = report.machine()
     try:

@@ -1,10 +1,12 @@
-"""The workloads with confluent-kafka, the fastest client that Python has: one client process beside the broker.
+"""The workloads with confluent-kafka, the fastest client that Python has: one client process beside the
+broker.
 
     python -m bench.client produce --bootstrap localhost:9092 --broker-pid 123 --topic t --records 1000000 --size 100
 
-Without per-record callbacks, which would measure Python: the end of the log tells whether everything arrived. Queues
-are large enough never to run empty and small enough that the client reuses its memory instead of asking the kernel
-for more. The consumer is tuned: with its default back-off it stays far below the rate of an idle broker.
+Without per-record callbacks, which would measure Python: the end of the log tells whether everything arrived.
+Queues are large enough never to run empty and small enough that the client reuses its memory instead of
+asking the kernel for more. The consumer is tuned: with its default back-off it stays far below the rate of an
+idle broker.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m bench.client_loads --client ottla --work produce --bootstrap localhost:9092 --topic t --records 500000 --size 100
 
-Each client is used as its documentation says for throughput, with the settings that were found to be fastest for it; ours
-has its defaults (acks=all, idempotence), the others acks=1 without idempotence. The clock runs from the first record to the
-last acknowledgement, or from the first records that are read to the last, after a warm-up. A record that is read counts when
-the program has its value in hand.
+Each client is used as its documentation says for throughput, with the settings that were found to be fastest
+for it; ours has its defaults (acks=all, idempotence), the others acks=1 without idempotence. The clock runs
+from the first record to the last acknowledgement, or from the first records that are read to the last, after
+a warm-up. A record that is read counts when the program has its value in hand.
 """
 
 from __future__ import annotations

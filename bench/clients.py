@@ -5,11 +5,12 @@ python -m bench.clients --quick             a tenth of everything in one round: 
 python -m bench.clients --targets ottla     without Apache Kafka
 python -m bench.clients --only "produce 100 B"
 
-Each measurement is a process of its own (`bench/client_loads.py`) beside one broker: one partition, no replicas. The clients
-take turns within each round, another one first each time; ratios are made within a round, and their medians are judged.
-A round before them is not counted: it is for the virtual machine's compiler. What a producer has written is deleted before the
-next one begins, and memory is kept warm for it (`bench.memory`), so that nobody measures how fast the machine finds memory for ever
-more of it: a page that a hypervisor must give first costs a broker more than all the rest that it does with a record.
+Each measurement is a process of its own (`bench/client_loads.py`) beside one broker: one partition, no
+replicas. The clients take turns within each round, another one first each time; ratios are made within a
+round, and their medians are judged. A round before them is not counted: it is for the virtual machine's
+compiler. What a producer has written is deleted before the next one begins, and memory is kept warm for it
+(`bench.memory`), so that nobody measures how fast the machine finds memory for ever more of it: a page that a
+hypervisor must give first costs a broker more than all the rest that it does with a record.
 """
 
 from __future__ import annotations
@@ -114,7 +115,9 @@ WORKLOADS = (*(Workload(work, size) for size in SIZES for work in ("produce", "c
 
 
 class Bench:
-    """Runs measurements; keeps records per second (`rates`), and the CPU per record, the client's and the broker's."""
+    """Runs measurements; keeps records per second (`rates`), and the CPU per record, the client's and the
+    broker's.
+    """
 
     def __init__(self, chosen: argparse.Namespace, pages: WarmPages) -> None:
         self._pages = pages

@@ -5,9 +5,10 @@
     python -m bench.cluster --only paced        workloads whose name contains this (repeatable)
     python -m bench.cluster --targets ottla     without Apache Kafka
 
-Both clusters run all the time and take turns within a round. Replication factor 3, min.insync.replicas=2, six partitions; the same
-client for both (bench/cluster_client.py) with acks=all and idempotence. CPU is that of the three brokers together. Each run has a
-topic of its own, which is deleted afterwards, so that the disk's work for one does not fall on the next.
+Both clusters run all the time and take turns within a round. Replication factor 3, min.insync.replicas=2, six
+partitions; the same client for both (bench/cluster_client.py) with acks=all and idempotence. CPU is that of
+the three brokers together. Each run has a topic of its own, which is deleted afterwards, so that the disk's
+work for one does not fall on the next.
 """
 
 from __future__ import annotations
@@ -175,7 +176,9 @@ PROMISES: Final = (
 
 @contextlib.contextmanager
 def started(names: Sequence[str], directory: Path) -> Iterator[list[Cluster]]:
-    """The chosen clusters, running; stopped at the end. Kafka's nodes have the memory that its own script gives them."""
+    """The chosen clusters, running; stopped at the end. Kafka's nodes have the memory that its own script
+    gives them.
+    """
     with contextlib.ExitStack() as stack:
         clusters = []
         for name in names:
@@ -193,7 +196,9 @@ def measure(
     pages: WarmPages,
     values: Values | None,
 ) -> None:
-    """One round: each workload on each cluster in turn, another one first each time; a warm-up keeps no values."""
+    """One round: each workload on each cluster in turn, another one first each time; a warm-up keeps no
+    values.
+    """
     first = run.number % len(clusters)
     for workload in workloads:
         for cluster in [*clusters[first:], *clusters[:first]]:

@@ -1,4 +1,5 @@
-"""The workloads against a cluster with confluent-kafka: one client process, six partitions, acks=all, idempotent.
+"""The workloads against a cluster with confluent-kafka: one client process, six partitions, acks=all,
+idempotent.
 
     python -m bench.cluster_client produce --bootstrap 127.0.0.1:9092 --broker-pid 1 --topic t --records 1000000 --size 100
 
@@ -7,7 +8,8 @@ paced       single records at a steady rate without lingering; each one's time f
 fill        equal batches for `consume`, whatever the answers' speed
 consume     all partitions from their start
 
-Reports of paced records are taken by a thread that waits for nothing else, so that neither sleeping nor spinning is measured.
+Reports of paced records are taken by a thread that waits for nothing else, so that neither sleeping nor
+spinning is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ClusterResult:
-    """What was done, how long it took, what it cost all brokers together; latencies where records went one by one."""
+    """What was done, how long it took, what it cost all brokers together; latencies where records went one by
+    one.
+    """
 
     seconds: float
     broker_cpu_seconds: float

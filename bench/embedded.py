@@ -1,7 +1,7 @@
 """`python -m bench.embedded`: what a test waits for, and what a script pays.
 
-A broker inside the process is started again and again; the first line is a process of its own, with everything it has to
-import. Times are medians and the slowest; nothing is written.
+A broker inside the process is started again and again; the first line is a process of its own, with
+everything it has to import. Times are medians and the slowest; nothing is written.
 """
 
 from __future__ import annotations

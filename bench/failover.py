@@ -1,9 +1,11 @@
-"""Measures how long writes are interrupted when a broker goes, beside Apache Kafka: `python -m bench.failover`.
+"""Measures how long writes are interrupted when a broker goes, beside Apache Kafka: `python -m
+bench.failover`.
 
-For each cluster of three, again and again: the leader of a partition is killed (kill -9), once a broker that is only that, once
-the one that is the controller too; then one is stopped (SIGTERM). The interruption is the longest time without an acknowledgement of
-acks=all. Then 1,000 partitions: a broker that leads a third of them is killed, until each of those was written to again; and
-how long it takes until every broker knows of a new topic. Writes bench/RESULTS_FAILOVER.md.
+For each cluster of three, again and again: the leader of a partition is killed (kill -9), once a broker that
+is only that, once the one that is the controller too; then one is stopped (SIGTERM). The interruption is the
+longest time without an acknowledgement of acks=all. Then 1,000 partitions: a broker that leads a third of
+them is killed, until each of those was written to again; and how long it takes until every broker knows of a
+new topic. Writes bench/RESULTS_FAILOVER.md.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def _goes_on(writer: RawWriter | LibrdkafkaWriter, begun: float) -> bool:
 
 
 def _led_by(cluster: Cluster, with_controller: bool) -> tuple[int, int]:
-    """A partition whose leader is the controller, or is not; leaders are moved by what was done before, so it may take a while."""
+    """A partition whose leader is the controller, or is not; leaders are moved by what was done before, so it
+    may take a while.
+    """
     found: list[tuple[int, int]] = []
 
     def is_found() -> bool:

@@ -1,7 +1,8 @@
 """Who notices that writes are interrupted: a client that never pauses, and librdkafka as it comes.
 
-`RawWriter` writes one record at a time with acks=all, and when that fails it asks the other brokers who leads, again and again,
-at once: what it measures is the cluster's time. `LibrdkafkaWriter` has the client's own pauses in it: what users see.
+`RawWriter` writes one record at a time with acks=all, and when that fails it asks the other brokers who
+leads, again and again, at once: what it measures is the cluster's time. `LibrdkafkaWriter` has the client's
+own pauses in it: what users see.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ def longest_gap_s(times: Iterable[float], since: float, until: float) -> float:
 
 
 def write_everywhere(cluster: Cluster, topic: str, partitions: set[int]) -> list[float]:
-    """Write once to each of many partitions as soon as it has a leader that takes it; answers when each was taken."""
+    """Write once to each of many partitions as soon as it has a leader that takes it; answers when each was
+    taken.
+    """
     taken: list[float] = []
     left = set(partitions)
     while left:

@@ -1,4 +1,6 @@
-"""Clusters whose failover is measured: three Ottla brokers, three Apache Kafka nodes; the same handles on both."""
+"""Clusters whose failover is measured: three Ottla brokers, three Apache Kafka nodes; the same handles on
+both.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from ottla.protocol.messages.topics import (
 )
 
 DEADLINE_S: Final = 120.0
-# Three heaps of Kafka's default size would not fit every machine; a quarter is plenty for what is measured here.
+# Three heaps of Kafka's default size would not fit every machine; a quarter is plenty for what is measured
+# here.
 _NODE_OPTIONS: Final = tuple(
     "-Xms256m" if each == "-Xms1G" else "-Xmx512m" if each == "-Xmx1G" else each for each in KAFKA_OPTIONS
 )
@@ -93,7 +96,9 @@ class Cluster:
         assert deleted.error_code == 0, f"{deleted.error_code}: {deleted.error_message}"
 
     def await_in_sync(self, topic: str) -> None:
-        """Until every node says that all replicas are in sync and the preferred ones lead, or at least somebody."""
+        """Until every node says that all replicas are in sync and the preferred ones lead, or at least
+        somebody.
+        """
         self.await_that(lambda: all(self._is_in_sync(node_id, topic) for node_id in self.ports), "in sync")
 
     def prefer_leaders(self) -> None:

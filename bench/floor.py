@@ -2,10 +2,11 @@
 
     python -m bench.floor --port 9092 --data /tmp/floor
 
-One process, one epoll: read the socket, verify the CRC-32C of the batch, write it to a file (one `writev` for all that
-one read brought), answer; on the way out `sendfile`. No index, no state beyond a counter and where each batch lies,
-no recovery, no limits, no checks of anything else. What a broker needs above this is what its guarantees cost.
-It speaks exactly what the benchmark's clients send: Produce 9, Fetch 12, and the rest in one old version.
+One process, one epoll: read the socket, verify the CRC-32C of the batch, write it to a file (one `writev` for
+all that one read brought), answer; on the way out `sendfile`. No index, no state beyond a counter and where
+each batch lies, no recovery, no limits, no checks of anything else. What a broker needs above this is what
+its guarantees cost. It speaks exactly what the benchmark's clients send: Produce 9, Fetch 12, and the rest in
+one old version.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Members of consumer groups by the thousand, in one process: they join, sync and heartbeat, and do nothing else.
+"""Members of consumer groups by the thousand, in one process: they join, sync and heartbeat, and do nothing
+else.
 
-Joining members have a connection each, because a broker holds a connection up while its request waits for others.
-Heartbeats come from prebuilt frames over a few hundred connections, evenly spread over the interval: each is a wake-up,
-a read and a send of its own for the broker, as with ten thousand clients.
+Joining members have a connection each, because a broker holds a connection up while its request waits for
+others. Heartbeats come from prebuilt frames over a few hundred connections, evenly spread over the interval:
+each is a wake-up, a read and a send of its own for the broker, as with ten thousand clients.
 """
 
 from __future__ import annotations
@@ -204,7 +205,9 @@ def frame(header: RequestHeader, request: object) -> bytes:
 
 
 async def rebalance(members: Sequence[Member]) -> float:
-    """Have all members of a group join again; seconds from the last join's departure to the last sync's answer."""
+    """Have all members of a group join again; seconds from the last join's departure to the last sync's
+    answer.
+    """
     (leader,) = [member for member in members if member.leads]
     *others, last = [member for member in members if not member.leads]
     tasks = [asyncio.create_task(leader.become_stable())]

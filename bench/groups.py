@@ -186,7 +186,9 @@ def measure_restart(directory: Path, scale: Scale) -> list[Figure]:
 
 
 def watch_loading(connection: socket.socket, names: list[str]) -> tuple[int, int]:
-    """Ask a group of every shard until all answer; how often a shard said that it loads, or something wrong."""
+    """Ask a group of every shard until all answer; how often a shard said that it loads, or something
+    wrong.
+    """
     waiting = {partition_for(name, SHARDS): (number, name) for number, name in enumerate(names)}
     refusals = wrong = 0
     while waiting:

@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/groups_machine.py [--profile]
 
-1,000 groups of 10 members heartbeat; one group of 100 members rebalances; offsets are committed, and loaded again. Prints the
-median of several rounds of CPU time. Nothing is asserted: the targets stand beside.
+1,000 groups of 10 members heartbeat; one group of 100 members rebalances; offsets are committed, and loaded
+again. Prints the median of several rounds of CPU time. Nothing is asserted: the targets stand beside.
 """
 
 import argparse

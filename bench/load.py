@@ -2,10 +2,10 @@
 
     python -m bench.load produce --port 9092 --broker-pid 123 --topic t --batch-bytes 16384 --megabytes 512
 
-Runs as a process of its own beside the broker and prints one JSON object, with the CPU time that the broker took
-meanwhile. No two requests in flight are alike, as with any client: correlation ids count up and values differ. It
-knows that all answers have the same size, and looks at the correlation id and the error code of each; at the end
-the log must be as long as it should be.
+Runs as a process of its own beside the broker and prints one JSON object, with the CPU time that the broker
+took meanwhile. No two requests in flight are alike, as with any client: correlation ids count up and values
+differ. It knows that all answers have the same size, and looks at the correlation id and the error code of
+each; at the end the log must be as long as it should be.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ SMALL_RECORD_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was done, how long it took and what it cost the broker; latencies where requests went one by one."""
+    """What was done, how long it took and what it cost the broker; latencies where requests went one by
+    one.
+    """
 
     seconds: float
     broker_cpu_seconds: float
@@ -43,7 +45,9 @@ class Result:
 
 
 class Answers:
-    """Counts equal-sized answers out of a stream: in the order of the questions, and none of them an error."""
+    """Counts equal-sized answers out of a stream: in the order of the questions, and none of them an
+    error.
+    """
 
     def __init__(self, connection: socket.socket, first: bytes, error_position: int) -> None:
         self._connection = connection
@@ -84,7 +88,9 @@ def pump(
 
 
 def produce_answers(connection: socket.socket, topic: str, frame: bytes) -> Answers:
-    """Send one request to learn the shape of its answer, and to have the connection and the partition warm."""
+    """Send one request to learn the shape of its answer, and to have the connection and the partition
+    warm.
+    """
     first = wire.ask(connection, frame)
     position = 1 + 1 + len(wire.compact_string(topic)) + 1 + 4  # tags, topics, name, partitions, index
     if first[position : position + 2] != b"\0\0":

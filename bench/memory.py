@@ -1,9 +1,10 @@
 """Give every measurement memory that the machine really has.
 
-A virtual machine may hold only the memory that it has used lately: the host takes back what was free for seconds, and
-the first write to such a page costs ten times the write itself (2.5 against 0.25 seconds per GB where this was
-written). Whoever happens to get those pages looks slow. So page cache is kept in store, by reading the holes of a
-sparse file, and let go just before a measurement that writes: the kernel hands out first what was freed last.
+A virtual machine may hold only the memory that it has used lately: the host takes back what was free for
+seconds, and the first write to such a page costs ten times the write itself (2.5 against 0.25 seconds per GB
+where this was written). Whoever happens to get those pages looks slow. So page cache is kept in store, by
+reading the holes of a sparse file, and let go just before a measurement that writes: the kernel hands out
+first what was freed last.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ python -m bench.mixed                     five rounds, writes bench/RESULTS_MIXE
 python -m bench.mixed --quick             a tenth of everything in one round: is it still alive?
 python -m bench.mixed --target apache     against Apache Kafka; writes no results
 
-The records are those of `bench/mixed_records.py`, the topics have six partitions, the codecs are none, lz4 and zstd. Each
-measurement is a process of its own (`bench/mixed_loads.py`). The clients take turns within each round, another one
-first each time; ratios are taken within a round. One round before the others is not counted.
+The records are those of `bench/mixed_records.py`, the topics have six partitions, the codecs are none, lz4
+and zstd. Each measurement is a process of its own (`bench/mixed_loads.py`). The clients take turns within
+each round, another one first each time; ratios are taken within a round. One round before the others is not
+counted.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python -m bench.mixed_loads --client ottla --work produce --codec lz4 --bootstrap localhost:9092 --topic t --records 200000
 
-Settings are those of `bench/client_loads.py`: ours has its defaults (acks=all, idempotence), the other clients have
-acks=1 without idempotence and the batch sizes with which they were fastest. Each client chooses partitions by key with
-its own default. The clock runs from the first record to the last acknowledgement, or over the records that are read
-after a warm-up. A record that is read counts when the program has its key, its value and its headers.
+Settings are those of `bench/client_loads.py`: ours has its defaults (acks=all, idempotence), the other
+clients have acks=1 without idempotence and the batch sizes with which they were fastest. Each client chooses
+partitions by key with its own default. The clock runs from the first record to the last acknowledgement, or
+over the records that are read after a warm-up. A record that is read counts when the program has its key, its
+value and its headers.
 """
 
 from __future__ import annotations

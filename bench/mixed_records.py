@@ -1,7 +1,8 @@
 """Records as applications write them: keys of which few are frequent, JSON of many sizes, headers on some.
 
-Benchmarks with one value for all records flatter a client: every length is the same, compression finds everything
-again, and nothing but the value has to be decoded. These records differ in all of that, and are the same in each run.
+Benchmarks with one value for all records flatter a client: every length is the same, compression finds
+everything again, and nothing but the value has to be decoded. These records differ in all of that, and are
+the same in each run.
 """
 
 from __future__ import annotations

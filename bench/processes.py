@@ -45,7 +45,9 @@ def memory_mebibytes(pid: int) -> tuple[float, float]:
 
 
 class Stopwatch:
-    """Wall time, and the CPU time that brokers took meanwhile; pid 0 for a broker without a process of its own."""
+    """Wall time, and the CPU time that brokers took meanwhile; pid 0 for a broker without a process of its
+    own.
+    """
 
     def __init__(self, *pids: int) -> None:
         self._pids = [pid for pid in pids if pid]

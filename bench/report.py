@@ -1,4 +1,6 @@
-"""The tables: for the terminal while it runs, and `bench/RESULTS.md` with everything needed to run it again."""
+"""The tables: for the terminal while it runs, and `bench/RESULTS.md` with everything needed to run it
+again.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def figures_table(measured: Measured) -> list[str]:
 def verdicts_table(
     measured: Measured, *, promises: Sequence[Target] = TARGETS, everything: bool = True
 ) -> list[str]:
-    """Each promise: what it asks, what was measured, held or missed; perhaps only those that were measured."""
+    """Each promise: what it asks, what was measured, held or missed; perhaps only those that were
+    measured.
+    """
     rows: list[list[str]] = []
     for target in promises:
         values = target.values(measured)

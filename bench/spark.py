@@ -1,12 +1,13 @@
-"""`python -m bench.spark`: our Spark source and sink beside Spark's own Kafka connector, on the same topics of the same Ottla broker.
+"""`python -m bench.spark`: our Spark source and sink beside Spark's own Kafka connector, on the same topics
+of the same Ottla broker.
 
 python -m bench.spark                    everything, five rounds, writes bench/RESULTS_SPARK.md
 python -m bench.spark --quick            a fiftieth of everything in one round: is it still alive?
 python -m bench.spark --only "1024 B"    workloads whose name contains it; writes no results
 
-One broker process, one Spark session (`local[2]`), which has both connectors. They take turns within each round, the other one
-first each time, after a round that warms the virtual machine and is not kept. Ratios are made within a round, and their medians
-are judged. What the work is stands in `bench/spark_loads.py`.
+One broker process, one Spark session (`local[2]`), which has both connectors. They take turns within each
+round, the other one first each time, after a round that warms the virtual machine and is not kept. Ratios are
+made within a round, and their medians are judged. What the work is stands in `bench/spark_loads.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ READS: Final = {
 
 @dataclass(slots=True)
 class Bench:
-    """Runs rounds and keeps what each connector did in each: workload → connector → figures, one per round."""
+    """Runs rounds and keeps what each connector did in each: workload → connector → figures, one per
+    round.
+    """
 
     place: Place
     scale: float = 1.0

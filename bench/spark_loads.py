@@ -1,8 +1,10 @@
-"""What `bench.spark` measures: topics as real producers fill them, and the same Spark work with either connector.
+"""What `bench.spark` measures: topics as real producers fill them, and the same Spark work with either
+connector.
 
-The topics are written once, by librdkafka with its own batching (up to 1 MB or 10,000 records, 5 ms). Keys are customer numbers;
-values are records of orders as JSON, cut to an exact size, with names and numbers drawn at random, so that zstd finds about what it
-finds in such data. A source's work is the query from its definition to its end; what it answers is checked.
+The topics are written once, by librdkafka with its own batching (up to 1 MB or 10,000 records, 5 ms). Keys
+are customer numbers; values are records of orders as JSON, cut to an exact size, with names and numbers drawn
+at random, so that zstd finds about what it finds in such data. A source's work is the query from its
+definition to its end; what it answers is checked.
 """
 
 from __future__ import annotations
@@ -136,7 +138,8 @@ def read_aggregate(place: Place, source: str, topic: str, rows: int) -> None:
 
 
 def read_stream(place: Place, source: str, topic: str, rows: int) -> float:
-    """A streaming read of all there is (available now) in some micro-batches, into the sink that does nothing.
+    """A streaming read of all there is (available now) in some micro-batches, into the sink that does
+    nothing.
 
     Answers how long the micro-batches took, by Spark's own account.
     """

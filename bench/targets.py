@@ -1,7 +1,7 @@
 """Who is measured: the floor program, Ottla, Apache Kafka, and librdkafka's mock for what it can do.
 
-All run at the same time for the whole benchmark, each as its users would run it, so that a virtual machine's JIT is
-warm and no round is spent on starting; an idle broker costs next to nothing.
+All run at the same time for the whole benchmark, each as its users would run it, so that a virtual machine's
+JIT is warm and no round is spent on starting; an idle broker costs next to nothing.
 """
 
 from __future__ import annotations

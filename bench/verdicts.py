@@ -1,7 +1,7 @@
 """The targets of `python -m bench` (docs/benchmarks.md gives their reasons), each held or missed by how much.
 
-A ratio is taken within a round, between two runs that were minutes apart at most; what is judged is the median of the
-rounds, and the spread is shown beside it.
+A ratio is taken within a round, between two runs that were minutes apart at most; what is judged is the
+median of the rounds, and the spread is shown beside it.
 """
 
 from __future__ import annotations

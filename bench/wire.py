@@ -1,7 +1,7 @@
 """The few requests that the benchmark sends by hand, as prebuilt bytes.
 
-A load generator must cost as little as possible, and the same for every broker: frames are built once, before the
-clock starts, and answers are looked at only as far as is needed to know that they are no errors.
+A load generator must cost as little as possible, and the same for every broker: frames are built once, before
+the clock starts, and answers are looked at only as far as is needed to know that they are no errors.
 Versions: Produce 9 and Fetch 12 (the last that name topics), everything else in its oldest, shortest form.
 """
 
@@ -155,7 +155,9 @@ def log_end_offset(connection: socket.socket, topic: str, partition: int = 0) ->
 
 
 def init_producer_id(connection: socket.socket) -> tuple[int, int]:
-    """InitProducerId v0 of an idempotent producer; asks again while the broker is still getting a block of ids."""
+    """InitProducerId v0 of an idempotent producer; asks again while the broker is still getting a block of
+    ids.
+    """
     deadline = time.monotonic() + DEADLINE_SECONDS
     while True:
         answer = ask(connection, framed(INIT_PRODUCER_ID, 0, b"\xff\xff" + I32.pack(60_000)))

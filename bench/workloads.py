@@ -1,7 +1,7 @@
 """What is measured: each workload runs once per round and target, and answers the figures that are compared.
 
-A workload gives its figures names with their units; what begins with `cpu` is the broker's. Each run has a topic of its
-own; what is read is written once.
+A workload gives its figures names with their units; what begins with `cpu` is the broker's. Each run has a
+topic of its own; what is read is written once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Figures = dict[str, float]
 CLIENT_DEADLINE_SECONDS = 300.0
 IDLE_PARTITIONS = 100
 IDLE_SECONDS = 2.0  # until whatever a broker does after its start is done
-# Clients keep the memory they have had: on a virtual machine getting it again can cost more than the broker does.
+# Clients keep the memory they have had: on a virtual machine getting it again can cost more than the broker
+# does.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 RECORDS = {100: 1_500_000, 1024: 300_000}
 RAW_MEGABYTES = 384
@@ -39,7 +40,9 @@ PING_PONGS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where a workload runs: which round, how much of everything, where files may be kept, what is written already."""
+    """Where a workload runs: which round, how much of everything, where files may be kept, what is written
+    already.
+    """
 
     number: int
     scale: float

@@ -1,4 +1,6 @@
-"""The commands that the demo runs, as a person would type them; each process ends with the demo at the latest."""
+"""The commands that the demo runs, as a person would type them; each process ends with the demo at the
+latest.
+"""
 
 from __future__ import annotations
 

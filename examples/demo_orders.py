@@ -1,4 +1,6 @@
-"""The orders of the demo: a generator that sends bad ones, late ones and some of them twice, and remembers what it sent."""
+"""The orders of the demo: a generator that sends bad ones, late ones and some of them twice, and remembers
+what it sent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the demo sees from outside, like anybody could: lags of groups, dead letters in their topic, rows and windows in the tables."""
+"""What the demo sees from outside, like anybody could: lags of groups, dead letters in their topic, rows and
+windows in the tables.
+"""
 
 from __future__ import annotations
 

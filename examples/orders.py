@@ -1,8 +1,8 @@
 """Stream orders through Ottla with an unmodified Kafka client, watch them, and check every one of them.
 
-Starts a broker of its own in a temporary directory, sends JSON orders with confluent-kafka (by customer, some without a
-key, some compressed) while a second client reads them, then verifies what was read, stops the broker, starts it again
-and reads everything once more. The exit code is 0 only if every check holds.
+Starts a broker of its own in a temporary directory, sends JSON orders with confluent-kafka (by customer, some
+without a key, some compressed) while a second client reads them, then verifies what was read, stops the
+broker, starts it again and reads everything once more. The exit code is 0 only if every check holds.
 
     python examples/orders.py
     python examples/orders.py --orders 1000000 --seconds 30 --keep
@@ -171,7 +171,9 @@ class Rate:
 
 
 def client_of(address: str) -> dict[str, Any]:
-    """What all clients here have in common. Below a notice (5) librdkafka tells of its own housekeeping, on stderr."""
+    """What all clients here have in common. Below a notice (5) librdkafka tells of its own housekeeping, on
+    stderr.
+    """
     return {"bootstrap.servers": address, "log_level": 5}
 
 
@@ -215,7 +217,9 @@ class Sender:
         producer.poll(0)
 
     def finish(self) -> None:
-        """Wait for what is under way, and let the clients go: they would report the broker's stop as a fault."""
+        """Wait for what is under way, and let the clients go: they would report the broker's stop as a
+        fault.
+        """
         for producer in self._producers:
             producer.flush(DEADLINE_S)
         self._producers.clear()

@@ -134,7 +134,8 @@ class ObservedCluster(LocalCluster):
         replicas: Sequence[int] = (),
         **settings: str | int,
     ) -> None:
-        """Create a topic (settings with _ for each dot), and wait until every broker knows it and its leaders.
+        """Create a topic (settings with _ for each dot), and wait until every broker knows it and its
+        leaders.
 
         With `replicas` it has one partition, held by these brokers.
         """
@@ -158,7 +159,9 @@ class ObservedCluster(LocalCluster):
 
 @contextlib.contextmanager
 def observed_cluster(data: Path, **options: Any) -> Iterator[ObservedCluster]:
-    """A cluster for the length of a block, with `ClusterOptions`; its brokers' output is shown if the block fails."""
+    """A cluster for the length of a block, with `ClusterOptions`; its brokers' output is shown if the block
+    fails.
+    """
     with running_cluster(data, ClusterOptions(port=0, **options)):
         cluster = ObservedCluster(data)
         try:

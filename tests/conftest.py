@@ -1,8 +1,8 @@
 """Brokers that live for a whole test session, and the choice between ours and the control.
 
 Every test that asks for `broker` runs against Ottla; under `make compat` it runs a second time against Apache
-Kafka, so that a test that asks for what Kafka itself does not do is found out. Both are slow to start and cheap to
-share: tests keep apart by the names of their topics.
+Kafka, so that a test that asks for what Kafka itself does not do is found out. Both are slow to start and
+cheap to share: tests keep apart by the names of their topics.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from xdist.remote import Producer
 
 from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 
-# Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may. The examples are the same in every
-# run, so that a change is judged by what it changed; `--hypothesis-profile=explore` draws new ones.
+# Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may. The
+# examples are the same in every run, so that a change is judged by what it changed;
+# `--hypothesis-profile=explore` draws new ones.
 settings.register_profile("ottla", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("ottla")
 
 
 def pytest_configure() -> None:
-    """A shell starts what it puts in the background deaf to Ctrl-C, and programs inherit that: here some are stopped by it."""
+    """A shell starts what it puts in the background deaf to Ctrl-C, and programs inherit that: here some are
+    stopped by it.
+    """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

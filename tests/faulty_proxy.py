@@ -1,7 +1,8 @@
 """A network between a client and a broker that does wrong what it is told to, request by request.
 
-A proxy stands before one broker, which must advertise the proxy's address as its own. It reads whole frames, so a fault is
-about a request and not about bytes: `plan(request)` is asked for each, and answers what happens to it (None: nothing).
+A proxy stands before one broker, which must advertise the proxy's address as its own. It reads whole frames,
+so a fault is about a request and not about bytes: `plan(request)` is asked for each, and answers what happens
+to it (None: nothing).
 
     def plan(request: Request) -> Fault | None:
         return Fault.lose_answer() if request.api_key == ApiKey.PRODUCE and request.number % 5 == 0 else None
@@ -9,8 +10,8 @@ about a request and not about bytes: `plan(request)` is asked for each, and answ
     with faulty_broker(tmp_path / "data", plan) as faulty:
         ...  # clients use faulty.bootstrap; faulty.proxy.requests are all that passed
 
-Connections stay in order, as with TCP: what waits, waits with all that comes behind it. The proxy has a loop and a thread
-of its own, so that clients of any kind can be tested; `plan` is called there.
+Connections stay in order, as with TCP: what waits, waits with all that comes behind it. The proxy has a loop
+and a thread of its own, so that clients of any kind can be tested; `plan` is called there.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class HangUp(Exception):  # noqa: N818
 
 
 class FaultyProxy:
-    """Started by its constructor, stopped by `stop`. `target` is the port of the broker, set before clients come."""
+    """Started by its constructor, stopped by `stop`. `target` is the port of the broker, set before clients
+    come.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -1,7 +1,8 @@
 """Which tests run side by side (`make test` runs four processes, with pytest-xdist).
 
 - A file's tests stay together, and in their order: they share brokers and projects.
-- Spark's tests are three piles: those that share one session, and two of those that start JVMs of their own. A JVM takes a core and a gigabyte.
+- Spark's tests are three piles: those that share one session, and two of those that start JVMs of their own.
+  A JVM takes a core and a gigabyte.
 - What takes longest begins first, so that nobody waits for it in the end.
 - Tests marked `alone` measure time, and run when no others do: `make test` runs them afterwards.
 """
@@ -48,7 +49,9 @@ def begins(nodeid: str) -> int:
 
 
 class Piles(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out piles, in the order in which the tests were collected. (Subclassing is how xdist wants to be told.)"""
+    """Hands out piles, in the order in which the tests were collected. (Subclassing is how xdist wants to be
+    told.)
+    """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         config.option.loadscopereorder = False

@@ -17,7 +17,8 @@ ARTIFACT: Final = "spark-sql-kafka-0-10_2.13"
 _TOKENS: Final = "spark-token-provider-kafka-0-10_2.13"
 # Beyond what Spark brings: the connector, its tokens, Kafka's client, and a pool for consumers.
 _WANTED: Final = (ARTIFACT, _TOKENS, "kafka-clients", "commons-pool2")
-# PySpark may be on PyPI before all of its jars are on (a mirror of) Maven Central. These are, and work with Spark 4.3.
+# PySpark may be on PyPI before all of its jars are on (a mirror of) Maven Central. These are, and work with
+# Spark 4.3.
 _FALLBACK: Final = (
     ("org.apache.spark", ARTIFACT, "4.2.0"),
     ("org.apache.spark", _TOKENS, "4.1.0-preview1"),

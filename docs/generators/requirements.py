@@ -1,8 +1,9 @@
 """Writes docs/requirements.md: `.venv/bin/python docs/generators/requirements.py`.
 
-`requirements.toml` beside this file has a sentence for each requirement. A test says which requirements it holds: by
-their ids in the docstring of its module, its class or its function (`STO-9`, `GRP-1 to GRP-3`), or by a name that
-begins with an id (`test_chk_4_…`). `tests/tidy` fails while the page, the sentences and the tests disagree.
+`requirements.toml` beside this file has a sentence for each requirement. A test says which requirements it
+holds: by their ids in the docstring of its module, its class or its function (`STO-9`, `GRP-1 to GRP-3`), or
+by a name that begins with an id (`test_chk_4_…`). `tests/tidy` fails while the page, the sentences and the
+tests disagree.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def ids_in(text: str) -> Iterator[str]:
 
 
 def held_in(path: str, text: str) -> dict[str, list[str]]:
-    """The requirements that the tests of one file hold: id → the file, or names in it if only some tests hold it."""
+    """The requirements that the tests of one file hold: id → the file, or names in it if only some tests hold
+    it.
+    """
     module = ast.parse(text)
     held: dict[str, list[str]] = {each: [path] for each in ids_in(ast.get_docstring(module) or "")}
     whole = set(held)

@@ -1,7 +1,7 @@
 """How an application that uses Kafka is tested without Kafka: `pytest examples/testing`.
 
-The same tests for the same small application written with three clients. Nothing is mocked, nothing is installed but Ottla,
-and each test has a broker of its own, which is there in a few milliseconds.
+The same tests for the same small application written with three clients. Nothing is mocked, nothing is
+installed but Ottla, and each test has a broker of its own, which is there in a few milliseconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ottla: a distributed, replicated event log that speaks Kafka's protocol.
 
-The clients are here: `ottla.Producer`, `ottla.Consumer`, `ottla.Admin`, what they answer, and what they raise. Nothing is
-imported before it is used, so that `import ottla` costs nothing.
+The clients are here: `ottla.Producer`, `ottla.Consumer`, `ottla.Admin`, what they answer, and what they
+raise. Nothing is imported before it is used, so that `import ottla` costs nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kafka's error codes, and the one exception that carries them.
 
-The numbers and names are Kafka 4.3's, because every client knows them; the sentences are ours. An error travels inside
-the program as `KafkaError(ErrorCode.X)` and becomes a number on the wire where a response is built. `retriable` says
-what Kafka's clients do with the code: try again (perhaps after fresh metadata), or give up.
+The numbers and names are Kafka 4.3's, because every client knows them; the sentences are ours. An error
+travels inside the program as `KafkaError(ErrorCode.X)` and becomes a number on the wire where a response is
+built. `retriable` says what Kafka's clients do with the code: try again (perhaps after fresh metadata), or
+give up.
 """
 
 from __future__ import annotations

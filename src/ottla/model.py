@@ -1,4 +1,5 @@
-"""Values that every room shares: a partition, the end of an epoch, an address, and Kafka's numbers for "none".
+"""Values that every room shares: a partition, the end of an epoch, an address, and Kafka's numbers for
+"none".
 
 Pure, and below the protocol: a room that needs one of these names imports no more than this file.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# Kafka writes "none" or "unknown" as -1, on the wire and on disk. Each kind of number has its own name for it.
+# Kafka writes "none" or "unknown" as -1, on the wire and on disk. Each kind of number has its own name for
+# it.
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1  # a leader epoch
 NO_TIMESTAMP: Final = -1
@@ -57,7 +59,9 @@ class Address:
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """The addresses in `text`, separated by commas. Raises ValueError with a sentence that says what is wrong."""
+    """The addresses in `text`, separated by commas. Raises ValueError with a sentence that says what is
+    wrong.
+    """
     addresses = tuple(parse_address(part.strip()) for part in text.split(",") if part.strip())
     if not addresses:
         raise ValueError("no broker address was given: expected HOST:PORT, for example localhost:9092")

@@ -1,4 +1,6 @@
-"""Spark looks for packages named `pyspark_*` and takes their `DefaultSource`: so it finds the format "ottla" by itself."""
+"""Spark looks for packages named `pyspark_*` and takes their `DefaultSource`: so it finds the format "ottla"
+by itself.
+"""
 
 from ottla.spark.data_source import OttlaDataSource as DefaultSource
 

@@ -1,4 +1,6 @@
-"""The benchmark still runs: the floor and Ottla, a thousandth of each workload, in seconds; nothing is judged."""
+"""The benchmark still runs: the floor and Ottla, a thousandth of each workload, in seconds; nothing is
+judged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The benchmark of clusters still runs: three Ottla brokers, a fraction of each workload; nothing is judged."""
+"""The benchmark of clusters still runs: three Ottla brokers, a fraction of each workload; nothing is
+judged.
+"""
 
 from __future__ import annotations
 

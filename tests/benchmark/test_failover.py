@@ -1,4 +1,6 @@
-"""The measurement of failover still runs: one round, few partitions; nothing is judged but that it measures."""
+"""The measurement of failover still runs: one round, few partitions; nothing is judged but that it
+measures.
+"""
 
 from __future__ import annotations
 

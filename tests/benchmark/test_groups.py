@@ -1,4 +1,6 @@
-"""The benchmark of groups still runs: a hundredth of everything, in seconds; nothing is judged but correctness."""
+"""The benchmark of groups still runs: a hundredth of everything, in seconds; nothing is judged but
+correctness.
+"""
 
 from __future__ import annotations
 

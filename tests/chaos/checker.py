@@ -159,7 +159,9 @@ def _reader_anomalies(stored: Mapping[int, Mapping[int, str]], history: History)
 def _group_anomalies(
     stored: Mapping[int, Mapping[int, str]], members: Sequence[History], group: str
 ) -> Iterator[Anomaly]:
-    """A group as a whole: every record was read by somebody, and commits that were acknowledged are not forgotten."""
+    """A group as a whole: every record was read by somebody, and commits that were acknowledged are not
+    forgotten.
+    """
     read: dict[int, set[int]] = defaultdict(set)
     commits: dict[int, list[Committed]] = defaultdict(list)
     resumed: list[tuple[str, Resumed]] = []

@@ -1,11 +1,12 @@
-"""What is done to a cluster: faults, drawn from a seed, each of which ends with everything running and connected again.
+"""What is done to a cluster: faults, drawn from a seed, each of which ends with everything running and
+connected again.
 
-All numbers of a fault are drawn before the first of them is carried out, so the same seed gives the same faults; whom they hit
-("the leader of partition 3") depends on what the cluster has become by then.
+All numbers of a fault are drawn before the first of them is carried out, so the same seed gives the same
+faults; whom they hit ("the leader of partition 3") depends on what the cluster has become by then.
 
-Disk full is made with RLIMIT_FSIZE of the broker's running process (prlimit(2)): files grow no more, the write that crosses
-the limit is cut short, as on a full volume, and every later one fails. It needs no privileges and leaves nothing behind; only
-the error's name is another (EFBIG for ENOSPC).
+Disk full is made with RLIMIT_FSIZE of the broker's running process (prlimit(2)): files grow no more, the
+write that crosses the limit is cut short, as on a full volume, and every later one fails. It needs no
+privileges and leaves nothing behind; only the error's name is another (EFBIG for ENOSPC).
 """
 
 from __future__ import annotations
@@ -331,7 +332,9 @@ KINDS: Final = {
 def plan(
     seed: int, count: int, partitions: int, kinds: Iterable[str] = KINDS, most_s: float = LONG[1]
 ) -> list[Fault]:
-    """The faults of a seed, none longer than `most_s`. All kinds come before one comes again: a short run sees many."""
+    """The faults of a seed, none longer than `most_s`. All kinds come before one comes again: a short run
+    sees many.
+    """
     rng = random.Random(seed)
     names = list(kinds)
     drawn = rng.sample(names, len(names))[:count]

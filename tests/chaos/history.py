@@ -1,7 +1,8 @@
 """What clients saw: journals, one for each client, one line for each thing that happened to it.
 
-A line is tab-separated: the event, the time (CLOCK_MONOTONIC in nanoseconds, the same for all processes of a machine), the
-partition, and what belongs to the event. Python and Java clients write the same lines (`Workload.java`).
+A line is tab-separated: the event, the time (CLOCK_MONOTONIC in nanoseconds, the same for all processes of a
+machine), the partition, and what belongs to the event. Python and Java clients write the same lines
+(`Workload.java`).
 
     sent       time  partition  value             just before the client is handed the record
     acked      time  partition  offset  value     when the client says that the cluster has it
@@ -11,7 +12,8 @@ partition, and what belongs to the event. Python and Java clients write the same
     committed  time  partition  offset            when the group's coordinator said so
     resumed    time  partition  offset  asked     what the coordinator says is committed (-1: nothing), and when it was asked
 
-A value is `<producer>-<partition>:<number>`, numbers rising by one, so that it tells who sent it and in which order.
+A value is `<producer>-<partition>:<number>`, numbers rising by one, so that it tells who sent it and in which
+order.
 """
 
 from __future__ import annotations
@@ -97,7 +99,9 @@ def value_of(producer: str, partition: int, number: int) -> str:
 
 
 def origin_of(value: str) -> tuple[str, int]:
-    """Who sent a value, to which partition, as one name; and its number. Raises ValueError for what nobody sent."""
+    """Who sent a value, to which partition, as one name; and its number. Raises ValueError for what nobody
+    sent.
+    """
     origin, separator, number = value.rpartition(":")
     if not separator:
         raise ValueError(f"{value!r} is no value of ours")

@@ -1,4 +1,6 @@
-"""The Java client's part of the work: one JVM with a producer, a reader and a member of the group (`Workload.java`)."""
+"""The Java client's part of the work: one JVM with a producer, a reader and a member of the group
+(`Workload.java`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ JOURNALS: Final = {"java-producer": None, "java-reader": None, "java-member": GR
 
 
 def compiled() -> Path:
-    """The directory of the compiled program; raises CannotFetchError where Java or Kafka's jars are missing."""
+    """The directory of the compiled program; raises CannotFetchError where Java or Kafka's jars are
+    missing.
+    """
     jars, classes = fetch(), HOME / "chaos"
     if shutil.which("javac") is None:
         raise CannotFetchError("the Java client's workload needs javac; it is not on the PATH")

@@ -1,4 +1,6 @@
-"""What the cluster holds when everything is over: read through its leaders, and compared, replica by replica, on disk."""
+"""What the cluster holds when everything is over: read through its leaders, and compared, replica by replica,
+on disk.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def read_partition(peer: Peer, topic: str, partition: int) -> list[tuple[int, st
 
 
 def differing_replicas(directories: Mapping[int, Path], topic: str) -> list[str]:
-    """Partitions whose replicas do not have the same bytes at the same offsets; of brokers that are stopped."""
+    """Partitions whose replicas do not have the same bytes at the same offsets; of brokers that are
+    stopped.
+    """
     names = sorted({path.name for directory in directories.values() for path in directory.glob(f"{topic}-*")})
     found = []
     for name in names:

@@ -1,4 +1,6 @@
-"""One run: a cluster, clients at work, faults one after the other, and a verdict over all that the clients saw."""
+"""One run: a cluster, clients at work, faults one after the other, and a verdict over all that the clients
+saw.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def short_options(*, with_java: bool = False) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A fault as it went: from when to when, whom it hit, and how long until all replicas were in sync again."""
+    """A fault as it went: from when to when, whom it hit, and how long until all replicas were in sync
+    again.
+    """
 
     fault: Fault
     victims: str
@@ -100,7 +104,9 @@ class Report:
 
 
 def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report:
-    """Do it all. Raises AssertionError where something cannot go on; the report says what was wrong otherwise."""
+    """Do it all. Raises AssertionError where something cannot go on; the report says what was wrong
+    otherwise.
+    """
     begun = time.monotonic()
     journals = directory / "journals"
     journals.mkdir(parents=True)

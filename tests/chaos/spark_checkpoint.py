@@ -1,8 +1,9 @@
-"""What a streaming query has written down: its checkpoint, and the log of the table that it writes. Read from the files.
+"""What a streaming query has written down: its checkpoint, and the log of the table that it writes. Read from
+the files.
 
-A batch N begins when `offsets/N` is there, is in the table when the table's `_spark_metadata/N` (or `N.compact`) is there, and is over when
-`commits/N` is there. A query that starts again repeats the last batch that has begun and is not over, with the same offsets; the
-table takes each N once.
+A batch N begins when `offsets/N` is there, is in the table when the table's `_spark_metadata/N` (or
+`N.compact`) is there, and is over when `commits/N` is there. A query that starts again repeats the last batch
+that has begun and is not over, with the same offsets; the table takes each N once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The processes of a Spark application that is killed again and again: a driver (Python and its JVM), executors, their Python workers.
+"""The processes of a Spark application that is killed again and again: a driver (Python and its JVM),
+executors, their Python workers.
 
-`local-cluster` runs Spark's master and workers inside the driver's JVM, and executors as processes of their own. All of them inherit
-an environment variable, and are found by it: also those that a killed driver left behind.
+`local-cluster` runs Spark's master and workers inside the driver's JVM, and executors as processes of their
+own. All of them inherit an environment variable, and are found by it: also those that a killed driver left
+behind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is killed, and when: driver, executors, Python workers, brokers, drawn from a seed.
 
-A kill comes at a moment: any, while a batch is under way, or after a batch is in the table and before the query has noted that it is over,
-which is where a careless sink writes it twice. The moments are found by looking at the query's files, a thousand times a
-second; whether one was hit is looked up after the kill.
+A kill comes at a moment: any, while a batch is under way, or after a batch is in the table and before the
+query has noted that it is over, which is where a careless sink writes it twice. The moments are found by
+looking at the query's files, a thousand times a second; whether one was hit is looked up after the kill.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""One run: a cluster, producers, a streaming query on Spark, kills one after the other, and a verdict over the table.
+"""One run: a cluster, producers, a streaming query on Spark, kills one after the other, and a verdict over
+the table.
 
-Three judges look at the end: the journals of the producers beside the log (`checker.py`), the table's files beside the journals without
-Spark, and `ottla audit`, the command that a user would run.
+Three judges look at the end: the journals of the producers beside the log (`checker.py`), the table's files
+beside the journals without Spark, and `ottla audit`, the command that a user would run.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A kill as it went. `back_s` is how long it took until the query had ended a batch that began after it."""
+    """A kill as it went. `back_s` is how long it took until the query had ended a batch that began after
+    it.
+    """
 
     kill: Kill
     victims: str
@@ -149,7 +152,9 @@ class Story:
 
 
 def run(directory: Path, options: Options, say: Callable[[str], None], audit: Audit | None = None) -> Report:
-    """Do it all. Raises AssertionError where something cannot go on; the report says what was wrong otherwise."""
+    """Do it all. Raises AssertionError where something cannot go on; the report says what was wrong
+    otherwise.
+    """
     begun = time.monotonic()
     journals = directory / "journals"
     journals.mkdir(parents=True)
@@ -220,7 +225,9 @@ def audit_command(bootstrap: str, topic: str, table: Path) -> Mapping[str, Any]:
 
 
 def table_faults(rows: Iterable[tuple[int, int, str]], histories: Iterable[History]) -> list[str]:
-    """What was acknowledged and is not in the table exactly once, at its place. What nobody answered may be there, once."""
+    """What was acknowledged and is not in the table exactly once, at its place. What nobody answered may be
+    there, once.
+    """
     found = Counter(rows)
     acked = {
         (event.partition, event.offset, event.value)
@@ -247,7 +254,9 @@ def _line(injected: Injected, total: int) -> str:
 
 
 def short_options() -> Options:
-    """Five kills for a test suite: one of each thing that can be killed, with no more starts of a driver than that takes."""
+    """Five kills for a test suite: one of each thing that can be killed, with no more starts of a driver than
+    that takes.
+    """
     return Options(
         kills=5, seed=3, partitions=2, producers=1, master="local-cluster[1,2,640]", kinds=SHORT_KINDS
     )

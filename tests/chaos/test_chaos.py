@@ -1,4 +1,6 @@
-"""A short killing test; `make chaos` is the long one, and `make compat` adds the Java client (REP-8, CHK-2)."""
+"""A short killing test; `make chaos` is the long one, and `make compat` adds the Java client (REP-8,
+CHK-2).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The checker is only worth its silence if it can speak: each anomaly, planted, is found, and nothing else is."""
+"""The checker is only worth its silence if it can speak: each anomaly, planted, is found, and nothing else
+is.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Clients that work while the cluster is broken: idempotent producers, a reader of everything, members of a group.
+"""Clients that work while the cluster is broken: idempotent producers, a reader of everything, members of a
+group.
 
-Each runs on a thread of its own around librdkafka and writes its journal (`history.py`). None of them knows of the faults: they
-retry as their users' programs would, and what they cannot get over is a failure of the test.
+Each runs on a thread of its own around librdkafka and writes its journal (`history.py`). None of them knows
+of the faults: they retry as their users' programs would, and what they cannot get over is a failure of the
+test.
 """
 
 from __future__ import annotations

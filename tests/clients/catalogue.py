@@ -1,8 +1,8 @@
 """The client families, and how tests are generated for those that can do a thing.
 
-`families(ability)` parametrises a test over every family with that ability; `family_codecs()` over every family
-and each codec it has. Families from PyPI run in `make test`; those that need npm, Maven or apt carry the `compat`
-mark and run in `make compat`.
+`families(ability)` parametrises a test over every family with that ability; `family_codecs()` over every
+family and each codec it has. Families from PyPI run in `make test`; those that need npm, Maven or apt carry
+the `compat` mark and run in `make compat`.
 """
 
 from __future__ import annotations

@@ -69,8 +69,10 @@ def make_topic(broker: BrokerProcess, reference: Client, topic_name: str) -> Mak
 
 
 def await_topic(broker: BrokerProcess, client: Client, topic: str) -> None:
-    """Apache Kafka answers that a topic is created before its broker has heard of it, and of each of its partitions (a client that
-    sends everything again for one partition that is not there yet writes twice). Ours may be taken at its word."""
+    """Apache Kafka answers that a topic is created before its broker has heard of it, and of each of its
+    partitions (a client that sends everything again for one partition that is not there yet writes twice).
+    Ours may be taken at its word.
+    """
 
     def is_known() -> bool:
         try:

@@ -80,7 +80,9 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One setting as DescribeConfigs answers it; `source` is Kafka's number (1 topic, 4 static broker, 5 default)."""
+    """One setting as DescribeConfigs answers it; `source` is Kafka's number (1 topic, 4 static broker, 5
+    default).
+    """
 
     value: str | None
     source: int

@@ -1,7 +1,7 @@
 """The broker's own bytes, asked for by a few hand-made requests: what a client library would hide.
 
-Written without the code under test, so that the two cannot be wrong together. Only old, non-flexible versions are
-spoken here: they are the shortest, and every 4.x broker still serves them.
+Written without the code under test, so that the two cannot be wrong together. Only old, non-flexible versions
+are spoken here: they are the shortest, and every 4.x broker still serves them.
 """
 
 from __future__ import annotations

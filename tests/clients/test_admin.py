@@ -1,4 +1,6 @@
-"""Topics, partitions, configs, offsets and the cluster, asked by each client that has an admin part (CTL-7, CTL-6)."""
+"""Topics, partitions, configs, offsets and the cluster, asked by each client that has an admin part (CTL-7,
+CTL-6).
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ LIKE_JAVA = ("java", "kafkajs", "aiokafka", "kafka-python")
 
 
 def keys() -> list[bytes]:
-    """Of every length up to 40, of any bytes and of text: each tail of the hash's four-byte steps, high bits too."""
+    """Of every length up to 40, of any bytes and of text: each tail of the hash's four-byte steps, high bits
+    too.
+    """
     drawn = random.Random(5)
     return [
         b"",

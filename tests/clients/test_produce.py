@@ -1,4 +1,6 @@
-"""What real producers write is what is stored: codecs, acks, keys, headers, sizes, sequences (WIRE-1, WIRE-4, PRO-4)."""
+"""What real producers write is what is stored: codecs, acks, keys, headers, sizes, sequences (WIRE-1, WIRE-4,
+PRO-4).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What clients really send, seen by a proxy between them and the broker (WIRE-2, WIRE-6).
 
-A range advertised too narrow makes a client fall back in silence: to an older version, to no compression, to no
-fetch session. So the versions that each family uses with Apache Kafka 4.x are written down here, and must be the
-ones it uses with us.
+A range advertised too narrow makes a client fall back in silence: to an older version, to no compression, to
+no fetch session. So the versions that each family uses with Apache Kafka 4.x are written down here, and must
+be the ones it uses with us.
 """
 
 from __future__ import annotations

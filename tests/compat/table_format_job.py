@@ -1,4 +1,5 @@
-"""A topic into tables of a format, as a user's program does it: appended, upserted, audited. What came of it is printed as JSON.
+"""A topic into tables of a format, as a user's program does it: appended, upserted, audited. What came of it
+is printed as JSON.
 
 python tests/compat/table_format_job.py FORMAT JARS BOOTSTRAP DIRECTORY
 """
@@ -56,7 +57,9 @@ class Job:
         writer.trigger(availableNow=True).toTable("events").awaitTermination()
 
     def forget_last_commit(self) -> int:
-        """As if the driver had been killed after the table had the batch, and before the query noted it; the batch's number."""
+        """As if the driver had been killed after the table had the batch, and before the query noted it; the
+        batch's number.
+        """
         commits = self.directory / "appended" / "commits"
         last = max(int(each.name) for each in commits.iterdir() if each.name.isdecimal())
         (commits / str(last)).unlink()

@@ -1,7 +1,9 @@
-"""A Spark with Delta, and one with Iceberg: an environment of Python with the newest PySpark that each is built for, and the jars.
+"""A Spark with Delta, and one with Iceberg: an environment of Python with the newest PySpark that each is
+built for, and the jars.
 
-Delta's and Iceberg's jars fit one version of Spark each, which is not always the one that the tests run with. So each has an environment of its own
-in `.cache/`, with Ottla as it lies here, made as a user would make it. `CannotFetchError` says what is missing.
+Delta's and Iceberg's jars fit one version of Spark each, which is not always the one that the tests run with.
+So each has an environment of its own in `.cache/`, with Ottla as it lies here, made as a user would make it.
+`CannotFetchError` says what is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Our assignors beside Java's own, for groups drawn at random and taken through several rebalances (GRP-2)."""
+"""Our assignors beside Java's own, for groups drawn at random and taken through several rebalances
+(GRP-2).
+"""
 
 from __future__ import annotations
 

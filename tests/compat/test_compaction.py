@@ -1,7 +1,7 @@
 """Compaction leaves what Apache Kafka's leaves, in files that both can read (RET-3, RET-4, RET-7).
 
-The same story is told to both brokers. What each leaves is compared with the same expectation, dumped with Kafka's own
-tool, and served by the other broker.
+The same story is told to both brokers. What each leaves is compared with the same expectation, dumped with
+Kafka's own tool, and served by the other broker.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Compacted:
 
 
 def write(broker: BrokerProcess) -> dict[bytes, bytes | None]:
-    """Keys overwritten round after round in every codec, some deleted in the end; each round a segment of its own."""
+    """Keys overwritten round after round in every codec, some deleted in the end; each round a segment of its
+    own.
+    """
     stamp_ms = int(time.time() * 1000) - 1_000_000
     expected: dict[bytes, bytes | None] = {}
     for number in range(ROUNDS):

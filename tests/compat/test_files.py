@@ -1,4 +1,5 @@
-"""On disk we are Apache Kafka: its dump tool reads our files without complaint, and each reads the other's (STO-2, STO-3).
+"""On disk we are Apache Kafka: its dump tool reads our files without complaint, and each reads the other's
+(STO-2, STO-3).
 
 Every check runs over files of Apache Kafka, too: what the tool complains of there is no complaint.
 """

@@ -1,4 +1,6 @@
-"""Apache Kafka's own tools for groups, unmodified: kafka-consumer-groups, and what reads `__consumer_offsets` (GRP-3, GRP-7)."""
+"""Apache Kafka's own tools for groups, unmodified: kafka-consumer-groups, and what reads `__consumer_offsets`
+(GRP-3, GRP-7).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Group:
         wait_until(self._commit, "there is a coordinator")
 
     def _commit(self) -> bool:
-        """Commit, unless the control is still about to make its coordinators: then this client gives up at once."""
+        """Commit, unless the control is still about to make its coordinators: then this client gives up at
+        once.
+        """
         offsets = [TopicPartition(self.topic, 0, 4), TopicPartition(self.topic, 1, 10, "a word")]
         with self.consumer() as consumer:
             try:
@@ -170,7 +174,9 @@ def test_the_groups_tool_deletes_offsets_and_groups(tools: Tools, group: Group) 
 
 
 def printed_offsets_topic(tools: Tools, group: Group, formatter: str) -> list[dict[str, Any]]:
-    """What the console consumer prints of this group's records: one JSON document after the other, with nothing between."""
+    """What the console consumer prints of this group's records: one JSON document after the other, with
+    nothing between.
+    """
     partition = partition_of(group.name, PARTITIONS)
     count = sum(1 for _ in records(tools.bootstrap, partition))
     where = ("--topic", OFFSETS_TOPIC, "--partition", str(partition), "--offset", "earliest")

@@ -1,4 +1,5 @@
-"""What docs/spark-clusters.md says of clusters whose Python lacks Ottla, on a standalone master with workers; beyond PyPI's cache, it needs the network (PIPE-2).
+"""What docs/spark-clusters.md says of clusters whose Python lacks Ottla, on a standalone master with workers;
+beyond PyPI's cache, it needs the network (PIPE-2).
 
 - A packed environment, made by the page's own commands, has all that executors need.
 - A pipeline ships Ottla to its executors (`--master spark://… --ship`).
@@ -56,7 +57,9 @@ def run(command: list[str], directory: Path, **environment: str) -> str:
 
 
 def packing_commands() -> list[list[str]]:
-    """The page's lines that make and pack an environment, with this Python and with Ottla from this directory."""
+    """The page's lines that make and pack an environment, with this Python and with Ottla from this
+    directory.
+    """
     section = PAGE.read_text(encoding="utf-8").partition("### Send a whole environment")[2]
     lines = [line.split() for line in re.findall(r"^    (.+)$", section, re.MULTILINE)[:3]]
     assert [line[0] for line in lines] == ["python", "environment/bin/pip", "environment/bin/venv-pack"]

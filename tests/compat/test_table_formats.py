@@ -1,4 +1,6 @@
-"""Tables of Delta and of Iceberg, each on the newest Spark that it is built for: exactly once, upserted, audited, made by a pipeline (PIPE-3)."""
+"""Tables of Delta and of Iceberg, each on the newest Spark that it is built for: exactly once, upserted,
+audited, made by a pipeline (PIPE-3).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Two codecs that others wrote, behind one small interface: what their messages mean in our classes.
 
-kio and kafka-python list the fields of a version in Kafka's order, as we do, so fields are matched by position. They dress
-some values up (time spans, points in time, sets of bits, None for the zero uuid); `ours` undresses them.
+kio and kafka-python list the fields of a version in Kafka's order, as we do, so fields are matched by
+position. They dress some values up (time spans, points in time, sets of bits, None for the zero uuid); `ours`
+undresses them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Kafka's own message definitions, read from `../shared/kafka-messages` beside the checkout.
 
-They are JSON with comment lines. `definition(name)` gives one file; `fields_in(definition, version)` resolves it for one
-version into the same shape that our declarations are resolved to by the test, so that the two can be compared with ==.
+They are JSON with comment lines. `definition(name)` gives one file; `fields_in(definition, version)` resolves
+it for one version into the same shape that our declarations are resolved to by the test, so that the two can
+be compared with ==.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random messages: a hypothesis strategy for any declared class in any of its versions.
 
-Only fields that the version has are drawn; the others keep their default, so that what is read back must be equal.
-Sizes are small, but cross the bounds where a compact length grows by a byte.
+Only fields that the version has are drawn; the others keep their default, so that what is read back must be
+equal. Sizes are small, but cross the bounds where a compact length grows by a byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Our declarations say the same as Apache Kafka's own definitions, field by field and version by version (WIRE-1)."""
+"""Our declarations say the same as Apache Kafka's own definitions, field by field and version by version
+(WIRE-1).
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def _our_default(field: Field) -> object:
 def with_kafkas_struct_names(
     ours: tuple[FieldShape, ...], theirs: tuple[FieldShape, ...]
 ) -> tuple[FieldShape, ...]:
-    """Ours, with Kafka's struct name wherever our name ends with it: a module's second struct has a prefix."""
+    """Ours, with Kafka's struct name wherever our name ends with it: a module's second struct has a
+    prefix.
+    """
     renamed = []
     for our, their in zip(ours, theirs, strict=False):
         kind = their.type if their.fields and our.type.endswith(their.type) else our.type

@@ -50,7 +50,8 @@ def what_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
 def what_kafka_python_can_read(cls: Any) -> Narrowing:
     """kafka-python reads an ApiVersionsResponse with any error as version 0, whatever version it asked for.
 
-    That is right for UNSUPPORTED_VERSION only, which brokers answer in version 0 (KIP-511); so no errors here.
+    That is right for UNSUPPORTED_VERSION only, which brokers answer in version 0 (KIP-511); so no errors
+    here.
     """
 
     def narrow(field: Field) -> st.SearchStrategy[Any] | None:
@@ -105,7 +106,8 @@ def test_what_was_written_is_read_back(cls: Any, version: int, data: st.DataObje
 def test_both_codecs_know_nearly_everything_we_declare() -> None:
     wire = {cls.__name__ for cls, _ in declared_versions() if cls.__module__.startswith("ottla.protocol.")}
     assert {cls.__name__ for cls, _ in pairs_of(KIO)} >= wire
-    # kafka-python is a client: it knows nothing of what brokers and voters tell each other, nor how one is given up.
+    # kafka-python is a client: it knows nothing of what brokers and voters tell each other, nor how one is
+    # given up.
     internal = {api.key for api in (*INTERNAL_APIS.values(), *QUORUM_APIS.values())}
     unknown = {
         cls.__name__

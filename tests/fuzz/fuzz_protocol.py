@@ -1,8 +1,9 @@
 """Fuzzes every codec and the frame reader: `python -m tests.fuzz.fuzz_protocol --seconds 30 --seed 7`.
 
-Each round takes one message and version, writes a random valid message, spoils its bytes and reads them as a listener or a
-client would. Anything but a message or a DecodeError is a finding, and so is a message that does not survive being
-written and read again. A round depends on the seed and its number only: a finding prints the command that replays it.
+Each round takes one message and version, writes a random valid message, spoils its bytes and reads them as a
+listener or a client would. Anything but a message or a DecodeError is a finding, and so is a message that
+does not survive being written and read again. A round depends on the seed and its number only: a finding
+prints the command that replays it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Ways to spoil bytes: the small ones that pass far into a parser, and the lengths that an attacker would write."""
+"""Ways to spoil bytes: the small ones that pass far into a parser, and the lengths that an attacker would
+write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A short run of the protocol's fuzzer, with a new seed each time; a failure prints the command that replays it (WIRE-5)."""
+"""A short run of the protocol's fuzzer, with a new seed each time; a failure prints the command that replays
+it (WIRE-5).
+"""
 
 from __future__ import annotations
 

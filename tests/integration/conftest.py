@@ -1,4 +1,6 @@
-"""A broker that the tests of one module share, a connection for each test, and a topic name nobody else has."""
+"""A broker that the tests of one module share, a connection for each test, and a topic name nobody else
+has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Our consumer as tests use it: a member with short sessions, topics to read, and a reader in a task of its own."""
+"""Our consumer as tests use it: a member with short sessions, topics to read, and a reader in a task of its
+own.
+"""
 
 from __future__ import annotations
 

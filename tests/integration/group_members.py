@@ -1,4 +1,6 @@
-"""Members of groups, each with a blocking connection of its own, and requests about offsets in any version."""
+"""Members of groups, each with a blocking connection of its own, and requests about offsets in any
+version.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A broker inside the test's own process, on a loop and a thread of its own.
 
-Clients reach it over TCP like any other; the test can also look into it (`call` runs a function on its loop) and put a
-disk of its own under it.
+Clients reach it over TCP like any other; the test can also look into it (`call` runs a function on its loop)
+and put a disk of its own under it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kills a broker under load, again and again, and looks for what it acknowledged.
 
-Idempotent producers keep five requests in flight and send again, after each crash, what was not answered. After the
-last crash every partition is read from its start: offsets must be dense, each acknowledged record must be where its
-answer said, and no record may be there twice (STO-4, STO-9, PRO-4).
+Idempotent producers keep five requests in flight and send again, after each crash, what was not answered.
+After the last crash every partition is read from its start: offsets must be dense, each acknowledged record
+must be where its answer said, and no record may be there twice (STO-4, STO-9, PRO-4).
 
     python -m tests.integration.killing --kills 200 --seed 7
 """
@@ -78,7 +78,9 @@ class Batch:
 
 @dataclass
 class Producer:
-    """An idempotent producer: one producer id, one partition, one sequence, whatever happens to its connection."""
+    """An idempotent producer: one producer id, one partition, one sequence, whatever happens to its
+    connection.
+    """
 
     number: int
     port: int

@@ -1,7 +1,7 @@
 """A blocking client for tests: says exactly what is sent, shows exactly what comes back.
 
-`Peer` is the connection; the functions below it build the requests that most tests need and ask them at once. Versions
-are fixed unless a test says otherwise, so that an answer's bytes mean the same in every test.
+`Peer` is the connection; the functions below it build the requests that most tests need and ask them at once.
+Versions are fixed unless a test says otherwise, so that an answer's bytes mean the same in every test.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Nodes of one cluster inside the test's process, each a real `Broker` with a port, a directory and real connections.
+"""Nodes of one cluster inside the test's process, each a real `Broker` with a port, a directory and real
+connections.
 
-`kill` does to a node what SIGKILL does to a process: its connections die, nothing is written any more, nothing is marked.
+`kill` does to a node what SIGKILL does to a process: its connections die, nothing is written any more,
+nothing is marked.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from ottla.wire.connection import Connection
 
 DEADLINE_S = 20.0
 
-# Failures are noticed by connections that die, not by these; short, so that a test that waits for them is short.
+# Failures are noticed by connections that die, not by these; short, so that a test that waits for them is
+# short.
 QUICK = {
     "controller.quorum.election.timeout.ms": "300",
     "controller.quorum.fetch.timeout.ms": "600",

@@ -1,7 +1,9 @@
-"""Several brokers in one loop that replicate over real sockets and real logs, and one controller in memory in place of a quorum.
+"""Several brokers in one loop that replicate over real sockets and real logs, and one controller in memory in
+place of a quorum.
 
-What the controller decides is replayed on every node in order; a node that is `cut_off` from it hears nothing until it is let in
-again. `kill` ends a node as kill -9 does: nothing is flushed, no mark of a clean stop is left.
+What the controller decides is replayed on every node in order; a node that is `cut_off` from it hears nothing
+until it is let in again. `kill` ends a node as kill -9 does: nothing is flushed, no mark of a clean stop is
+left.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.alone  # deadlines of a tenth of a second and less
 MIB = 1 << 20
 QUEUE_BYTES = MIB
 MOST_BYTES = 64 * MIB  # more than kernels keep for a connection
-# Buffers of one connection and what the allocator keeps: far below what the requests ask for, far above noise.
+# Buffers of one connection and what the allocator keeps: far below what the requests ask for, far above
+# noise.
 GROWTH_BYTES = 24 * MIB
 METADATA = (ApiKey.METADATA, 9, MetadataRequest(topics=None))
 
@@ -58,7 +59,9 @@ def flood(peer: Peer, frame: bytes, size_bytes: int) -> int:
 
 
 def in_the_kernel(peer: Peer) -> int:
-    """Bytes that it sent and the broker has not read: its kernel may keep as much as 36 MiB of them, if it thinks that right."""
+    """Bytes that it sent and the broker has not read: its kernel may keep as much as 36 MiB of them, if it
+    thinks that right.
+    """
     ours, theirs = peer.socket.getsockname()[1], peer.socket.getpeername()[1]
     waiting = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:

@@ -1,4 +1,6 @@
-"""Disks fail under one replica: another leads, and what cannot be written or flushed is not counted (REP-10, STO-11)."""
+"""Disks fail under one replica: another leads, and what cannot be written or flushed is not counted (REP-10,
+STO-11).
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""`ottla cluster` as a person uses it: real brokers, commands from another terminal, words when something is wrong (OPS-1)."""
+"""`ottla cluster` as a person uses it: real brokers, commands from another terminal, words when something is
+wrong (OPS-1).
+"""
 
 from __future__ import annotations
 

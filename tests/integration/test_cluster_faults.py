@@ -1,5 +1,6 @@
-"""A cluster of real processes under faults (CHK-2, CHK-4, REP-8, REP-10): a leader that is killed, a follower that is cut
-off, a leader that changes during a produce, a duplicate member, a torn write, zombies, an ISR that shrinks to nothing.
+"""A cluster of real processes under faults (CHK-2, CHK-4, REP-8, REP-10): a leader that is killed, a follower
+that is cut off, a leader that changes during a produce, a duplicate member, a torn write, zombies, an ISR
+that shrinks to nothing.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ def log_end_offset_on_disk(cluster: ObservedCluster, node_id: int, topic: str, p
 
 
 def apart(cluster: ObservedCluster, topic: str) -> tuple[int, int, int]:
-    """A partition that the controller does not lead: its number, its leader, and the follower that is not the controller."""
+    """A partition that the controller does not lead: its number, its leader, and the follower that is not the
+    controller.
+    """
     controller = cluster.controller()
     for partition, view in cluster.partitions(topic).items():
         if view.leader != controller:
@@ -158,7 +161,9 @@ def test_chk_2_the_leader_is_killed_with_records_in_flight(cluster: ObservedClus
 
 
 def test_chk_4_a_follower_is_cut_off_and_comes_back(cluster: ObservedCluster, topic: str) -> None:
-    """The ISR shrinks after the lag time, writes go on, it catches up and rejoins; the watermark waits for the slowest in it."""
+    """The ISR shrinks after the lag time, writes go on, it catches up and rejoins; the watermark waits for
+    the slowest in it.
+    """
     partition, leader, follower = apart(cluster, topic)
     with cluster.peer(leader) as peer:
         assert produce(peer, topic, batch(b"before"), partition=partition).error_code == 0
@@ -184,7 +189,9 @@ def test_chk_4_a_follower_is_cut_off_and_comes_back(cluster: ObservedCluster, to
 
 
 def test_leader_change_during_produce(cluster: ObservedCluster, topic: str) -> None:
-    """The leader has appended a record and dies before anybody copied it: the retry is written once, the old copy goes."""
+    """The leader has appended a record and dies before anybody copied it: the retry is written once, the old
+    copy goes.
+    """
     leader = cluster.leader_of(topic)
     producer_id: dict[str, Any] = {"producer_id": 4_000_000, "producer_epoch": 0}
     write(cluster, topic, b"one", base_sequence=0, **producer_id)
@@ -207,7 +214,9 @@ def test_leader_change_during_produce(cluster: ObservedCluster, topic: str) -> N
 
 
 def test_duplicate_member(cluster: ObservedCluster, topic: str) -> None:
-    """A consumer that restarts under its name takes its old place; the instance before is fenced, wherever it asks."""
+    """A consumer that restarts under its name takes its old place; the instance before is fenced, wherever it
+    asks.
+    """
     group = f"group-{topic}"
     old = Member(coordinator_port(cluster, group), group, instance="consumer-a")
     group_members.formed([old])
@@ -332,7 +341,9 @@ def test_zombie_leader(cluster: ObservedCluster, topic: str) -> None:
 
 
 def shrunk_to_its_leader(cluster: ObservedCluster, **settings: Any) -> tuple[str, int, int]:
-    """A topic of two replicas, away from the controller, one of which fell behind: its name, the leader, the other."""
+    """A topic of two replicas, away from the controller, one of which fell behind: its name, the leader, the
+    other.
+    """
     name = f"topic{next(_NUMBERS)}"
     leader, follower = [each for each in cluster.ids if each != cluster.controller()]
     cluster.create_topic(name, replicas=[leader, follower], min_insync_replicas=1, **settings)
@@ -344,7 +355,9 @@ def shrunk_to_its_leader(cluster: ObservedCluster, **settings: Any) -> tuple[str
 
 
 def test_isr_shrinks_to_empty(cluster: ObservedCluster) -> None:
-    """Without a replica in sync a partition has no leader, and says so, until one of those is back; nothing is lost."""
+    """Without a replica in sync a partition has no leader, and says so, until one of those is back; nothing
+    is lost.
+    """
     name, leader, follower = shrunk_to_its_leader(cluster)
     cluster.kill(leader)
     cluster.heal()
@@ -363,7 +376,9 @@ def test_isr_shrinks_to_empty(cluster: ObservedCluster) -> None:
 
 
 def test_isr_shrinks_to_empty_where_availability_was_chosen(cluster: ObservedCluster) -> None:
-    """With unclean elections the replica that is left leads at once; what only the dead leader had is gone for good."""
+    """With unclean elections the replica that is left leads at once; what only the dead leader had is gone
+    for good.
+    """
     name, leader, follower = shrunk_to_its_leader(cluster, unclean_leader_election_enable="true")
     cluster.kill(leader)
     eventually(lambda: cluster.partitions(name)[0].leader == follower, "the other leads")

@@ -1,4 +1,5 @@
-"""Our own consumer with a real broker: alone, in groups, through rebalances, crashes and restarts (GRP-2 to GRP-7, CHK-3, CHK-5).
+"""Our own consumer with a real broker: alone, in groups, through rebalances, crashes and restarts (GRP-2 to
+GRP-7, CHK-3, CHK-5).
 
 Runs against Ottla, and, where Apache Kafka can be fetched (`-m compat`), against that too.
 """

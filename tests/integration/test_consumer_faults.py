@@ -1,7 +1,8 @@
-"""The consumer through a network that drops, delays, duplicates, cuts and lies, at every request (GRP-4 to GRP-6, CHK-7).
+"""The consumer through a network that drops, delays, duplicates, cuts and lies, at every request (GRP-4 to
+GRP-6, CHK-7).
 
-Every record carries its number. Read alone, each comes once and in order, whatever happens. In a group nothing is skipped,
-and what comes twice lies behind the last commit that went through.
+Every record carries its number. Read alone, each comes once and in order, whatever happens. In a group
+nothing is skipped, and what comes twice lies behind the last commit that went through.
 """
 
 from __future__ import annotations
@@ -144,7 +145,9 @@ def named(value: object) -> str:
 
 @asynccontextmanager
 async def opened(faulty: FaultyBroker, **options: Any) -> AsyncIterator[Consumer]:
-    """A consumer. On a busy machine even to connect may take longer than these short timeouts: then once more."""
+    """A consumer. On a busy machine even to connect may take longer than these short timeouts: then once
+    more.
+    """
     async with AsyncExitStack() as stack:
         consumer: Consumer | None = None
         while consumer is None:

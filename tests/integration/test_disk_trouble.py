@@ -1,4 +1,6 @@
-"""A disk that is full or fails: writes are refused with a clear error, reads go on, nothing acknowledged is lost (STO-11)."""
+"""A disk that is full or fails: writes are refused with a clear error, reads go on, nothing acknowledged is
+lost (STO-11).
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Acknowledged means durable wherever the policy says so, and one fsync serves everybody who waits (STO-10)."""
+"""Acknowledged means durable wherever the policy says so, and one fsync serves everybody who waits
+(STO-10).
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

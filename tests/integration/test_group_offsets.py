@@ -1,4 +1,6 @@
-"""Committed offsets over TCP, in every shape that the versions have, and over the end of a process (GRP-3)."""
+"""Committed offsets over TCP, in every shape that the versions have, and over the end of a process
+(GRP-3).
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def name(node: BrokerProcess) -> str:
-    """A topic with two partitions of ten records each, a second apart, the last one just now; also the name of a group."""
+    """A topic with two partitions of ten records each, a second apart, the last one just now; also the name
+    of a group.
+    """
     name = f"orders{next(NUMBERS)}"
     with Peer(node.port) as peer:
         create_topic(peer, name, partitions=2, retention_ms=3_600_000)

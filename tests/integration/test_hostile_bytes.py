@@ -1,4 +1,6 @@
-"""Whatever comes over the wire: the broker stays up, serves others, grows by nothing claimed, and says why (WIRE-5)."""
+"""Whatever comes over the wire: the broker stays up, serves others, grows by nothing claimed, and says why
+(WIRE-5).
+"""
 
 import contextlib
 import os
@@ -41,7 +43,8 @@ ABSURD_SIZES = [-1, -(2**31), -5, 0, 1, 7, (100 << 20) + 1, 2**31 - 1]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    # Connections come faster here than one loop accepts them; those that find no room to wait try again in a second.
+    # Connections come faster here than one loop accepts them; those that find no room to wait try again in a
+    # second.
     settings = {"socket.listen.backlog.size": "1024"}
     with running(start_broker(tmp_path_factory.mktemp("hostile") / "data", settings)) as started:
         with Peer(started.port) as peer:

@@ -61,7 +61,8 @@ def test_a_leader_that_is_replaced_while_it_runs_cuts_its_log_and_follows(tmp_pa
             waiting = asyncio.ensure_future(cluster.produce(b"lost"))
             await until(lambda: len(cluster.nodes[1].values()) == 2, "it is appended")
             await cluster.fence(1)
-            # Who waited for the others must not be told that they have it, not even when another record has its offset.
+            # Who waited for the others must not be told that they have it, not even when another record has
+            # its offset.
             assert (await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             for node_id in (2, 3):
                 cluster.nodes[node_id].fetchers.start()
@@ -110,7 +111,9 @@ def test_a_client_at_the_wrong_broker_is_told_the_right_one(tmp_path: Path) -> N
 
 
 def test_writes_go_on_soon_after_a_change_of_leaders_that_nobody_was_prepared_for(tmp_path: Path) -> None:
-    """Followers come to the new leader at once: their fetches elsewhere, and those they have there, do not hold them up."""
+    """Followers come to the new leader at once: their fetches elsewhere, and those they have there, do not
+    hold them up.
+    """
 
     async def scenario() -> None:
         async with running(tmp_path, *NODES, replica_fetch_wait_max_ms=20_000) as cluster:

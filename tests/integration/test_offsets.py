@@ -219,7 +219,9 @@ class TestOffsetForLeaderEpoch:
     def test_an_epoch_that_no_record_has_yet_is_known(
         self, served: BrokerThread, peer: Peer, topic: str
     ) -> None:
-        """A broker that crashed leads again under a new epoch, and may be asked before anything is produced."""
+        """A broker that crashed leads again under a new epoch, and may be asked before anything is
+        produced.
+        """
         create_topic(peer, topic)
         produce(peer, topic, batch(b"a", b"b"))
         partition = served.partition(topic)

@@ -1,4 +1,6 @@
-"""Answers leave in the order of their requests, whatever waits; what cannot be answered closes (WIRE-2, WIRE-3)."""
+"""Answers leave in the order of their requests, whatever waits; what cannot be answered closes (WIRE-2,
+WIRE-3).
+"""
 
 import random
 import struct
@@ -226,7 +228,8 @@ class TestApiVersions:
     def test_a_version_too_new_is_answered_in_the_oldest_words_with_error_35(
         self, peer: Peer, version: int
     ) -> None:
-        # As KIP-511 has it, the body of an unknown version is not read: here it is no ApiVersions body at all.
+        # As KIP-511 has it, the body of an unknown version is not read: here it is no ApiVersions body at
+        # all.
         body = struct.pack(">hhih", 18, version, 41, 4) + b"newc" + b"\xff\xfe\xfd"
         peer.socket.sendall(struct.pack(">i", len(body)) + body)
         frame = peer.receive_frame()

@@ -1,4 +1,6 @@
-"""What a producer is told: the offset, or the error that Kafka's clients know what to do with (REP-5, PRO-4)."""
+"""What a producer is told: the offset, or the error that Kafka's clients know what to do with (REP-5,
+PRO-4).
+"""
 
 import struct
 from collections.abc import Iterator

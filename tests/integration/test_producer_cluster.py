@@ -1,4 +1,6 @@
-"""The producer and a cluster that loses its leaders: all acknowledged once, none twice, none lost (CHK-2, REP-8)."""
+"""The producer and a cluster that loses its leaders: all acknowledged once, none twice, none lost (CHK-2,
+REP-8).
+"""
 
 from __future__ import annotations
 

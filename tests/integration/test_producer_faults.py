@@ -1,4 +1,5 @@
-"""The producer through a network that drops, delays, duplicates, cuts and lies, at every request (PRO-3, PRO-4, CHK-7).
+"""The producer through a network that drops, delays, duplicates, cuts and lies, at every request (PRO-3,
+PRO-4, CHK-7).
 
 Each record carries its number, so that the log tells what was lost, written twice, or out of order.
 """

@@ -1,4 +1,5 @@
-"""Several nodes are one cluster (CTL-1, CTL-3 to CTL-6): they elect, commit, fail over, hand over, and say what is wrong.
+"""Several nodes are one cluster (CTL-1, CTL-3 to CTL-6): they elect, commit, fail over, hand over, and say
+what is wrong.
 
 Real brokers on real connections, in one process; what must happen soon has its deadline in the test.
 """
@@ -166,7 +167,9 @@ def test_a_voter_that_lost_its_disk_has_no_vote_until_it_has_earned_it(tmp_path:
 
 
 def test_a_voter_with_an_empty_disk_alone_with_one_that_is_behind_founds_nothing(tmp_path: Path) -> None:
-    """The majority that committed is gone or has forgotten: nobody may pretend that nothing was ever decided."""
+    """The majority that committed is gone or has forgotten: nobody may pretend that nothing was ever
+    decided.
+    """
 
     async def test() -> None:
         async with nodes(tmp_path) as cluster:

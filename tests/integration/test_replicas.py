@@ -1,4 +1,6 @@
-"""Replication in the server, over real sockets and logs; the controller is in memory (replicas.py) (REP-1 to REP-5)."""
+"""Replication in the server, over real sockets and logs; the controller is in memory (replicas.py) (REP-1 to
+REP-5).
+"""
 
 import asyncio
 from pathlib import Path
@@ -65,8 +67,9 @@ def test_a_follower_that_is_gone_leaves_the_isr_and_comes_back(tmp_path: Path) -
 
 
 def test_chk_4_a_follower_is_cut_off_and_heals(tmp_path: Path) -> None:
-    """CHK-4: the ISR shrinks after the lag time, writes go on, the follower heals and rejoins; the high watermark never
-    passes the slowest member of the ISR."""
+    """CHK-4: the ISR shrinks after the lag time, writes go on, the follower heals and rejoins; the high
+    watermark never passes the slowest member of the ISR.
+    """
 
     async def scenario() -> None:
         async with running(tmp_path, *NODES, **SHORT_LAG) as cluster:
@@ -88,7 +91,9 @@ def test_chk_4_a_follower_is_cut_off_and_heals(tmp_path: Path) -> None:
 
 
 def test_an_idle_follower_stays_in_the_isr(tmp_path: Path) -> None:
-    """Fetches that name nothing still say that the follower is there; the first append after the silence shows it."""
+    """Fetches that name nothing still say that the follower is there; the first append after the silence
+    shows it.
+    """
 
     async def scenario() -> None:
         async with running(tmp_path, *NODES, **SHORT_LAG) as cluster:

@@ -1,4 +1,6 @@
-"""How a broker begins and ends: in a second, with everything it acknowledged, and nothing to check (STO-9, OPS-1)."""
+"""How a broker begins and ends: in a second, with everything it acknowledged, and nothing to check (STO-9,
+OPS-1).
+"""
 
 import signal
 import subprocess

@@ -1,4 +1,6 @@
-"""A real disk that can be told to be full, to fail a read or a sync, or to be slow with one. Counts what was synced and read."""
+"""A real disk that can be told to be full, to fail a read or a sync, or to be slow with one. Counts what was
+synced and read.
+"""
 
 from __future__ import annotations
 

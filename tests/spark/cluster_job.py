@@ -1,4 +1,5 @@
-"""A job as users have it, which tests run on clusters: rows into a topic, the topic into a table, and what came of it as JSON.
+"""A job as users have it, which tests run on clusters: rows into a topic, the topic into a table, and what
+came of it as JSON.
 
 python tests/spark/cluster_job.py MASTER BOOTSTRAP DIRECTORY [--ship]
 """

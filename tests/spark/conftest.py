@@ -1,8 +1,11 @@
-"""One SparkSession and one broker for all tests of Spark: a JVM takes ten seconds to start, and most of a gigabyte.
+"""One SparkSession and one broker for all tests of Spark: a JVM takes ten seconds to start, and most of a
+gigabyte.
 
-- `spark`: the session, `local[2]`; its temporary views are gone after each test, and no streaming query outlives one.
-- `broker`: a broker in this process, in a thread of its own. Py4J waits without the interpreter's lock, so that the broker answers while a test
-  waits for Spark. Tests keep apart by the names of their topics; who breaks a broker starts one of their own.
+- `spark`: the session, `local[2]`; its temporary views are gone after each test, and no streaming query
+  outlives one.
+- `broker`: a broker in this process, in a thread of its own. Py4J waits without the interpreter's lock, so
+  that the broker answers while a test waits for Spark. Tests keep apart by the names of their topics; who
+  breaks a broker starts one of their own.
 - `new_topic`: makes a topic with a name of its own, filled or empty.
 - `ottla_read`, `ottla_write`: Spark's reader and writer with the broker's address filled in.
 """
@@ -41,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Patience: a test that is broken off in the middle of a call leaves the session's connection, and so all later tests, in pieces."""
+    """Patience: a test that is broken off in the middle of a call leaves the session's connection, and so all
+    later tests, in pieces.
+    """
     for item in items:
         if "tests/spark/" in item.path.as_posix() and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
@@ -64,7 +69,9 @@ def start_session(directory: Path, master: str = "local[2]", **conf: Any) -> Spa
 
 @pytest.fixture(scope="package", autouse=True)
 def _short_lived_jvms() -> Iterator[None]:
-    """Commands under test start a JVM each: from an archive that is made once for an environment, with nothing prepared for a long life."""
+    """Commands under test start a JVM each: from an archive that is made once for an environment, with
+    nothing prepared for a long life.
+    """
     java = find_java()
     if not archive_path(java).exists():
         make_archive(java)
@@ -105,7 +112,9 @@ def broker() -> Iterator[ottla.testing.EmbeddedBroker]:
 
 
 class NewTopic(Protocol):
-    """Makes a topic, and answers its name; `values` go round its partitions, `records` are a producer's arguments."""
+    """Makes a topic, and answers its name; `values` go round its partitions, `records` are a producer's
+    arguments.
+    """
 
     def __call__(
         self,
@@ -173,7 +182,9 @@ def ottla_write(broker: ottla.testing.EmbeddedBroker) -> Callable[..., DataFrame
 
 @pytest.fixture
 def without_java(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine that has no Java, and everything else: Spark's scripts and Hadoop run small tools."""
+    """The environment of a machine that has no Java, and everything else: Spark's scripts and Hadoop run
+    small tools.
+    """
     tools = tmp_path / "bin"
     tools.mkdir()
     for directory in map(Path, os.environ["PATH"].split(os.pathsep)):

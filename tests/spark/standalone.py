@@ -1,4 +1,6 @@
-"""A standalone Spark cluster of real processes, started as its scripts start them: a master, and workers with an executor each; and a Connect server."""
+"""A standalone Spark cluster of real processes, started as its scripts start them: a master, and workers with
+an executor each; and a Connect server.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
 
 @contextlib.contextmanager
 def connect_server(directory: Path, master: str, python: str, **conf: str) -> Iterator[str]:
-    """The address of a Spark Connect server of its own process, as `sbin/start-connect-server.sh` starts it, on a master."""
+    """The address of a Spark Connect server of its own process, as `sbin/start-connect-server.sh` starts it,
+    on a master.
+    """
     settings = {
         "spark.connect.grpc.binding.port": "0",
         "spark.driver.memory": "512m",
@@ -97,7 +101,9 @@ def connect_server(directory: Path, master: str, python: str, **conf: str) -> It
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """What all of Spark's processes have: their logs are below a directory, and they start from the archive of classes, if there is one."""
+    """What all of Spark's processes have: their logs are below a directory, and they start from the archive
+    of classes, if there is one.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     logs = directory / "log4j2.properties"
     logs.write_text(_LOGS)

@@ -257,7 +257,9 @@ def test_what_retention_deleted_is_no_fault_and_cannot_be_asked_for(
 
 @pytest.fixture
 def compacted(tmp_path: Path) -> Iterator[ottla.testing.EmbeddedBroker]:
-    """A broker with a topic that was compacted, and is no more: the cleaner would go on while an audit reads twice."""
+    """A broker with a topic that was compacted, and is no more: the cleaner would go on while an audit reads
+    twice.
+    """
     cleaning = {"log.cleaner.enable": True, "log.cleaner.backoff.ms": 20}
     configs = {"cleanup.policy": "compact", "segment.bytes": "4000", "min.cleanable.dirty.ratio": "0.01"}
     with ottla.testing.broker(tmp_path / "data", settings=cleaning) as running:

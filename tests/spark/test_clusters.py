@@ -1,4 +1,5 @@
-"""The same job where it runs on many machines: executors are processes of their own, with the Python that they have (PIPE-2).
+"""The same job where it runs on many machines: executors are processes of their own, with the Python that
+they have (PIPE-2).
 
 A standalone cluster whose workers have Ottla is in test_pipeline_clusters.py.
 """
@@ -19,7 +20,8 @@ from tests.spark.standalone import SHORT_LIVED_JVMS, bare_python, standalone_clu
 
 import ottla.testing
 
-# Three JVMs and a driver start within fifteen seconds on a machine that is idle, and within minutes on one that is not.
+# Three JVMs and a driver start within fifteen seconds on a machine that is idle, and within minutes on one
+# that is not.
 JOB_DEADLINE_S = 380.0
 pytestmark = pytest.mark.timeout(400)
 

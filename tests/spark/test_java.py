@@ -1,4 +1,6 @@
-"""Spark on the Java that is there: in processes of their own, for a process has one JVM. The one from PyPI is in test_clusters.py."""
+"""Spark on the Java that is there: in processes of their own, for a process has one JVM. The one from PyPI is
+in test_clusters.py.
+"""
 
 from __future__ import annotations
 

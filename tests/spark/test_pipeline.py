@@ -1,6 +1,8 @@
-"""`ottla pipeline` as a user types it: a new project runs as it is, goes on where it was, stops when told, and says what is wrong with it (PIPE-4, PIPE-7).
+"""`ottla pipeline` as a user types it: a new project runs as it is, goes on where it was, stops when told,
+and says what is wrong with it (PIPE-4, PIPE-7).
 
-Each command that starts Spark costs some ten seconds, so the tests that run a project share one, in the order in which a user would.
+Each command that starts Spark costs some ten seconds, so the tests that run a project share one, in the order
+in which a user would.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A project on a Spark Connect server whose executors are the workers of a cluster: five processes of Spark's, and the command that runs it (PIPE-2).
+"""A project on a Spark Connect server whose executors are the workers of a cluster: five processes of
+Spark's, and the command that runs it (PIPE-2).
 
-One test, because each of those processes takes seconds to start. `--master spark://…` is in tests/compat/test_spark_clusters.py.
+One test, because each of those processes takes seconds to start. `--master spark://…` is in
+tests/compat/test_spark_clusters.py.
 """
 
 from __future__ import annotations

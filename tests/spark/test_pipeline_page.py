@@ -1,4 +1,6 @@
-"""docs/pipelines.md: what it shows runs as it stands there, and the example is what `ottla pipeline init` makes."""
+"""docs/pipelines.md: what it shows runs as it stands there, and the example is what `ottla pipeline init`
+makes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`df.write.format("ottla")`: what of a DataFrame becomes records, and what is refused, in which words (PIPE-1)."""
+"""`df.write.format("ottla")`: what of a DataFrame becomes records, and what is refused, in which words
+(PIPE-1).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`df.writeStream.format("ottla")`: micro-batches into topics, at least once, whatever ends in between (PIPE-1)."""
+"""`df.writeStream.format("ottla")`: micro-batches into topics, at least once, whatever ends in between
+(PIPE-1).
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,9 @@ def test_what_cannot_be_written_stops_a_query_in_words(
 def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle_of_a_write(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The task's producer finds the broker again and sends again what it did not hear of; idempotence keeps that from being twice."""
+    """The task's producer finds the broker again and sends again what it did not hear of; idempotence keeps
+    that from being twice.
+    """
     rows = 400_000
     with Crash(tmp_path / "data", at_records=rows // 50) as crash, ThreadPoolExecutor(1) as pool:
         address = {"kafka.bootstrap.servers": crash.broker.bootstrap}

@@ -1,4 +1,6 @@
-"""The steps on real topics: bad records get a reason, nothing is lost on the way, streams are summed up, joined and kept up to date (PIPE-4)."""
+"""The steps on real topics: bad records get a reason, nothing is lost on the way, streams are summed up,
+joined and kept up to date (PIPE-4).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Streaming queries through Spark: triggers, checkpoints, topics that change while a query runs, and errors (PIPE-1)."""
+"""Streaming queries through Spark: triggers, checkpoints, topics that change while a query runs, and errors
+(PIPE-1).
+"""
 
 from __future__ import annotations
 

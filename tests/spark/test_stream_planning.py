@@ -1,4 +1,6 @@
-"""What a streaming query plans to read, batch by batch: the reader as Spark calls it, against a real broker."""
+"""What a streaming query plans to read, batch by batch: the reader as Spark calls it, against a real
+broker.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The rules of the house that a machine can hold, one function each.
 
-A rule takes a file (or all of them) and answers complaints: the place, and what is wrong there. The rules know
-nothing of this repository; `test_tree.py` applies them to it, `test_rules.py` shows that they can say no.
+A rule takes a file (or all of them) and answers complaints: the place, and what is wrong there. The rules
+know nothing of this repository; `test_tree.py` applies them to it, `test_rules.py` shows that they can say
+no.
 """
 
 import ast
@@ -88,7 +89,9 @@ def long_functions(file: SourceFile) -> Iterator[tuple[str, str]]:
 
 
 def _statements(parent: ast.AST) -> Iterator[ast.AST]:
-    """Every statement below, without the expressions in them: those are nearly all of a tree, and hold no function."""
+    """Every statement below, without the expressions in them: those are nearly all of a tree, and hold no
+    function.
+    """
     for block in _BLOCKS:
         for node in getattr(parent, block, ()):
             yield node
@@ -110,7 +113,9 @@ def empty_names(file: SourceFile) -> Iterator[str]:
 
 
 def missing_docstring(file: SourceFile) -> Iterator[str]:
-    """Modules that do not say what they are for. An `__init__.py` without a line of code has nothing to say."""
+    """Modules that do not say what they are for. An `__init__.py` without a line of code has nothing to
+    say.
+    """
     if file.module.body and not ast.get_docstring(file.module):
         yield f"{file.path}: the module has no docstring"
 
@@ -206,7 +211,9 @@ def references_to_the_outside(file: SourceFile, pages: frozenset[str]) -> Iterat
 
 
 def long_prose(file: SourceFile) -> Iterator[str]:
-    """Lines of a page's prose over 110 columns. Tables, code and links that cannot be broken may be longer."""
+    """Lines of a page's prose over 110 columns. Tables, code and links that cannot be broken may be
+    longer.
+    """
     in_code = False
     for number, line in enumerate(file.text.splitlines(), 1):
         in_code ^= line.lstrip().startswith("```")

@@ -1,4 +1,6 @@
-"""The page of requirements, the sentences in its source and the tests agree, and every id that is used exists."""
+"""The page of requirements, the sentences in its source and the tests agree, and every id that is used
+exists.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 # function. It starts empty, and an entry that is no longer needed fails.
 MAY_BE_LONG: dict[str, str] = {}
 
-# Tests may be skipped, loudly, only for the lack of what cannot be fetched: the definitions of Kafka's messages
-# beside the checkout, or the clients and the Apache Kafka that PyPI does not have.
+# Tests may be skipped, loudly, only for the lack of what cannot be fetched: the definitions of Kafka's
+# messages beside the checkout, or the clients and the Apache Kafka that PyPI does not have.
 MAY_SKIP = (
     "tests/conformance/",
     "tests/compat/",

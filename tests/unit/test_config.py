@@ -1,4 +1,6 @@
-"""Settings: Kafka's names and defaults, one sentence per refusal, and a reference page that cannot go stale."""
+"""Settings: Kafka's names and defaults, one sentence per refusal, and a reference page that cannot go
+stale.
+"""
 
 from contextlib import suppress
 from dataclasses import FrozenInstanceError, replace

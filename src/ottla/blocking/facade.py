@@ -72,7 +72,9 @@ class Waited(Generic[T]):
         self._awaited = awaited
 
     def result(self, timeout_s: float | None = None) -> T:
-        """Wait for the result, or raise its exception; TimeoutError after `timeout_s`. May be called again."""
+        """Wait for the result, or raise its exception; TimeoutError after `timeout_s`. May be called
+        again.
+        """
         return self._thread.run(_awaited(self._awaited), timeout_s)
 
     def done(self) -> bool:

@@ -1,9 +1,10 @@
 """Every setting of the broker and of a topic, declared once.
 
-A setting is a field of its family, a frozen dataclass: the declaration carries Kafka's name for the setting, its type,
-default, bounds and a sentence about it. Parsing, error sentences, DescribeConfigs and docs/settings.md all follow from
-that declaration. Families are passed on whole to the rooms that work by them. Names and defaults are Kafka's; a setting
-that Kafka does not have begins with `ottla.` and says why it exists.
+A setting is a field of its family, a frozen dataclass: the declaration carries Kafka's name for the setting,
+its type, default, bounds and a sentence about it. Parsing, error sentences, DescribeConfigs and
+docs/settings.md all follow from that declaration. Families are passed on whole to the rooms that work by
+them. Names and defaults are Kafka's; a setting that Kafka does not have begins with `ottla.` and says why it
+exists.
 
     setting.py            one setting: its text read, written and refused; the settings that a dataclass declares
     listeners.py          addresses in settings: listeners, and the voters of the metadata quorum

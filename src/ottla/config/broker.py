@@ -1,9 +1,9 @@
-"""The settings of a broker: all families together. Names, types, defaults and bounds are Kafka's, except for those that
-begin with `ottla.`.
+"""The settings of a broker: all families together. Names, types, defaults and bounds are Kafka's, except for
+those that begin with `ottla.`.
 
-Only what this broker honours is declared: a name that stands in a family does something. The settings marked `dynamic`
-may be changed while the broker runs, with AlterConfigs on the broker or on the default of all brokers; they are the
-defaults of topic settings (config/topic.py).
+Only what this broker honours is declared: a name that stands in a family does something. The settings marked
+`dynamic` may be changed while the broker runs, with AlterConfigs on the broker or on the default of all
+brokers; they are the defaults of topic settings (config/topic.py).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""The settings that say which node this is: its id, its addresses, its roles, and the cluster that it belongs to."""
+"""The settings that say which node this is: its id, its addresses, its roles, and the cluster that it belongs
+to.
+"""
 
 import re
 from collections.abc import Sequence
@@ -71,7 +73,9 @@ class NodeConfig:
 
     @property
     def voters(self) -> tuple[Voter, ...]:
-        """The voters of the metadata quorum in the order of their ids; none if this node alone is the quorum."""
+        """The voters of the metadata quorum in the order of their ids; none if this node alone is the
+        quorum.
+        """
         return parse_voters(self.quorum_voters)
 
     @property

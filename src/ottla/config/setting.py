@@ -4,8 +4,8 @@ Values arrive as text (files, flags, environment, AlterConfigs) and leave as tex
 `Setting` knows both directions. Every refusal is one sentence that names the setting, the value and what is
 allowed.
 
-A family of settings is a frozen dataclass whose fields are declared with `setting`; a configuration is a family,
-or a dataclass whose fields are families.
+A family of settings is a frozen dataclass whose fields are declared with `setting`; a configuration is a
+family, or a dataclass whose fields are families.
 """
 
 import re
@@ -196,8 +196,8 @@ def setting(
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def family(cls: type[T]) -> type[T]:
     """Declare a family of settings: a frozen, slotted dataclass that is made from keywords."""
-    # Every start imports all families, and dataclass compiles each method that it makes from text: methods that all
-    # families share take four fifths off.
+    # Every start imports all families, and dataclass compiles each method that it makes from text: methods
+    # that all families share take four fifths off.
     made: Any = dataclass(init=False, slots=True, eq=False, repr=False, match_args=False)(cls)
     made.__init__, made.__repr__ = _set_up, _shown
     made.__eq__, made.__hash__ = _equals, _hashed

@@ -1,4 +1,5 @@
-"""The settings of a topic. Each takes its type, bounds and meaning from the broker setting that is its default.
+"""The settings of a topic. Each takes its type, bounds and meaning from the broker setting that is its
+default.
 
 A topic's own value comes first, then the broker's; where the broker has one setting in several units
 (log.retention.ms, .minutes, .hours) the finest that is set counts.
@@ -37,7 +38,9 @@ def _in_ms(name: str, value: Any) -> Any:
 
 
 def topic_setting(name: str, *synonyms: str) -> Any:
-    """Declare a topic setting by its name and the broker settings that give its default, finest unit first."""
+    """Declare a topic setting by its name and the broker settings that give its default, finest unit
+    first.
+    """
     source = settings_by_name(BrokerConfig)[synonyms[0]]
     return setting(
         name,

@@ -1,13 +1,13 @@
 """AlterPartition, versions 2 to 3: a leader proposes the in-sync replicas (KIP-497, KIP-841, KIP-903).
 
-A proposal is a compare-and-set: it holds for one leader epoch and one partition epoch, and whatever changed the
-partition meanwhile refuses it. Every member has to be a replica and eligible, and registered under the epoch that the leader
-knew when it saw the member catch up: one that restarted since may have lost records.
-A proposal without the leader itself is its way to step down, which Kafka does not know: its log is broken, the rest goes
-on. A proposal that is accepted raises the partition epoch even if it changes nothing: a leader that never heard the
-answer to an earlier one then knows that it cannot be carried out any more.
-Where a change brings another leader the answer is NEW_LEADER_ELECTED: the change was made. Answers about a
-partition that exists say how it stands, refusals too.
+A proposal is a compare-and-set: it holds for one leader epoch and one partition epoch, and whatever changed
+the partition meanwhile refuses it. Every member has to be a replica and eligible, and registered under the
+epoch that the leader knew when it saw the member catch up: one that restarted since may have lost records. A
+proposal without the leader itself is its way to step down, which Kafka does not know: its log is broken, the
+rest goes on. A proposal that is accepted raises the partition epoch even if it changes nothing: a leader that
+never heard the answer to an earlier one then knows that it cannot be carried out any more. Where a change
+brings another leader the answer is NEW_LEADER_ELECTED: the change was made. Answers about a partition that
+exists say how it stands, refusals too.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,8 @@ class _Alteration:
             if not error:
                 self._decided.add((topic.topic_id, index))
                 isr = tuple(member.broker_id for member in _members(proposal))
-                # The members are eligible all of them, so this only finds a new leader where the old one steps down.
+                # The members are eligible all of them, so this only finds a new leader where the old one
+                # steps down.
                 after = elected(replace(partition, isr=isr), self.changes.eligible)
                 partition = self.changes.put(topic, partition, after, renews_epoch=True)
                 error = ErrorCode.NONE if partition.leader == self._leader else ErrorCode.NEW_LEADER_ELECTED

@@ -4,12 +4,14 @@
                      ▲                               │
                      └── not heard of, or its wish ──┘
 
-BrokerRegistration, versions 0 to 4, BrokerHeartbeat, 0 to 1, and UnregisterBroker, 0 (KIP-631); fencing is decided by
-the controller itself when a broker is not heard of (`liveness`).
-- A broker that stopped without saying so may have lost what it had not flushed. It leaves every ISR in which there are
-  others, and where it is alone it will lead under a new epoch: a reader that had seen lost records can then tell
-  (OffsetForLeaderEpoch). One that knows its former epoch wrote that down when it stopped, and lost nothing.
-- The only member of an ISR keeps its leadership while it stops and starts again cleanly: no other broker could have it.
+BrokerRegistration, versions 0 to 4, BrokerHeartbeat, 0 to 1, and UnregisterBroker, 0 (KIP-631); fencing is
+decided by the controller itself when a broker is not heard of (`liveness`).
+- A broker that stopped without saying so may have lost what it had not flushed. It leaves every ISR in which
+  there are others, and where it is alone it will lead under a new epoch: a reader that had seen lost records
+  can then tell (OffsetForLeaderEpoch). One that knows its former epoch wrote that down when it stopped, and
+  lost nothing.
+- The only member of an ISR keeps its leadership while it stops and starts again cleanly: no other broker
+  could have it.
 - A heartbeat of a broker that is as it should be decides nothing.
 """
 
@@ -103,7 +105,9 @@ def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBro
 
 
 def _distrust(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
-    """Remove a broker that crashed, or that is no longer registered, from every ISR in which there are others."""
+    """Remove a broker that crashed, or that is no longer registered, from every ISR in which there are
+    others.
+    """
     for topic, partition in image.partitions():
         if node_id not in partition.isr:
             continue
@@ -195,7 +199,8 @@ def unregister_broker(
         refusal = UnregisterBrokerResponse(0, ErrorCode.BROKER_ID_NOT_REGISTERED, sentence)
         return Decision([], refusal)
     if not broker.is_fenced:
-        # Kafka would forget it, and be told of it again by the next heartbeat; until then clients would be without it.
+        # Kafka would forget it, and be told of it again by the next heartbeat; until then clients would be
+        # without it.
         sentence = f"Broker {request.broker_id} is running: stop it first, then unregister it."
         return Decision([], UnregisterBrokerResponse(0, ErrorCode.INVALID_REQUEST, sentence))
     record = UnregisterBrokerRecord(broker.node_id, broker.epoch)

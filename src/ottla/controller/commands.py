@@ -1,4 +1,6 @@
-"""Commands that the active controller's shell gives by itself: no node sends them, so the protocol does not have them."""
+"""Commands that the active controller's shell gives by itself: no node sends them, so the protocol does not
+have them.
+"""
 
 from dataclasses import dataclass
 
@@ -14,7 +16,8 @@ class FenceBrokers:
 class BalanceLeaders:
     """Leadership back to the preferred replicas of every broker that misses more than this part of it.
 
-    Partitions without a leader are looked at, too: what has become electable meanwhile is elected. No response.
+    Partitions without a leader are looked at, too: what has become electable meanwhile is elected. No
+    response.
     """
 
     imbalance_percentage: int

@@ -1,4 +1,5 @@
-"""The controller: a machine that decides on changes of the cluster, and whose state is what its log says (CTL-4).
+"""The controller: a machine that decides on changes of the cluster, and whose state is what its log says
+(CTL-4).
 
     request                      records
     BrokerRegistration           FeatureLevel (first of a log), RegisterBroker, PartitionChange
@@ -15,9 +16,9 @@
     DeleteTopics                 RemoveTopic
     AlterConfigs, incremental    Config
 
-`command` only decides. Its records are written and made durable by the shell, then given to `replay`, which alone
-changes the state: what is not in the log did not happen. The records of one decision are committed as one batch,
-and replayed before the next command is asked for: a decision holds for the state it was made on.
+`command` only decides. Its records are written and made durable by the shell, then given to `replay`, which
+alone changes the state: what is not in the log did not happen. The records of one decision are committed as
+one batch, and replayed before the next command is asked for: a decision holds for the state it was made on.
 """
 
 from collections.abc import Callable, Iterable
@@ -99,7 +100,9 @@ class Controller:
         return self._image
 
     def command(self, request: Any, now_ms: int) -> Decision:
-        """Decide on a request; nothing changes. `now_ms` is for decisions that depend on time; none does yet."""
+        """Decide on a request; nothing changes. `now_ms` is for decisions that depend on time; none does
+        yet.
+        """
         kind = type(request)
         if kind in _BY_IMAGE:
             return _BY_IMAGE[kind](self.image, request)

@@ -10,10 +10,11 @@ from ottla.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Nothing has happened yet: the records say what will have, and they are committed together or not at all.
+    """Nothing has happened yet: the records say what will have, and they are committed together or not at
+    all.
 
-    `unclean_elections` are partitions that will be led by a replica that may miss acknowledged records: the shell
-    says so in its log.
+    `unclean_elections` are partitions that will be led by a replica that may miss acknowledged records: the
+    shell says so in its log.
     """
 
     records: list[Any]

@@ -1,9 +1,9 @@
 """The next image in the making: records are applied here one after the other, then `image` is drawn once.
 
-Applying a record costs the same however large the cluster is; drawing an image copies the index of topics, but shares
-every topic that did not change, and the settings if none did. So a long log is replayed quickly, and a change of one
-topic costs microseconds.
-A record that speaks of what the image does not know (a deleted topic, an older broker epoch) changes nothing.
+Applying a record costs the same however large the cluster is; drawing an image copies the index of topics,
+but shares every topic that did not change, and the settings if none did. So a long log is replayed quickly,
+and a change of one topic costs microseconds. A record that speaks of what the image does not know (a deleted
+topic, an older broker epoch) changes nothing.
 """
 
 from collections.abc import Callable, Mapping

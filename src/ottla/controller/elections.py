@@ -1,8 +1,8 @@
 """Leaders by request and by routine.
 
-ElectLeaders, versions 0 to 2: the preferred replica, which is the first (KIP-183), or any that is there, at the price of
-what only others hold (KIP-460); the request itself is the permission for that.
-BalanceLeaders: after failures leadership has moved away from preferred replicas; it goes back where a broker misses much.
+ElectLeaders, versions 0 to 2: the preferred replica, which is the first (KIP-183), or any that is there, at
+the price of what only others hold (KIP-460); the request itself is the permission for that. BalanceLeaders:
+after failures leadership has moved away from preferred replicas; it goes back where a broker misses much.
 """
 
 from collections import Counter
@@ -35,7 +35,9 @@ class ElectionType(IntEnum):
 
 
 def elect_leaders(image: ClusterImage, request: ElectLeadersRequest, settings: BrokerSettings) -> Decision:
-    """Hold the elections that a request asks for; of all partitions, if it names none, only those that need one."""
+    """Hold the elections that a request asks for; of all partitions, if it names none, only those that need
+    one.
+    """
     if request.election_type not in tuple(ElectionType):
         return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
     elections = _Elections(image, ElectionType(request.election_type), settings)
@@ -127,7 +129,9 @@ def balance_leaders(image: ClusterImage, command: BalanceLeaders, settings: Brok
 
 
 def _elect_if_possible(changes: PartitionChanges, topic: TopicImage, partition: PartitionImage) -> Any:
-    """Elect a leader where a replica can lead; where none can, a broker that is fenced keeps its partitions."""
+    """Elect a leader where a replica can lead; where none can, a broker that is fenced keeps its
+    partitions.
+    """
     candidates = partition.replicas if changes.allows_unclean(topic) else partition.isr
     if not changes.eligible.isdisjoint(candidates):
         changes.elect(topic, partition)

@@ -1,7 +1,7 @@
 """UpdateFeatures, versions 0 to 2 (KIP-584, KIP-778): which level of a feature the whole cluster works at.
 
-A level is taken only if this version and every registered broker can work at it. The updates of a request are made
-together or not at all.
+A level is taken only if this version and every registered broker can work at it. The updates of a request are
+made together or not at all.
 """
 
 from collections.abc import Mapping

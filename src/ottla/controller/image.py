@@ -1,7 +1,8 @@
-"""The cluster as of one offset of the metadata log: immutable, so that whoever holds an image sees one moment.
+"""The cluster as of one offset of the metadata log: immutable, so that whoever holds an image sees one
+moment.
 
-Images share what did not change: a topic that no record touched is the same object in both. `controller/delta.py`
-makes the next image from records; nothing else does.
+Images share what did not change: a topic that no record touched is the same object in both.
+`controller/delta.py` makes the next image from records; nothing else does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,8 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 
-# A broker says with this feature's highest version how much it can hold beside the others; without it, as much as one.
+# A broker says with this feature's highest version how much it can hold beside the others; without it, as
+# much as one.
 CAPACITY_FEATURE: Final = "ottla.capacity"
 
 # Topics that brokers keep for themselves; clients may read them but a misspelt name must never create one.
@@ -90,7 +92,9 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """The replicas of a partition and its leader. The leader epoch rises with each leader, and never falls."""
+    """The replicas of a partition and its leader. The leader epoch rises with each leader, and never
+    falls.
+    """
 
     index: int
     replicas: tuple[int, ...]
@@ -180,14 +184,18 @@ class ClusterImage:
 
 
 class TopicChanges(NamedTuple):
-    """The changes of topics between two images. A topic that was deleted and created again is in both lists."""
+    """The changes of topics between two images. A topic that was deleted and created again is in both
+    lists.
+    """
 
     removed: list[TopicImage]
     changed: list[TopicImage]  # new ones, and those with other partitions
 
 
 def topic_changes(before: ClusterImage, after: ClusterImage) -> TopicChanges:
-    """The topics that one image has and the other has not, or has differently; quick where images share topics."""
+    """The topics that one image has and the other has not, or has differently; quick where images share
+    topics.
+    """
     if before.topics_by_id is after.topics_by_id:
         return TopicChanges([], [])
     removed = [topic for topic_id, topic in before.topics_by_id.items() if topic_id not in after.topics_by_id]

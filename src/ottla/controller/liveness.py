@@ -1,10 +1,11 @@
 """Which brokers are still there: soft state of the active controller, gone with its leadership (CTL-1).
 
-A heartbeat opens or renews a session. When the connection that carries a broker's heartbeats closes, the broker has
-a short grace to come back: a process that died is noticed at once, a silent one when its session ends. A controller that
-has just become active knows nothing yet and gives every broker a fresh session.
-If nothing was told to this object for half a session, it was this process that slept, and no broker can be blamed: all of
-them get that time back. So that nothing is ever told for so long, `next_deadline_ms` comes at least four times a session.
+A heartbeat opens or renews a session. When the connection that carries a broker's heartbeats closes, the
+broker has a short grace to come back: a process that died is noticed at once, a silent one when its session
+ends. A controller that has just become active knows nothing yet and gives every broker a fresh session. If
+nothing was told to this object for half a session, it was this process that slept, and no broker can be
+blamed: all of them get that time back. So that nothing is ever told for so long, `next_deadline_ms` comes at
+least four times a session.
 """
 
 from collections.abc import Hashable
@@ -47,7 +48,9 @@ class BrokerLiveness:
         self._gone.discard(broker_id)
 
     def disconnected(self, broker_id: int, now_ms: int, connection: Hashable = None) -> None:
-        """The connection closed, or could not be made. One that has been replaced by another does not matter."""
+        """The connection closed, or could not be made. One that has been replaced by another does not
+        matter.
+        """
         if self._told_ms is None or self._connections.get(broker_id, connection) != connection:
             return
         self._tell(now_ms)
@@ -61,7 +64,9 @@ class BrokerLiveness:
         return is_heard and now_ms < self._deadlines_ms[broker_id]
 
     def expired(self, image: ClusterImage, now_ms: int) -> list[int]:
-        """The brokers that have to be fenced. One that is not fenced soon is named again after a quarter session."""
+        """The brokers that have to be fenced. One that is not fenced soon is named again after a quarter
+        session.
+        """
         if self._told_ms is None:
             return []
         self._tell(now_ms)
@@ -86,7 +91,9 @@ class BrokerLiveness:
         return [broker.node_id for broker in image.live_brokers if broker.node_id not in known]
 
     def _sessions(self, image: ClusterImage) -> list[tuple[int, int]]:
-        """The sessions of the brokers that are not fenced yet. One of which nothing is known begins its session."""
+        """The sessions of the brokers that are not fenced yet. One of which nothing is known begins its
+        session.
+        """
         told_ms = self._told_ms or 0
         fresh = told_ms + self._session_timeout_ms
         return [

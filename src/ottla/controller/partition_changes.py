@@ -1,12 +1,13 @@
 """How a partition changes when its brokers come, go or catch up (CTL-3, REP-7).
 
 Rules, whatever the reason for a change:
-- A broker that is not eligible (fenced, or about to stop) neither leads nor is in sync, unless nobody in sync would be
-  left: then those in sync stay, for they hold what was acknowledged, and the partition has no leader. The ISR is
-  never empty.
+- A broker that is not eligible (fenced, or about to stop) neither leads nor is in sync, unless nobody in sync
+  would be left: then those in sync stay, for they hold what was acknowledged, and the partition has no
+  leader. The ISR is never empty.
 - The leader stays if it can. Else the first replica, in their order, that is in sync leads.
 - A replica that is not in sync leads only where the topic allows it: records that only others hold are lost.
-- A move is finished once every added replica is in sync and one of those that stay can lead: the removed ones go.
+- A move is finished once every added replica is in sync and one of those that stay can lead: the removed ones
+  go.
 - The leader epoch rises with a new leader, with none, and where replicas go.
 """
 
@@ -23,7 +24,9 @@ from ottla.model import NO_LEADER, TopicPartition
 
 
 def elected(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionImage:
-    """The partition as it has to be if only these brokers may lead: its ISR, and a leader out of it or none."""
+    """The partition as it has to be if only these brokers may lead: its ISR, and a leader out of it or
+    none.
+    """
     isr = tuple(node_id for node_id in partition.isr if node_id in eligible)
     if not isr:
         return replace(partition, leader=NO_LEADER)
@@ -62,7 +65,9 @@ def finished(partition: PartitionImage, eligible: AbstractSet[int]) -> Partition
 def change_record(
     topic: TopicImage, before: PartitionImage, after: PartitionImage, *, renews_leader: bool = False
 ) -> PartitionChangeRecord:
-    """The changed fields between two versions of a partition, epochs apart; the partition epoch rises in any case."""
+    """The changed fields between two versions of a partition, epochs apart; the partition epoch rises in any
+    case.
+    """
     drops_replicas = before.replicas != after.replicas and not set(before.replicas) <= set(after.replicas)
     names_leader = renews_leader or after.leader != before.leader or drops_replicas
     return PartitionChangeRecord(
@@ -81,7 +86,9 @@ def _difference(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | 
 
 
 class PartitionChanges:
-    """The changes of partitions that one command decides on. `eligible` are the brokers that may lead afterwards."""
+    """The changes of partitions that one command decides on. `eligible` are the brokers that may lead
+    afterwards.
+    """
 
     def __init__(self, image: ClusterImage, eligible: AbstractSet[int], settings: BrokerSettings) -> None:
         self.records: list[Any] = []
@@ -96,7 +103,9 @@ class PartitionChanges:
         return Decision([*before, *self.records], response, unclean_elections=tuple(self.unclean_elections))
 
     def elect(self, topic: TopicImage, partition: PartitionImage) -> PartitionImage:
-        """Bring ISR and leader in step with the eligible brokers; uncleanly where that is the only way and allowed."""
+        """Bring ISR and leader in step with the eligible brokers; uncleanly where that is the only way and
+        allowed.
+        """
         after = elected(partition, self.eligible)
         if after.leader == NO_LEADER and self.allows_unclean(topic):
             return self.elect_uncleanly(topic, partition) or self.put(topic, partition, after)

@@ -1,4 +1,5 @@
-"""Adding partitions: to a new topic or to one that exists, placed by the controller or where the request says.
+"""Adding partitions: to a new topic or to one that exists, placed by the controller or where the request
+says.
 
 CreatePartitions (KIP-195), versions 0 to 3.
 """

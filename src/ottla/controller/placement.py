@@ -1,12 +1,14 @@
 """Which brokers hold a new partition: over racks, then over brokers, counting what they hold already (CTL-2).
 
-- The replicas of a partition stand in as many racks as there are, and in no rack two more than in another. Racks count
-  only if every broker that can be chosen names one: a lone broker without a rack would else hold half of everything.
-- Of the racks, and of the brokers in one, those with least are chosen, measured by their capacity. So brokers that
-  joined later fill up first, and between equal brokers that began empty nobody holds more than one replica more than another.
+- The replicas of a partition stand in as many racks as there are, and in no rack two more than in another.
+  Racks count only if every broker that can be chosen names one: a lone broker without a rack would else hold
+  half of everything.
+- Of the racks, and of the brokers in one, those with least are chosen, measured by their capacity. So brokers
+  that joined later fill up first, and between equal brokers that began empty nobody holds more than one
+  replica more than another.
 - The first replica is the preferred leader; these are evened out, too.
-- The second one leads when the first is gone: for the partitions of one leader these are different brokers, so that
-  not one of them inherits everything.
+- The second one leads when the first is gone: for the partitions of one leader these are different brokers,
+  so that not one of them inherits everything.
 """
 
 from collections import Counter, deque
@@ -25,7 +27,8 @@ class Candidate(NamedTuple):
 
 
 class Load:
-    """How many replicas each broker holds, of how many partitions it is the preferred leader, and who would inherit these.
+    """How many replicas each broker holds, of how many partitions it is the preferred leader, and who would
+    inherit these.
 
     `heirs` counts partitions by their first and second replica.
     """
@@ -94,8 +97,9 @@ class _Table:
         chosen: list[int] = []
         in_rack: Counter[str | None] = Counter()
         for _ in range(replication_factor):
-            # Of equal brokers the first pick is the one that leads least, for it may lead; the later ones those that
-            # lead most (who leads next must not have been given too much by then) and inherit least.
+            # Of equal brokers the first pick is the one that leads least, for it may lead; the later ones
+            # those that lead most (who leads next must not have been given too much by then) and inherit
+            # least.
             sign = -1 if chosen else 1
             first = chosen[0] if chosen else None
             broker = min(
@@ -162,7 +166,9 @@ def _path(
     capacity: Mapping[int, int],
     led_by: Mapping[int, set[int]],
 ) -> list[tuple[int, int, int]] | None:
-    """The shortest way to hand leadership from a broker with too much, by way of others, to one with too little."""
+    """The shortest way to hand leadership from a broker with too much, by way of others, to one with too
+    little.
+    """
     for first in sorted(capacity, key=lambda node_id: (-led[node_id] / capacity[node_id], node_id)):
         if not any(is_uneven(led, capacity, first, last) for last in capacity):
             return None  # the others lead even less

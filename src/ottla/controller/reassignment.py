@@ -1,8 +1,10 @@
-"""Moving replicas: AlterPartitionReassignments, versions 0 to 1 (KIP-455, KIP-860). The listing is in `describe`.
+"""Moving replicas: AlterPartitionReassignments, versions 0 to 1 (KIP-455, KIP-860). The listing is in
+`describe`.
 
-While a partition moves, its replicas are those of the target, in the target's order, and after them the ones that will go.
-Added replicas fetch like any follower; `partition_changes.finished` ends the move once they are in sync. A new
-target replaces the one under way, and no target cancels it: what was added goes, unless only it is in sync.
+While a partition moves, its replicas are those of the target, in the target's order, and after them the ones
+that will go. Added replicas fetch like any follower; `partition_changes.finished` ends the move once they are
+in sync. A new target replaces the one under way, and no target cancels it: what was added goes, unless only
+it is in sync.
 """
 
 from collections.abc import Iterator
@@ -86,7 +88,9 @@ class _Reassignment:
         self.changes.put(topic, partition, self._aimed(partition, target))
 
     def _aimed(self, partition: PartitionImage, target: tuple[int, ...]) -> PartitionImage:
-        """The partition on its way to a target; replicas that an earlier move had begun to add may go at once."""
+        """The partition on its way to a target; replicas that an earlier move had begun to add may go at
+        once.
+        """
         origin = _origin(partition)
         leaving = tuple(node_id for node_id in origin if node_id not in target)
         replicas = target + leaving

@@ -1,8 +1,9 @@
 """The records of the metadata log, in Kafka's own format, so that Kafka's tools read our log (CTL-4).
 
-A record's value is a frame version (1), the record type and the type's version, each an unsigned varint, and then the
-type's body. Each declaration names the versions of its type that can be read; `_WRITTEN_VERSIONS` the one that is
-written. A type that this version does not know is refused: to pass over it could mean to undo what a newer one decided.
+A record's value is a frame version (1), the record type and the type's version, each an unsigned varint, and
+then the type's body. Each declaration names the versions of its type that can be read; `_WRITTEN_VERSIONS`
+the one that is written. A type that this version does not know is refused: to pass over it could mean to undo
+what a newer one decided.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from ottla.protocol.codec import (
 
 FRAME_VERSION: Final = 1
 
-# The level of metadata that these records make up: Kafka 3.6-IV2, the last one whose partition records carry no ids of
-# log directories. We have one log directory and no use for them; Kafka 4's tools read every level from 3.3 on.
+# The level of metadata that these records make up: Kafka 3.6-IV2, the last one whose partition records carry
+# no ids of log directories. We have one log directory and no use for them; Kafka 4's tools read every level
+# from 3.3 on.
 METADATA_VERSION_FEATURE: Final = "metadata.version"
 METADATA_VERSION_LEVEL: Final = 14
 
@@ -113,7 +115,9 @@ class ConfigRecord:
 
 @record(key=5, versions=(0, 2), flexible=0)
 class PartitionChangeRecord:
-    """Fields that are None, and a leader of -2, did not change. Naming a leader, even the same, raises the leader epoch."""
+    """Fields that are None, and a leader of -2, did not change. Naming a leader, even the same, raises the
+    leader epoch.
+    """
 
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID

@@ -1,6 +1,7 @@
 """An image as records: replayed into an empty controller they make an equal image.
 
-The records stand for everything up to one offset of the log, so whoever replays them gives that offset to each.
+The records stand for everything up to one offset of the log, so whoever replays them gives that offset to
+each.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""Which topic names are allowed: Kafka's rules, because a name is also a directory and the name of metrics."""
+"""Which topic names are allowed: Kafka's rules, because a name is also a directory and the name of
+metrics.
+"""
 
 import re
 from typing import Final

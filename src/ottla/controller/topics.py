@@ -1,8 +1,8 @@
 """Creating and deleting topics.
 
-CreateTopics, versions 2 to 7: KIP-4, KIP-464 defaults by -1 (v4), KIP-525 the settings in the answer (v5), KIP-516 topic
-ids (v7). DeleteTopics, versions 1 to 6: KIP-599, deletion by id (v6).
-Each topic of a request is decided by itself, against the image and what the same request decided before it.
+CreateTopics, versions 2 to 7: KIP-4, KIP-464 defaults by -1 (v4), KIP-525 the settings in the answer (v5),
+KIP-516 topic ids (v7). DeleteTopics, versions 1 to 6: KIP-599, deletion by id (v6). Each topic of a request
+is decided by itself, against the image and what the same request decided before it.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,8 @@ from ottla.protocol.messages.topics import (
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 
-# Kafka keeps the first hundred ids for itself: 0 is "no topic", 1 the metadata log, others mark log directories.
+# Kafka keeps the first hundred ids for itself: 0 is "no topic", 1 the metadata log, others mark log
+# directories.
 _FIRST_FREE_ID: Final = 100
 # The 6 bits that print as '-': an id that begins with it would look like an option on a command line.
 _DASH: Final = 62

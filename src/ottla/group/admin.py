@@ -76,7 +76,9 @@ def _described_member(member: Member, protocol: str | None) -> DescribedGroupMem
 
 
 def list_groups(groups: Iterable[ClassicGroup], request: ListGroupsRequest) -> ListGroupsResponse:
-    """The groups in certain states and of certain types; an empty filter lets all pass, case does not matter."""
+    """The groups in certain states and of certain types; an empty filter lets all pass, case does not
+    matter.
+    """
     states = {state.lower() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     if types and CLASSIC_TYPE not in types:

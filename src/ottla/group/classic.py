@@ -1,7 +1,8 @@
-"""A classic group: its states, who is in it, and how its protocol and leader are chosen (GRP-1, GRP-2, GRP-7).
+"""A classic group: its states, who is in it, and how its protocol and leader are chosen (GRP-1, GRP-2,
+GRP-7).
 
-Nobody here answers, waits or writes: `rebalance` and its siblings move a group through its states. What the log has made
-of the group (`recorded`) is replaced by `adopt` only.
+Nobody here answers, waits or writes: `rebalance` and its siblings move a group through its states. What the
+log has made of the group (`recorded`) is replaced by `adopt` only.
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ class ClassicGroup:
         )
 
     def identified(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member with the claimed identity; KafkaError if there is none, or another one took its place."""
+        """The member with the claimed identity; KafkaError if there is none, or another one took its
+        place.
+        """
         if group_instance_id is not None:
             holder = self._instances.get(group_instance_id)
             if holder is not None and holder != member_id:
@@ -204,7 +207,9 @@ class ClassicGroup:
         return protocol_type == self.protocol_type and any(name in candidates for name, _ in protocols)
 
     def voted_protocol(self) -> str:
-        """The one that most members like best among those that all speak; the older members' choice if it is even."""
+        """The one that most members like best among those that all speak; the older members' choice if it is
+        even.
+        """
         candidates = self._common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -213,7 +218,9 @@ class ClassicGroup:
         return {name for name, speakers in self._speakers.items() if speakers == len(self.members)}
 
     def elect_leader(self) -> bool:
-        """Keep the leader if it has joined, else take the longest-standing one that has; False if none has."""
+        """Keep the leader if it has joined, else take the longest-standing one that has; False if none
+        has.
+        """
         current = self.members.get(self.leader or "")
         if current is None or current.parked_join is None:
             joined = (member.member_id for member in self.members.values() if member.parked_join is not None)
@@ -243,7 +250,9 @@ class ClassicGroup:
         )
 
     def adopt(self, value: GroupMetadataValue) -> None:
-        """Become what a record says. Members that it was made of keep what is not in it: sessions, and who waits."""
+        """Become what a record says. Members that it was made of keep what is not in it: sessions, and who
+        waits.
+        """
         self.move(GroupEvent.RECORDED if value.members else GroupEvent.RECORDED_EMPTY)
         self.recorded = value
         self.protocol_type = value.protocol_type or None

@@ -1,7 +1,7 @@
 """The committed offsets of one group, as its log has them.
 
-Offsets that were committed within a transaction are pending until it ends: then they count, or never did. A commit that
-came into the log after them stays in force whatever becomes of the transaction.
+Offsets that were committed within a transaction are pending until it ends: then they count, or never did. A
+commit that came into the log after them stays in force whatever becomes of the transaction.
 """
 
 from __future__ import annotations

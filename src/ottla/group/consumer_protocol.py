@@ -1,9 +1,9 @@
 """The part of members' metadata that the coordinator reads: the topics that a consumer subscribes to.
 
-Groups may speak any protocol; the coordinator passes their metadata on as bytes. Only of the type "consumer" it looks
-inside, to know which offsets a group still needs. A subscription begins with its version (int16) and the topics (an array
-of strings), in versions 0 to 3 and, so clients agreed, in all later ones; what follows differs, and some clients leave
-it out, so nothing behind the topics is read.
+Groups may speak any protocol; the coordinator passes their metadata on as bytes. Only of the type "consumer"
+it looks inside, to know which offsets a group still needs. A subscription begins with its version (int16) and
+the topics (an array of strings), in versions 0 to 3 and, so clients agreed, in all later ones; what follows
+differs, and some clients leave it out, so nothing behind the topics is read.
 """
 
 from __future__ import annotations

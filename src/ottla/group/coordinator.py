@@ -1,4 +1,5 @@
-"""The group coordinator: a machine that decides on the groups of one partition of `__consumer_offsets` (GRP-1 to GRP-7).
+"""The group coordinator: a machine that decides on the groups of one partition of `__consumer_offsets` (GRP-1
+to GRP-7).
 
     request                       records
     JoinGroup                     Group, when a static member takes its former place in a stable group
@@ -9,14 +10,16 @@
     DeleteGroups, and expiry      Offset tombstones, then the Group's
     Heartbeat, OffsetFetch, DescribeGroups, ListGroups: none
 
-Two kinds of state. What is in the log (generation, protocol, members and assignments as of the last completed sync;
-committed offsets) is changed by `replay` alone. All else (who waits for a rebalance, when sessions end, which member ids were
-given out) is changed by `command` and `tick`, and is lost when the coordinator moves: the next one begins with the last
-complete generation, in which members that were in the middle of a rebalance join again.
+Two kinds of state. What is in the log (generation, protocol, members and assignments as of the last completed
+sync; committed offsets) is changed by `replay` alone. All else (who waits for a rebalance, when sessions end,
+which member ids were given out) is changed by `command` and `tick`, and is lost when the coordinator moves:
+the next one begins with the last complete generation, in which members that were in the middle of a rebalance
+join again.
 
-How to run it: `replay` the log, then `loaded`. For every decision: append its records, `replay` them, and give its answers
-when they are committed, before the next command. If they cannot be appended, give refusals in place of the answers:
-what was decided did not happen, and members ask again. Call `tick` at `next_deadline_ms`.
+How to run it: `replay` the log, then `loaded`. For every decision: append its records, `replay` them, and
+give its answers when they are committed, before the next command. If they cannot be appended, give refusals
+in place of the answers: what was decided did not happen, and members ask again. Call `tick` at
+`next_deadline_ms`.
 """
 
 from __future__ import annotations
@@ -121,7 +124,9 @@ class GroupCoordinator:
         return turn.decision(response, context.ticket)
 
     def tick(self, now_ms: int) -> Iterator[Decision]:
-        """Carry out what is due. Each decision is made when it is asked for, so carry one out before the next."""
+        """Carry out what is due. Each decision is made when it is asked for, so carry one out before the
+        next.
+        """
         for action in self._timers.due(now_ms):
             turn = self._turn(now_ms)
             action(turn)
@@ -139,7 +144,9 @@ class GroupCoordinator:
         turn.after(self._expiry, self._settings.offsets_retention_check_interval_ms, self._expire)
 
     def unload(self) -> list[Decision]:
-        """Another broker coordinates these groups now: redirect all waiting members there, and forget the groups."""
+        """Another broker coordinates these groups now: redirect all waiting members there, and forget the
+        groups.
+        """
         error, turn = ErrorCode.NOT_COORDINATOR, self._turn(0)
         for member in (member for group in self._groups.values() for member in group.members.values()):
             if member.parked_join is not None:
@@ -160,7 +167,9 @@ class GroupCoordinator:
         value: bytes | memoryview | None,
         producer_id: int = NO_PRODUCER_ID,
     ) -> None:
-        """Take over a record of the log. One of a transactional batch has its producer's id, and counts when that ends."""
+        """Take over a record of the log. One of a transactional batch has its producer's id, and counts when
+        that ends.
+        """
         decoded = decode_record(key, value)
         if decoded is None:
             return
@@ -194,7 +203,8 @@ class GroupCoordinator:
         else:
             group.move(GroupEvent.DELETED)
             group.timer.cancel()
-            # Offsets have tombstones of their own. Those that have none are kept, of a group that has no members.
+            # Offsets have tombstones of their own. Those that have none are kept, of a group that has no
+            # members.
             remaining = group.offsets
             group = ClassicGroup(group_id)
             group.offsets = remaining

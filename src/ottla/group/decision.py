@@ -11,7 +11,9 @@ from ottla.group.timers import Timer, Timers
 
 
 class GroupRequestContext(NamedTuple):
-    """The context of a request: `ticket` is any value by which the shell finds the caller that waits for the answer."""
+    """The context of a request: `ticket` is any value by which the shell finds the caller that waits for the
+    answer.
+    """
 
     version: int
     client_id: str
@@ -22,8 +24,8 @@ class GroupRequestContext(NamedTuple):
 class Decision(NamedTuple):
     """Records to append and replay, and the answers to give once they are committed.
 
-    Without a `response` the request is deferred: a later decision has it among its `completions`, under its ticket.
-    The records may be appended as several batches, in their order. `notes` are sentences for a log.
+    Without a `response` the request is deferred: a later decision has it among its `completions`, under its
+    ticket. The records may be appended as several batches, in their order. `notes` are sentences for a log.
     """
 
     records: Sequence[GroupRecord]

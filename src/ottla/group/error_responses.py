@@ -1,7 +1,8 @@
 """The answer to a request that cannot be served: each API says "error" in its own place.
 
-The shell uses the same answers for what it must refuse itself: while a coordinator loads (COORDINATOR_LOAD_IN_PROGRESS), after
-it moved (NOT_COORDINATOR), and when a decision could not be written (COORDINATOR_NOT_AVAILABLE).
+The shell uses the same answers for what it must refuse itself: while a coordinator loads
+(COORDINATOR_LOAD_IN_PROGRESS), after it moved (NOT_COORDINATOR), and when a decision could not be written
+(COORDINATOR_NOT_AVAILABLE).
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
     ""          new           a new static member; its instance id tells it from others, so it needs no id first
     given       any           a member that comes (again), perhaps with new metadata
 
-A member that joins is answered when the next generation begins. A member that is in the current generation, and brings
-nothing new, is answered at once with that: it only missed the answer.
+A member that joins is answered when the next generation begins. A member that is in the current generation,
+and brings nothing new, is answered at once with that: it only missed the answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def join_group(
 
 
 def _has_room(group: ClassicGroup, request: JoinGroupRequest, max_size: int) -> bool:
-    """Whether the group may take this member. Present members may stay, unless a rebalance filled the group meanwhile."""
+    """Whether the group may take this member. Present members may stay, unless a rebalance filled the group
+    meanwhile.
+    """
     if group.state is GroupState.EMPTY:
         return True
     present = group.members.get(request.member_id) or group.instance(request.group_instance_id)

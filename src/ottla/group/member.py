@@ -1,7 +1,7 @@
 """One member of a classic group.
 
-Its identity, timeouts, metadata and assignment are in the log once a sync has completed; what it waits for, and when its
-session ends, is not.
+Its identity, timeouts, metadata and assignment are in the log once a sync has completed; what it waits for,
+and when its session ends, is not.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Member:
 
 
 def joining_member(request: JoinGroupRequest, context: GroupRequestContext, member_id: str) -> Member:
-    """The member that a request makes, with copies of its bytes: the frame that they stand in is used again."""
+    """The member that a request makes, with copies of its bytes: the frame that they stand in is used
+    again.
+    """
     return Member(
         member_id=member_id,
         group_instance_id=request.group_instance_id,

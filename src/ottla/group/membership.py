@@ -1,7 +1,7 @@
 """Heartbeat, versions 0 to 4, and LeaveGroup, versions 0 to 5: staying in a group, and going.
 
-A static member that is stopped does not leave, so it keeps its place until its session ends; it is made to leave by its
-instance id, which an admin may give for it (KIP-345).
+A static member that is stopped does not leave, so it keeps its place until its session ends; it is made to
+leave by its instance id, which an admin may give for it (KIP-345).
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ _SEVERAL_MEMBERS_SINCE: Final = first_version(LeaveGroupRequest, "members")
 
 
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """Extend a member's session, and tell it whether it has to join again. The most frequent request of all."""
+    """Extend a member's session, and tell it whether it has to join again. The most frequent request of
+    all.
+    """
     member = group.identified(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    # A session that is suspended (the member waits for others) stays so; any other only moves later: no heap needed.
+    # A session that is suspended (the member waits for others) stays so; any other only moves later: no heap
+    # needed.
     if member.parked_join is None and member.parked_sync is None:
         member.session.deadline_ms = now_ms + member.session_timeout_ms
     if group.state is GroupState.PREPARING_REBALANCE:

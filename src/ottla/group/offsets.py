@@ -105,7 +105,9 @@ def _commit(
 
 
 def _expiry_ms(retention_ms: int, now_ms: int) -> int:
-    """When an offset expires whose commit asked for a retention time of its own; as late as can be written down."""
+    """When an offset expires whose commit asked for a retention time of its own; as late as can be written
+    down.
+    """
     return NO_EXPIRY if retention_ms == _NO_RETENTION else max(0, min(now_ms + retention_ms, _LATEST_MS))
 
 

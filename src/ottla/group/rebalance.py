@@ -4,8 +4,9 @@
     complete_join       enough have joined: leader and protocol are chosen, all members hear of the new generation
     (sync_group)        the leader has said who gets what: the record of it makes the group stable
 
-Who does not join in time is out, unless it is static: that one keeps its place until its session ends. An empty group
-waits a little longer for its first members, so that a fleet of consumers that starts together is one rebalance.
+Who does not join in time is out, unless it is static: that one keeps its place until its session ends. An
+empty group waits a little longer for its first members, so that a fleet of consumers that starts together is
+one rebalance.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from ottla.protocol.messages.groups import (
     SyncGroupResponse,
 )
 
-# As in Kafka: a new member does not know its id yet, so it cannot heartbeat while it waits for the others. It may well
-# have gone and come back under a new id; those that it leaves behind must not hold up the group for ever.
+# As in Kafka: a new member does not know its id yet, so it cannot heartbeat while it waits for the others. It
+# may well have gone and come back under a new id; those that it leaves behind must not hold up the group for
+# ever.
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 
 
@@ -62,7 +64,9 @@ def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
 
 
 def _end_initial_delay(group: ClassicGroup, turn: Turn) -> None:
-    """Begin the first generation; or wait as long again, if members came in the meantime and there is time left."""
+    """Begin the first generation; or wait as long again, if members came in the meantime and there is time
+    left.
+    """
     if not group.has_new_members or group.initial_delay_left_ms == 0:
         complete_join(group, turn)
         return
@@ -87,7 +91,8 @@ def complete_join(group: ClassicGroup, turn: Turn) -> None:
     if not group.members:
         _become_empty(group, turn)
     elif not group.elect_leader():
-        # Only static members are left, and none of them is here. Until they come back or their sessions end, wait.
+        # Only static members are left, and none of them is here. Until they come back or their sessions end,
+        # wait.
         turn.after(group.timer, group.rebalance_timeout_ms, partial(complete_join, group))
     else:
         _begin_generation(group, turn)
@@ -124,7 +129,9 @@ def _begin_generation(group: ClassicGroup, turn: Turn) -> None:
 
 
 def generation_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """The JoinGroup response for a member of the current generation; only the leader gets the list of members."""
+    """The JoinGroup response for a member of the current generation; only the leader gets the list of
+    members.
+    """
     is_leader = group.leader == member.member_id
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -145,7 +152,9 @@ def members_for_leader(group: ClassicGroup, members: Iterable[Member]) -> list[J
 
 
 def expire_sync(group: ClassicGroup, turn: Turn) -> None:
-    """Members that joined this generation and never asked for their assignment are gone; the others try again."""
+    """Members that joined this generation and never asked for their assignment are gone; the others try
+    again.
+    """
     lost = [group.members[member_id] for member_id in sorted(group.unsynced)]
     for member in lost:
         remove_member(group, member, turn)

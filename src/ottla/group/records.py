@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`, in Kafka's own format, so that Kafka's tools read our log (GRP-3).
 
-A key is the record type (int16) and the type's fields; a value is its version (int16) and its fields; no value is a
-tombstone. The log is compacted by key, so the last value of a key is all that counts.
+A key is the record type (int16) and the type's fields; a value is its version (int16) and its fields; no
+value is a tombstone. The log is compacted by key, so the last value of a key is all that counts.
 
     type   key                       value                versions   written
     0      group, topic, partition   offset (legacy)      0-4        never; read as type 1

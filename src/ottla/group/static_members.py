@@ -1,12 +1,12 @@
 """Static members (KIP-345): a restarted member takes its own former place, and its former self is fenced.
 
-In a stable group that changes nothing but a name, the group rests: the new member id goes into the group's record, and the
-assignment is given again to whoever asks for it with that id. A leader that comes back must not think that it has to
-assign: from version 9 on it is told so (KIP-814); older ones are told the former leader's id, so that they take
-themselves for followers.
-Kafka rests as long as the chosen protocol stays the same, even if the subscription is another one; here a consumer that
-comes back with other topics makes the group rebalance. Other parts of a subscription differ after every restart (what
-the member owned, and in which generation), so only topics are compared.
+In a stable group that changes nothing but a name, the group rests: the new member id goes into the group's
+record, and the assignment is given again to whoever asks for it with that id. A leader that comes back must
+not think that it has to assign: from version 9 on it is told so (KIP-814); older ones are told the former
+leader's id, so that they take themselves for followers. Kafka rests as long as the chosen protocol stays the
+same, even if the subscription is another one; here a consumer that comes back with other topics makes the
+group rebalance. Other parts of a subscription differ after every restart (what the member owned, and in which
+generation), so only topics are compared.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _with(group: ClassicGroup, former: Member, member: Member) -> Iterator[Membe
 
 
 def replace_in_motion(group: ClassicGroup, former: Member, member: Member, turn: Turn) -> None:
-    """Put a member into its former place while the group rebalances, or because it must; fence the former one."""
+    """Put a member into its former place while the group rebalances, or because it must; fence the former
+    one.
+    """
     parked, parked_sync = former.parked_join, former.parked_sync
     if parked is not None:
         refused = join_refusal(ErrorCode.FENCED_INSTANCE_ID, former.member_id, parked.version)

@@ -1,7 +1,8 @@
 """SyncGroup, versions 0 to 5: the leader sends all assignments, and each member receives its own.
 
-Followers wait for the leader. The leader's assignments are first written to the log; the record makes the group stable and
-answers all waiting members. If it cannot be written, no member has an assignment and the generation is still open: they retry.
+Followers wait for the leader. The leader's assignments are first written to the log; the record makes the
+group stable and answers all waiting members. If it cannot be written, no member has an assignment and the
+generation is still open: they retry.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def _park(member: Member, context: GroupRequestContext, turn: Turn) -> None:
 
 
 def _complete(group: ClassicGroup, request: SyncGroupRequest, turn: Turn) -> None:
-    """Write the assignments to the log; members without one get an empty one, unknown members are passed over."""
+    """Write the assignments to the log; members without one get an empty one, unknown members are passed
+    over.
+    """
     given = {item.member_id: bytes(item.assignment) for item in request.assignments}
     shares = [(member, given.get(member.member_id, b"")) for member in group.members.values()]
     turn.records.append(group_record(group.group_id, group.value(shares, turn.now_ms)))

@@ -1,8 +1,8 @@
 """Deadlines that are cheap to move: a heartbeat only writes a number.
 
-A timer's `deadline_ms` says when it is due. The heap holds one entry for it, at that time or earlier; an entry that comes
-up too early is put back at the real deadline. So a member that heartbeats every three seconds costs one heap
-operation per session timeout, not one per heartbeat.
+A timer's `deadline_ms` says when it is due. The heap holds one entry for it, at that time or earlier; an
+entry that comes up too early is put back at the real deadline. So a member that heartbeats every three
+seconds costs one heap operation per session timeout, not one per heartbeat.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Timers:
             self._push(timer)
 
     def due(self, now_ms: int) -> Iterator[Callable[[Any], None]]:
-        """The actions that are due, one after the other: each may set or cancel timers before the next is looked for."""
+        """The actions that are due, one after the other: each may set or cancel timers before the next is
+        looked for.
+        """
         while self._queue and self._queue[0][0] <= now_ms:
             queued_ms, _, timer = heappop(self._queue)
             if timer.queued_ms != queued_ms:

@@ -1,11 +1,11 @@
 """The APIs: which key is which question, and which versions of it are served.
 
-`APIS` is what a listener serves; ApiVersions tells clients the same table, except that it claims Produce from version 0
-on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659). The minima are floors: older
-librdkafka switches features off if a range does not contain exactly the version it looks for.
-`INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata quorum ask each other:
-served and not advertised, for a node knows the versions of its peers.
-`api_of` finds an API in whichever table it stands.
+`APIS` is what a listener serves; ApiVersions tells clients the same table, except that it claims Produce from
+version 0 on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659). The
+minima are floors: older librdkafka switches features off if a range does not contain exactly the version it
+looks for. `INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata
+quorum ask each other: served and not advertised, for a node knows the versions of its peers. `api_of` finds
+an API in whichever table it stands.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ class ApiKey(IntEnum):
 class Api:
     """One API: the versions that are served, the lowest one that is advertised, and its messages.
 
-    The messages are imported when the first of them travels: there are two hundred declarations, and a broker that
-    is to be ready in a fraction of a second needs a dozen. A test holds the numbers here equal to the declarations.
+    The messages are imported when the first of them travels: there are two hundred declarations, and a broker
+    that is to be ready in a fraction of a second needs a dozen. A test holds the numbers here equal to the
+    declarations.
     """
 
     def __init__(

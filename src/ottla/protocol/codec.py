@@ -1,10 +1,10 @@
 """Messages to bytes and back: the public face of declarations and their compiled codecs.
 
 `codec(cls, version)` compiles, on first use and once for all, two functions for one version of a message:
-`read(view, position) -> (message, position)` and `write(message, out)`. `view` must end where the message may end at the
-latest (the frame): every length is checked against it. `encode` and `decode` are the short way for one message.
-Only DecodeError leaves a reader, whatever the bytes; only ValueError leaves a writer, and it names the field.
-Fields that a version does not have are read as their default and not written.
+`read(view, position) -> (message, position)` and `write(message, out)`. `view` must end where the message may
+end at the latest (the frame): every length is checked against it. `encode` and `decode` are the short way for
+one message. Only DecodeError leaves a reader, whatever the bytes; only ValueError leaves a writer, and it
+names the field. Fields that a version does not have are read as their default and not written.
 """
 
 from __future__ import annotations

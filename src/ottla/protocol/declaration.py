@@ -1,4 +1,5 @@
-"""How a message is declared: a slotted dataclass whose annotations say what stands on the wire, and in which versions.
+"""How a message is declared: a slotted dataclass whose annotations say what stands on the wire, and in which
+versions.
 
     @message(key=0, versions=(3, 13), flexible=9)
     class ProduceRequest:
@@ -7,9 +8,11 @@
         topic_data: list[TopicProduceData] = field(default_factory=list)
 
 Rules:
-- A field's type is one of the names below, a `@struct` class, or a list of either; `| None` makes it nullable.
-- Marks stand in `Annotated[...]`: `since`, `until`, `between` (the versions that have the field), `nullable_since` (the
-  versions in which null is allowed; all of them without the mark), `tag` (a tagged field of flexible versions).
+- A field's type is one of the names below, a `@struct` class, or a list of either; `| None` makes it
+  nullable.
+- Marks stand in `Annotated[...]`: `since`, `until`, `between` (the versions that have the field),
+  `nullable_since` (the versions in which null is allowed; all of them without the mark), `tag` (a tagged
+  field of flexible versions).
 - Fields stand in Kafka's order, under Kafka's names in snake_case, and every one has Kafka's default.
 Nothing here reads or writes bytes: `layout` resolves a declaration for one version, `codec` compiles it.
 """
@@ -136,8 +139,8 @@ def _declare(declaration: Declaration) -> Callable[[type[T]], type[T]]:
 
 
 def _slotted(cls: type[T]) -> type[T]:
-    # Importing all messages is a part of every start. dataclass compiles each method it makes from text, and works out
-    # a signature for each class without a docstring: doing without takes a half off.
+    # Importing all messages is a part of every start. dataclass compiles each method it makes from text, and
+    # works out a signature for each class without a docstring: doing without takes a half off.
     cls.__doc__ = cls.__doc__ or cls.__name__
     made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False)(cls)
     made.__eq__, made.__repr__, made.__hash__ = _equals, _shown, None

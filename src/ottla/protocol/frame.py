@@ -1,10 +1,10 @@
 """Frames: the size, the header and the message that travel together on a connection.
 
-A frame is a 4-byte size and that many bytes: a header, then the message. Request headers are version 1 (key, version,
-correlation id, client id), or 2, with tagged fields at the end, if the message's version is flexible. Response headers are a
-correlation id, with tagged fields likewise; except those of ApiVersions, which never have any, because the client reads
-them before it knows what the broker speaks.
-What is read here comes without the size; what is written here has it in front.
+A frame is a 4-byte size and that many bytes: a header, then the message. Request headers are version 1 (key,
+version, correlation id, client id), or 2, with tagged fields at the end, if the message's version is
+flexible. Response headers are a correlation id, with tagged fields likewise; except those of ApiVersions,
+which never have any, because the client reads them before it knows what the broker speaks. What is read here
+comes without the size; what is written here has it in front.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def read_request_header(view: memoryview, position: int = 0) -> tuple[RequestHea
 
 
 def write_request(header: RequestHeader, request: object, out: bytearray) -> None:
-    """Append one whole request frame, size included; a request that cannot be written leaves `out` as it was."""
+    """Append one whole request frame, size included; a request that cannot be written leaves `out` as it
+    was.
+    """
     start = len(out)
     client_id = None if header.client_id is None else header.client_id.encode()
     length = _NULL_CLIENT_ID if client_id is None else len(client_id)

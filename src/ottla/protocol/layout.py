@@ -1,8 +1,8 @@
 """The part of a declaration that is on the wire in one version.
 
-`described(cls)` reads the annotations of a class once; `layout(cls, version)` keeps the fields that the version has.
-The order is the wire's: declared order for the plain fields, ascending numbers for the tagged ones.
-`first_version(cls, name)` says which version introduced a field: no other room writes that number down.
+`described(cls)` reads the annotations of a class once; `layout(cls, version)` keeps the fields that the
+version has. The order is the wire's: declared order for the plain fields, ascending numbers for the tagged
+ones. `first_version(cls, name)` says which version introduced a field: no other room writes that number down.
 """
 
 from __future__ import annotations

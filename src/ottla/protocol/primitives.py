@@ -1,7 +1,8 @@
-"""Functions that compiled codecs call at run time: the parts of the wire format that are not straight-line code.
+"""Functions that compiled codecs call at run time: the parts of the wire format that are not straight-line
+code.
 
-Everything that comes from the wire is hostile until checked. A function here raises DecodeError, or the IndexError of
-reading past the end, which the compiled function around it turns into a DecodeError.
+Everything that comes from the wire is hostile until checked. A function here raises DecodeError, or the
+IndexError of reading past the end, which the compiled function around it turns into a DecodeError.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class DecodeError(ValueError):
 _UVARINT_LAST_SHIFT: Final = 28
 _UVARINT_LAST_MAX: Final = 0x0F
 
-# Topic ids come again with every request, and making a UUID costs ten times as much as finding it. The bound keeps
-# an attacker who sends new ids all the time from filling memory: 4096 of them take about 1 MiB.
+# Topic ids come again with every request, and making a UUID costs ten times as much as finding it. The bound
+# keeps an attacker who sends new ids all the time from filling memory: 4096 of them take about 1 MiB.
 _REMEMBERED_UUIDS: Final = 4096
 
 

@@ -1,12 +1,14 @@
 """Compiles the reading half of a codec: declaration and version in, straight-line Python out.
 
-The generated function has three variables: `view` (the input), `size` (its end) and `pos`. Neighbouring fields of fixed
-size are read by one `struct` call, together with the length that follows them: a compact length is nearly always one
-byte, so it is read as such and only a larger one takes the long way. That is most of the speed.
+The generated function has three variables: `view` (the input), `size` (its end) and `pos`. Neighbouring
+fields of fixed size are read by one `struct` call, together with the length that follows them: a compact
+length is nearly always one byte, so it is read as such and only a larger one takes the long way. That is most
+of the speed.
 
-How hostile bytes are caught: reading past the end raises struct.error or IndexError, turned into DecodeError once, at
-the outside; slices do not raise, so each length is compared with the bytes left before anything is made of it, and each
-array count with the bytes that its elements need at the least, and with `room`, the elements a message may still have.
+How hostile bytes are caught: reading past the end raises struct.error or IndexError, turned into DecodeError
+once, at the outside; slices do not raise, so each length is compared with the bytes left before anything is
+made of it, and each array count with the bytes that its elements need at the least, and with `room`, the
+elements a message may still have.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from ottla.protocol.primitives import (
     uuid_of,
 )
 
-# An element of three bytes can become objects of 240, so the bytes received alone do not bound memory well: a frame of
-# 100 MiB could take 8 GiB. The metadata of 200,000 partitions has a quarter of this many elements; numbers do not count.
+# An element of three bytes can become objects of 240, so the bytes received alone do not bound memory well: a
+# frame of 100 MiB could take 8 GiB. The metadata of 200,000 partitions has a quarter of this many elements;
+# numbers do not count.
 MAX_ELEMENTS: Final = 1_000_000
 
 _NAMES: Final = {
@@ -69,7 +72,9 @@ def compile_read(
 
 
 class _Reader:
-    """Emits the code for one version. Methods named after a part of a message return the expression of its value."""
+    """Emits the code for one version. Methods named after a part of a message return the expression of its
+    value.
+    """
 
     def __init__(self, source: Source, version: int, flexible: bool) -> None:
         self._source = source
@@ -167,7 +172,9 @@ class _Reader:
             read_at_length()
 
     def _long_length(self, length: str, often: bool) -> None:
-        """Emit the long form of a compact length; record sets `often` take two bytes, so these are read in line."""
+        """Emit the long form of a compact length; record sets `often` take two bytes, so these are read in
+        line.
+        """
         with self._source.block(f"if {length} > 127:"):
             if not often:
                 self._source.line(f"{length}, pos = read_uvarint(view, pos - 1)")
@@ -189,7 +196,9 @@ class _Reader:
         return value
 
     def _tags(self, tagged: tuple[Field, ...], path: str) -> dict[str, str]:
-        """The section of tagged fields that ends every struct of a flexible version: nearly always one zero byte."""
+        """The section of tagged fields that ends every struct of a flexible version: nearly always one zero
+        byte.
+        """
         count = self._source.fresh("tags")
         self._run.append(("B", count))
         self._flush()
@@ -239,7 +248,9 @@ class _Reader:
         self._run.clear()
 
     def _default(self, field: Field) -> str:
-        """The expression of a default: lists and structs are new for each message, since their owner may change them."""
+        """The expression of a default: lists and structs are new for each message, since their owner may
+        change them.
+        """
         if isinstance(field.default, list):
             return "[]"
         if isinstance(field.default, UUID):

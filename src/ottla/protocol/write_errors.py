@@ -1,6 +1,7 @@
 """Finds the field of a message that could not be written, so that the error can name it.
 
-This is the slow path: it runs after a compiled writer has failed, and asks each field in turn what is wrong with it.
+This is the slow path: it runs after a compiled writer has failed, and asks each field in turn what is wrong
+with it.
 """
 
 from __future__ import annotations

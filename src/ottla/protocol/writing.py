@@ -1,8 +1,9 @@
 """Compiles the writing half of a codec: declaration and version in, straight-line Python out.
 
-The generated function appends to `out`. As in reading, neighbouring fields of fixed size are packed by one `struct`
-call, together with the length that follows them. An empty section of tagged fields is a pad byte of that call.
-A value that does not fit raises whatever Python raises; the slow path then finds the field and says so in a ValueError.
+The generated function appends to `out`. As in reading, neighbouring fields of fixed size are packed by one
+`struct` call, together with the length that follows them. An empty section of tagged fields is a pad byte of
+that call. A value that does not fit raises whatever Python raises; the slow path then finds the field and
+says so in a ValueError.
 """
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ class _Writer:
             self.flush()
 
     def _bind(self, field: Field, expression: str, empty: str, conversion: str) -> tuple[str, str]:
-        """Put a value, and its length as the wire has it, into variables; null is empty with the length of null."""
+        """Put a value, and its length as the wire has it, into variables; null is empty with the length of
+        null.
+        """
         value, length = self._source.fresh(field.name), self._source.fresh("length")
         measured = f"len({value})" + (" + 1" if self._flexible else "")
         if not field.is_nullable(self._version):
@@ -149,7 +152,9 @@ class _Writer:
             self.flush()
 
     def _tags(self, tagged: tuple[Field, ...], owner: str) -> None:
-        """The tagged fields that are not their default; each is written apart, since its size stands before it."""
+        """The tagged fields that are not their default; each is written apart, since its size stands before
+        it.
+        """
         self.flush()
         tags, outer = self._source.fresh("tags"), self._source.fresh("outer")
         self._source.line(f"{tags} = []")
@@ -165,7 +170,9 @@ class _Writer:
         self._source.line("else: out.append(0)")
 
     def _differs(self, field: Field, expression: str) -> str:
-        """The condition that a value is not the default; spelled out, because comparing dataclasses is slow."""
+        """The condition that a value is not the default; spelled out, because comparing dataclasses is
+        slow.
+        """
         if field.default is None:
             return f"{expression} is not None"
         if isinstance(field.default, UUID):

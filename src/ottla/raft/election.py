@@ -1,8 +1,9 @@
 """How a leader is chosen: a round of pre-votes, then a round of votes.
 
-A pre-vote (KIP-996) asks whether one would be elected; it promises nothing and changes nothing, so a node that was cut off comes
-back without pushing everybody into a new epoch. It is granted to a log that is not behind, by a node that hears of no living
-leader. A vote is granted once for each epoch, to a log that is not behind, where no leader is known.
+A pre-vote (KIP-996) asks whether one would be elected; it promises nothing and changes nothing, so a node
+that was cut off comes back without pushing everybody into a new epoch. It is granted to a log that is not
+behind, by a node that hears of no living leader. A vote is granted once for each epoch, to a log that is not
+behind, where no leader is known.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from ottla.raft.node import NEVER, Node, State
 
 
 def grants(node: Node, vote: Vote, *, has_fetched: bool) -> bool:
-    """Whether this node, in the epoch of the vote, says yes. `has_fetched`: the leader it follows has answered."""
+    """Whether this node, in the epoch of the vote, says yes. `has_fetched`: the leader it follows has
+    answered.
+    """
     if not node.can_vote or not is_up_to_date(node.log, vote.last_epoch, vote.end_offset):
         return False
     if vote.is_pre_vote:
@@ -35,7 +38,9 @@ class Election:
         )
 
     def begin(self) -> None:
-        """The first wait of a node's life. A short one: a pre-vote disturbs no other node, and its answers name the leader."""
+        """The first wait of a node's life. A short one: a pre-vote disturbs no other node, and its answers
+        name the leader.
+        """
         node, step_ms = self._node, self._node.settings.election_backoff_ms
         self.due_at_ms = node.now_ms
         if len(node.voters.ids) > 1:
@@ -80,7 +85,9 @@ class Election:
             self.granted.add(voter_id)
 
     def refused(self) -> None:
-        """Somebody said no, perhaps to stand itself. Those who are silent may be dead: wait no whole round for them."""
+        """Somebody said no, perhaps to stand itself. Those who are silent may be dead: wait no whole round
+        for them.
+        """
         settings = self._node.settings
         self.wait_at_most(settings.election_backoff_ms + self._node.jitter(settings.election_spread_ms))
 

@@ -1,11 +1,14 @@
 """The events that the machine of a quorum receives, and the effects that it wants carried out. See `replica`.
 
 Rules for the shell
-- It carries effects out in their order, and all of them before the next event. Where an effect changes the log
-  (AppendLeaderChange, AppendRecords, TruncateTo, ResetLog), the next event is LogChanged.
-- PersistVote, Flush and FinishSnapshot take time; other events may come before VotePersisted, Flushed and SnapshotReady.
-- A write that fails otherwise than by refusing its bytes ends the process: what is on the disk is then unknown.
-- A Send is answered once, by Answered or Unanswered; a ticket is answered once, by a Reply, ReplyRecords or ReplySnapshot.
+- It carries effects out in their order, and all of them before the next event. Where an effect changes the
+  log (AppendLeaderChange, AppendRecords, TruncateTo, ResetLog), the next event is LogChanged.
+- PersistVote, Flush and FinishSnapshot take time; other events may come before VotePersisted, Flushed and
+  SnapshotReady.
+- A write that fails otherwise than by refusing its bytes ends the process: what is on the disk is then
+  unknown.
+- A Send is answered once, by Answered or Unanswered; a ticket is answered once, by a Reply, ReplyRecords or
+  ReplySnapshot.
 """
 
 from __future__ import annotations
@@ -85,7 +88,9 @@ class SnapshotRefused:
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The connection to a node has died, or is refused: it may be dead, and that is known before any timeout."""
+    """The connection to a node has died, or is refused: it may be dead, and that is known before any
+    timeout.
+    """
 
     node_id: int
 
@@ -116,7 +121,9 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PersistVote:
-    """Write this to disk, fsync it, and answer VotePersisted. Effects that depend on it are held back until then."""
+    """Write this to disk, fsync it, and answer VotePersisted. Effects that depend on it are held back until
+    then.
+    """
 
     number: int
     state: QuorumState
@@ -142,7 +149,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ReplyRecords:
-    """Answer a ticket with records from `offset` to the log's end, whole batches up to `max_bytes`, at least one if there is one."""
+    """Answer a ticket with records from `offset` to the log's end, whole batches up to `max_bytes`, at least
+    one if there is one.
+    """
 
     ticket: Any
     answer: FetchAnswer
@@ -152,7 +161,9 @@ class ReplyRecords:
 
 @dataclass(frozen=True, slots=True)
 class ReplySnapshot:
-    """Answer a ticket with bytes of a snapshot; SNAPSHOT_NOT_FOUND or POSITION_OUT_OF_RANGE if there are none."""
+    """Answer a ticket with bytes of a snapshot; SNAPSHOT_NOT_FOUND or POSITION_OUT_OF_RANGE if there are
+    none.
+    """
 
     ticket: Any
     epoch: int
@@ -193,7 +204,9 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Write a piece of a snapshot beside the log. At position 0 a new attempt begins, and older ones are void."""
+    """Write a piece of a snapshot beside the log. At position 0 a new attempt begins, and older ones are
+    void.
+    """
 
     attempt: int
     snapshot_id: SnapshotId

@@ -1,11 +1,11 @@
 """A leader: it tracks how far its followers are, commits, and answers their fetches.
 
-The high watermark is the offset that a majority of voters has flushed, once that is above the record with which this epoch
-began: a record of an older epoch is not committed by being counted, for a leader that never saw it may still win
-(Raft, section 5.4.2). From then on everything below is.
+The high watermark is the offset that a majority of voters has flushed, once that is above the record with
+which this epoch began: a record of an older epoch is not committed by being counted, for a leader that never
+saw it may still win (Raft, section 5.4.2). From then on everything below is.
 
-A leader whom no majority has asked for anything within the fetch timeout resigns: there may be another by now, and what
-it would answer may be stale.
+A leader whom no majority has asked for anything within the fetch timeout resigns: there may be another by
+now, and what it would answer may be stale.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class Leadership:
         return fetch.fetch_offset < node.log.log_end_offset or fetch.high_watermark < node.high_watermark
 
     def _answer_older(self, fetch: Fetch) -> None:
-        """Answer the older request of a follower that asks again: it has given up on it, but its connection waits."""
+        """Answer the older request of a follower that asks again: it has given up on it, but its connection
+        waits.
+        """
         self._wake(lambda parked: parked.fetch.replica == fetch.replica)
 
     def _prove(self, fetch: Fetch) -> None:

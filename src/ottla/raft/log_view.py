@@ -1,7 +1,7 @@
 """The log as the quorum sees it: offsets and epochs, no records. And what can be judged from those.
 
-Log matching: two logs that hold a record of the same epoch at the same offset are equal up to there, because one leader wrote
-each epoch, in order, and a follower appends only behind a record that the leader has too.
+Log matching: two logs that hold a record of the same epoch at the same offset are equal up to there, because
+one leader wrote each epoch, in order, and a follower appends only behind a record that the leader has too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ class LogView(Protocol):
 
     @property
     def log_start_epoch(self) -> int:
-        """The epoch of the record before the first one, out of the snapshot there; -1 if the log starts at 0."""
+        """The epoch of the record before the first one, out of the snapshot there; -1 if the log starts at
+        0.
+        """
 
     @property
     def log_end_offset(self) -> int:
@@ -71,7 +73,9 @@ def _is_before_start(log: LogView, offset: int, epoch: int) -> bool:
 
 
 def truncation_offset(log: LogView, diverging: EpochEnd) -> int:
-    """Where to cut a follower's log, told the leader's largest epoch that may be common, and its end there."""
+    """Where to cut a follower's log, told the leader's largest epoch that may be common, and its end
+    there.
+    """
     return min(_end_of(log, diverging.epoch).end_offset, diverging.end_offset)
 
 

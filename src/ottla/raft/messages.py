@@ -1,7 +1,7 @@
 """The messages between the members of a quorum, one partition's worth: no topics, no lists, no versions.
 
-`requests` and `responses` turn these into Kafka's messages and back. Every answer carries the epoch and the leader that its sender knows,
-so that whoever asks with an old epoch learns the new one.
+`requests` and `responses` turn these into Kafka's messages and back. Every answer carries the epoch and the
+leader that its sender knows, so that whoever asks with an old epoch learns the new one.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class EpochAnswer:
 class Fetch:
     """Records from `fetch_offset` on, please; what is before it is durable here (if a voter asks).
 
-    `is_proven`: a voter that remembers its votes. One that lost its memory counts for nothing yet (see `vote_recovery`).
+    `is_proven`: a voter that remembers its votes. One that lost its memory counts for nothing yet (see
+    `vote_recovery`).
     """
 
     replica: ReplicaKey

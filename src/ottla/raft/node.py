@@ -2,11 +2,13 @@
 
 Two rules live here.
 
-What is promised is persisted first. An epoch and a vote are promises; from the moment they change until they are on the
-disk (PersistVote, VotePersisted), everything that this node says is held back, in order. Requests that are held back when
-the state changes are dropped, for nobody would listen to their answers; replies are kept, for somebody waits for them.
+What is promised is persisted first. An epoch and a vote are promises; from the moment they change until they
+are on the disk (PersistVote, VotePersisted), everything that this node says is held back, in order. Requests
+that are held back when the state changes are dropped, for nobody would listen to their answers; replies are
+kept, for somebody waits for them.
 
-Answers belong to a state. When the state changes, what was asked in the old one is forgotten, and its answers are late.
+Answers belong to a state. When the state changes, what was asked in the old one is forgotten, and its answers
+are late.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ class Asked(NamedTuple):
 
 
 class Node:
-    """The shared state. `memory` is what the disk remembers; None if it remembers nothing (see `vote_recovery`)."""
+    """The shared state. `memory` is what the disk remembers; None if it remembers nothing (see
+    `vote_recovery`).
+    """
 
     def __init__(
         self,
@@ -183,7 +187,9 @@ class Node:
     # ---- what it remembers
 
     def memory_changed(self) -> None:
-        """Have it persisted with this step. A node without a vote promises nothing, and writes nothing down."""
+        """Have it persisted with this step. A node without a vote promises nothing, and writes nothing
+        down.
+        """
         if self.is_proven and not self._is_changed:
             self._is_changed = True
             self._changes += 1
@@ -219,7 +225,9 @@ class Node:
         self._say(effect)
 
     def flush(self) -> None:
-        """Have the log flushed, unless a flush is under way. Only a voter's flushed offset matters to the leader."""
+        """Have the log flushed, unless a flush is under way. Only a voter's flushed offset matters to the
+        leader.
+        """
         is_free = self.is_voter and not (self.is_flushing or self.is_writing)
         if is_free and self.log.flushed_offset < self.log.log_end_offset:
             self.is_flushing = True

@@ -1,6 +1,7 @@
 """The state that a voter must not forget: its epoch, and its vote in it. And the file that keeps it.
 
-The file is Kafka's `quorum-state`: QuorumStateData as JSON, version 1, with its version beside it. Version 0 is read too.
+The file is Kafka's `quorum-state`: QuorumStateData as JSON, version 1, with its version beside it. Version 0
+is read too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class QuorumStateData:
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """A voter's memory. A voter that takes part in founding the cluster begins with this, as it is: epoch 0, no vote.
+    """A voter's memory. A voter that takes part in founding the cluster begins with this, as it is: epoch 0,
+    no vote.
 
     `leader_id` is for readers of the file; nothing depends on it.
     """

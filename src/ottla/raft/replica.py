@@ -1,12 +1,14 @@
 """A member of the metadata quorum, as a machine: `step(event, now_ms)` answers what should happen next.
 
-The quorum keeps one log on several nodes, KRaft style (KIP-595): one leader for each epoch, elected by a majority of voters;
-followers and observers pull. `node` has the table of states and the two rules about what is said and heard, `election`
-who is voted for, `leadership` what a leader does, `following` what a follower does, `vote_recovery` how a voter comes back that
-lost its memory, `events` what the shell has to do. `docs/raft.md` says why it is safe.
+The quorum keeps one log on several nodes, KRaft style (KIP-595): one leader for each epoch, elected by a
+majority of voters; followers and observers pull. `node` has the table of states and the two rules about what
+is said and heard, `election` who is voted for, `leadership` what a leader does, `following` what a follower
+does, `vote_recovery` how a voter comes back that lost its memory, `events` what the shell has to do.
+`docs/raft.md` says why it is safe.
 
 Rules
-- A message with a newer epoch takes this node there, whatever it does; one with an older epoch is refused, and told the newer.
+- A message with a newer epoch takes this node there, whatever it does; one with an older epoch is refused,
+  and told the newer.
 - A node never leads an epoch twice: one that restarts in an epoch it led is not its leader any more.
 - It stands for election only after a majority said that it would vote for it.
 """
@@ -55,7 +57,9 @@ from ottla.raft.voters import VoterSet
 
 
 class RaftReplica:
-    """The machine. `memory` is what `quorum-state` says, None if there is none; `jitter(n)` draws from 0 to n - 1."""
+    """The machine. `memory` is what `quorum-state` says, None if there is none; `jitter(n)` draws from 0 to n
+    - 1.
+    """
 
     def __init__(
         self,

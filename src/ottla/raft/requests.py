@@ -1,7 +1,8 @@
 """The questions of the quorum as Kafka's messages, and back.
 
-Each message carries one partition, the metadata log's. Of Fetch, `replica_epoch` says whether a voter remembers its votes: -1 (not available)
-if not (see `vote_recovery`). Messages of another cluster, or without that partition, are refused with the error that Kafka has for it.
+Each message carries one partition, the metadata log's. Of Fetch, `replica_epoch` says whether a voter
+remembers its votes: -1 (not available) if not (see `vote_recovery`). Messages of another cluster, or without
+that partition, are refused with the error that Kafka has for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The answers of the quorum as Kafka's messages, and back. Errors stand where the one partition is, or above it."""
+"""The answers of the quorum as Kafka's messages, and back. Errors stand where the one partition is, or above
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The ways from one state to another: what has to be said and set up on each of them. The table is in `node`."""
+"""The ways from one state to another: what has to be said and set up on each of them. The table is in
+`node`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Transitions:
 
     @property
     def vouched_leader_id(self) -> int | None:
-        """The leader to tell others of: this node, or one that has answered it. Others would believe mere hearsay."""
+        """The leader to tell others of: this node, or one that has answered it. Others would believe mere
+        hearsay.
+        """
         node = self._node
         is_known = node.state is State.LEADER or (
             node.state is State.FOLLOWER and self._following.has_fetched
@@ -31,7 +35,9 @@ class Transitions:
         return node.leader_id if is_known else None
 
     def meet(self, epoch: int, leader_id: int | None = None) -> None:
-        """Somebody speaks of an epoch, and perhaps of its leader: go there if it is newer, follow if that is new."""
+        """Somebody speaks of an epoch, and perhaps of its leader: go there if it is newer, follow if that is
+        new.
+        """
         node = self._node
         if leader_id == node.node_id or leader_id not in node.voters:
             leader_id = None  # this node may have led the epoch before it restarted; it does not any more

@@ -5,8 +5,9 @@ without ever looking at a record. Only who must see records (a client, the clean
 `BatchView.records`, and pays for it there.
 
 Rules
-- Nothing here trusts a length. A buffer that is too short, a batch that claims more than there is, a record that
-  does not end where it said: all of it is `CorruptRecord`, never an IndexError and never a large allocation.
+- Nothing here trusts a length. A buffer that is too short, a batch that claims more than there is, a record
+  that does not end where it said: all of it is `CorruptRecord`, never an IndexError and never a large
+  allocation.
 - The checksum is verified only when asked (`crc_is_valid`): a broker checks once, on arrival.
 - Base offset and leader epoch lie before the checksummed range, so a broker may patch them in place.
 """
@@ -67,8 +68,8 @@ __all__ = [
 class BatchView:
     """One whole batch inside a buffer, which it neither copies nor changes.
 
-    The header is read once, when the view is made: a view of a buffer that is patched afterwards still tells the
-    old base offset and leader epoch.
+    The header is read once, when the view is made: a view of a buffer that is patched afterwards still tells
+    the old base offset and leader epoch.
     """
 
     __slots__ = ("buffer", "header", "position")
@@ -192,8 +193,8 @@ class BatchView:
     def records(self, *, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Record]:
         """Decode the records one by one.
 
-        Raises CorruptRecord at the first byte that makes no sense, after the records before it were given; the
-        checksum is not looked at. A compressed block may not grow beyond `limit_bytes`.
+        Raises CorruptRecord at the first byte that makes no sense, after the records before it were given;
+        the checksum is not looked at. A compressed block may not grow beyond `limit_bytes`.
         """
         block: Readable = self.view()[HEADER_BYTES:]
         codec = self.compression

@@ -1,13 +1,13 @@
 """Building record batches (STO-3).
 
-`build_batch` makes a batch of records that already have offsets: a broker's own records, or what the cleaner keeps.
-`BatchBuilder` numbers records as they are appended: a producer's batch.
+`build_batch` makes a batch of records that already have offsets: a broker's own records, or what the cleaner
+keeps. `BatchBuilder` numbers records as they are appended: a producer's batch.
 
 Rules
-- The first record's timestamp is the base timestamp, as Java's builder has it, so that the bytes are the same as
-  those that other clients make; the others carry differences, which may be negative.
-- What cannot be written as Kafka would read it (an offset that does not rise, a number that has no room) is refused
-  with ValueError when the batch is built, never written wrong.
+- The first record's timestamp is the base timestamp, as Java's builder has it, so that the bytes are the same
+  as those that other clients make; the others carry differences, which may be negative.
+- What cannot be written as Kafka would read it (an offset that does not rise, a number that has no room) is
+  refused with ValueError when the batch is built, never written wrong.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,8 @@ from ottla.records.header import (
 from ottla.records.record import Header, Record
 from ottla.records.varint import varint
 
-# The numbers a record nearly always has, ready made: a lookup costs a tenth of encoding. They take 1 MB and 3 ms.
+# The numbers a record nearly always has, ready made: a lookup costs a tenth of encoding. They take 1 MB and 3
+# ms.
 _SMALL_NUMBERS: Final = 1 << 13
 SMALL_VARINTS: Final = tuple(map(varint, range(_SMALL_NUMBERS)))
 _SMALL: Final = SMALL_VARINTS
@@ -62,8 +63,9 @@ def put_record(
 
     The prefix is its attributes and timestamp delta, which many records in a row have in common.
     """
-    # Dense on purpose: this is where a producer's time goes. The usual record (key and value of less than 4 KiB, no
-    # headers) is made of pieces that are there already, and joined with all the others when the batch is built.
+    # Dense on purpose: this is where a producer's time goes. The usual record (key and value of less than 4
+    # KiB, no headers) is made of pieces that are there already, and joined with all the others when the batch
+    # is built.
     if headers or value is None:
         return _put_unusual(parts, prefix, offset_delta, key, value, headers)
     try:
@@ -183,7 +185,9 @@ class BatchBuilder:
 
 
 def build_batch(records: Iterable[Record], **options: Unpack[BatchOptions]) -> bytearray:
-    """The batch that holds these records at their offsets, which must rise from the batch's base offset on."""
+    """The batch that holds these records at their offsets, which must rise from the batch's base offset
+    on.
+    """
     parts: list[bytes] = []
     base_offset, horizon = options.get("base_offset", 0), options.get("delete_horizon_ms")
     base_timestamp = NO_TIMESTAMP if horizon is None else horizon

@@ -1,14 +1,14 @@
 """Many records at once: whole columns of keys and values become the records block of a batch.
 
-A producer knows all records of a batch before it writes one, so they are not encoded one by one: lengths, offsets and
-prefixes come out of tables, column by column, and one join puts them between the keys and values. The loop runs in C; a
-record of 100 bytes costs half of what `BatchBuilder.append` takes for it.
+A producer knows all records of a batch before it writes one, so they are not encoded one by one: lengths,
+offsets and prefixes come out of tables, column by column, and one join puts them between the keys and values.
+The loop runs in C; a record of 100 bytes costs half of what `BatchBuilder.append` takes for it.
 
 Rules
 - The bytes are those that `BatchBuilder` makes of the same records.
-- Columns are for the usual record: no headers, values and keys below 4 KiB, no null but a null key in all records of a
-  stretch. A stretch of records (same timestamp, offsets of the same width) that holds anything else, or only a handful
-  of records, is written record by record.
+- Columns are for the usual record: no headers, values and keys below 4 KiB, no null but a null key in all
+  records of a stretch. A stretch of records (same timestamp, offsets of the same width) that holds anything
+  else, or only a handful of records, is written record by record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,14 +33,16 @@ _FIELD_BYTES: Final = tuple([n + len(SMALL_VARINTS[n]) for n in range(_TABLE_SIZ
 # A null key, followed by the length of a value of n bytes.
 _NULL_KEY: Final = tuple([varint(-1) + SMALL_VARINTS[n] for n in range(_TABLE_SIZE)])
 _NO_HEADERS: Final = b"\0"
-# The count of headers closes a record. Here it stands before the length of the next one, which saves a part per record.
+# The count of headers closes a record. Here it stands before the length of the next one, which saves a part
+# per record.
 _NEXT_LENGTH: Final = tuple([_NO_HEADERS + varint(n) for n in range(2 * _TABLE_SIZE + 32)])
 
 
 class Columns(NamedTuple):
     """The records of a batch. `keys` is None if none has a key; `headers` has only the records with headers.
 
-    `stamps` are timestamps with the index of the first record that has them, in order of the index; the first index is 0.
+    `stamps` are timestamps with the index of the first record that has them, in order of the index; the first
+    index is 0.
     """
 
     values: Sequence[bytes | None]

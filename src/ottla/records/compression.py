@@ -1,10 +1,13 @@
 """The four codecs of a batch's records block, and none (WIRE-4).
 
 Rules
-- A block never grows beyond the limit it was given: gzip inflates in a stream that stops there, the others write
-  into a buffer of a size we chose. A bomb costs the limit at most, and the first guess at worst if it is damaged.
-- cramjam is loaded at the first block that needs it: a broker passes batches through untouched, and never does.
-- What we write, Java reads: snappy in xerial's framing, lz4 frames of independent blocks without a content checksum.
+- A block never grows beyond the limit it was given: gzip inflates in a stream that stops there, the others
+  write into a buffer of a size we chose. A bomb costs the limit at most, and the first guess at worst if it
+  is damaged.
+- cramjam is loaded at the first block that needs it: a broker passes batches through untouched, and never
+  does.
+- What we write, Java reads: snappy in xerial's framing, lz4 frames of independent blocks without a content
+  checksum.
 """
 
 import zlib
@@ -18,12 +21,12 @@ from ottla.records.corruption import CorruptRecord
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
-# A client's batch is at most max.message.bytes when compressed (1 MiB unless configured otherwise). A block that
-# becomes more than a hundred times as large is an attack or a mistake.
+# A client's batch is at most max.message.bytes when compressed (1 MiB unless configured otherwise). A block
+# that becomes more than a hundred times as large is an attack or a mistake.
 DECOMPRESSED_LIMIT_BYTES: Final = 128 << 20
 
-# lz4 and zstd do not say how large a block becomes: 16 times covers most data at the first attempt, and a second
-# attempt with 16 times more covers nearly all that is left.
+# lz4 and zstd do not say how large a block becomes: 16 times covers most data at the first attempt, and a
+# second attempt with 16 times more covers nearly all that is left.
 _GROWTH: Final = 16
 _SMALLEST_GUESS_BYTES: Final = 4096
 
@@ -32,7 +35,8 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 << 10  # what Java's and most other clients use
 _INT32: Final = Struct(">i")
-# One snappy instruction of three bytes copies up to 64: more than 22 times cannot be, whatever a block claims.
+# One snappy instruction of three bytes copies up to 64: more than 22 times cannot be, whatever a block
+# claims.
 _SNAPPY_LARGEST_RATIO: Final = 22
 
 
@@ -147,7 +151,9 @@ def _fill(
 
 
 def _gunzip(data: Readable, limit_bytes: int) -> bytes:
-    """Inflate all members: Java joins them too. One byte more than the limit is asked for, to see that it is there."""
+    """Inflate all members: Java joins them too. One byte more than the limit is asked for, to see that it is
+    there.
+    """
     blocks: list[bytes] = []
     room = limit_bytes + 1
     try:

@@ -1,7 +1,7 @@
 """Control batches: records that brokers write among a client's, and that no application sees.
 
-A control batch holds control records only. A record's key says what it is; the two that end a transaction carry the
-epoch of the coordinator that decided. The others belong to the metadata log, and stay bytes here.
+A control batch holds control records only. A record's key says what it is; the two that end a transaction
+carry the epoch of the coordinator that decided. The others belong to the metadata log, and stay bytes here.
 
 Rules
 - A type we do not know is no error: a newer broker may have written it, and a reader steps over it.

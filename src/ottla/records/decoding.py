@@ -1,14 +1,15 @@
 """Whole batches decoded into columns: the fast way for readers that want all of it.
 
-`read_records` gives record by record; here offsets, timestamps, keys, values and headers come as one sequence each, and an
-application that wants only the values pays only for them. What is damage is the same for both: a record that is not of
-a shape known here goes to `read_record`, and that alone decides.
+`read_records` gives record by record; here offsets, timestamps, keys, values and headers come as one sequence
+each, and an application that wants only the values pays only for them. What is damage is the same for both: a
+record that is not of a shape known here goes to `read_record`, and that alone decides.
 
 Three ways, the faster one where it fits:
-- a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a stride, and
-  keys and values are cut out by `struct`: no bytecode runs per record.
-- small batches, one behind the other: headers and records in one loop; and faster still if each has only one record: header and
-  record are then looked at together; neighbours of one size, or without keys, are cut out by `runs`.
+- a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a
+  stride, and keys and values are cut out by `struct`: no bytecode runs per record.
+- small batches, one behind the other: headers and records in one loop; and faster still if each has only one
+  record: header and record are then looked at together; neighbours of one size, or without keys, are cut out
+  by `runs`.
 - one by one, with as few looks at the bytes as possible.
 """
 
@@ -59,7 +60,9 @@ _HIGH_BYTES: Final = bytes(range(128, 256))
 
 
 class RecordColumns(NamedTuple):
-    """The records of a batch; the i-th of each sequence belong together. `headers` is None if no record has any."""
+    """The records of a batch; the i-th of each sequence belong together. `headers` is None if no record has
+    any.
+    """
 
     offsets: Sequence[int]
     timestamps: Sequence[int]
@@ -69,14 +72,18 @@ class RecordColumns(NamedTuple):
 
 
 def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
-    """Decode the records of a batch, which must fill the block exactly; CorruptRecord if they do not make sense."""
+    """Decode the records of a batch, which must fill the block exactly; CorruptRecord if they do not make
+    sense.
+    """
     decoder = ColumnsDecoder()
     decoder.add(header, decodable(block, header.records_count), 0, len(block))
     return decoder.columns()
 
 
 def decodable(data: Readable, records_count: int) -> bytes | memoryview:
-    """The bytes that records are decoded from: padded at the end, or, if records are large, the data as they are."""
+    """The bytes that records are decoded from: padded at the end, or, if records are large, the data as they
+    are.
+    """
     # Small records are taken apart faster in bytes; large ones cost more to copy than to look at from afar.
     return memoryview(data) if len(data) > _LARGE * records_count else b"".join((data, _LOOK_AHEAD))
 
@@ -118,7 +125,9 @@ class ColumnsDecoder:
         return len(self._values)
 
     def add(self, header: BatchHeader, source: bytes | memoryview, start: int, end: int) -> None:
-        """Decode the batch whose records lie there in the source, which is `decodable`; CorruptRecord leaves no trace."""
+        """Decode the batch whose records lie there in the source, which is `decodable`; CorruptRecord leaves
+        no trace.
+        """
         # By index and in one go: with batches of one record, this is most of the work.
         base_offset, _, _, _, _, attributes, last_delta, base, latest, _, _, _, count = header
         if not 0 <= count <= last_delta + 1:
@@ -150,14 +159,17 @@ class ColumnsDecoder:
     def add_lone(
         self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
     ) -> tuple[int, int]:
-        """Decode whole batches of one usual record each, up to a limit; answers where they end, and the next offset.
+        """Decode whole batches of one usual record each, up to a limit; answers where they end, and the next
+        offset.
 
-        They have one leader epoch. It stops at the first that is anything else, damage included: that one is for `add`.
+        They have one leader epoch. It stops at the first that is anything else, damage included: that one is
+        for `add`.
         """
         run = lone_records(source, start, end, wanted - len(self._values), check_crcs=check_crcs)
         if run is not None:
             return self._take_lone_run(run)
-        # Dense on purpose: producers that do not wait write such batches, and this is all that is done with each.
+        # Dense on purpose: producers that do not wait write such batches, and this is all that is done with
+        # each.
         keys, values, timestamps, peek = self._keys, self._values, self._timestamps, _peek_lone
         position, next_offset, common_epoch = start, self._next_offset, None
         self._data = source
@@ -214,9 +226,11 @@ class ColumnsDecoder:
     def add_small(
         self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
     ) -> tuple[int, int]:
-        """Decode whole batches of a few usual records, until there are enough; answers where they end, and the next offset.
+        """Decode whole batches of a few usual records, until there are enough; answers where they end, and
+        the next offset.
 
-        They have one leader epoch. It stops at the first that is anything else, damage included: that one is for `add`.
+        They have one leader epoch. It stops at the first that is anything else, damage included: that one is
+        for `add`.
         """
         self._data, self._end = source, len(source)
         position, next_offset, common, done = start, self._next_offset, None, len(self._values)
@@ -332,8 +346,9 @@ class ColumnsDecoder:
 
     def _take_usual(self, wanted: int) -> int:
         """Decode up to `wanted` records whose numbers take two bytes at most; answers how many there were."""
-        # Dense on purpose: this is where a consumer's time goes when records differ in size. Eight bytes are looked at
-        # together: length, attributes, timestamp, offset, the key's length; they move up where a number has one byte.
+        # Dense on purpose: this is where a consumer's time goes when records differ in size. Eight bytes are
+        # looked at together: length, attributes, timestamp, offset, the key's length; they move up where a
+        # number has one byte.
         data, position, delta, base = self._data, self._position, self._delta, self._base_timestamp
         keys, values, timestamps, before = self._keys, self._values, self._timestamps, len(self._values)
         stamp, timestamp, most_missing, peek = -1, 0, self._most_missing, _peek
@@ -458,7 +473,9 @@ class ColumnsDecoder:
         return bytes(self._source[at : at + (count - 1) * stride + 1 : stride])
 
     def _neighbours(self, layout: Layout, position: int, stride: int, most: int) -> int:
-        """How many records in a row have the same lengths everywhere, no headers, and offsets without a gap."""
+        """How many records in a row have the same lengths everywhere, no headers, and offsets without a
+        gap.
+        """
         count = most
         same = (
             *range(position, layout.timestamp_at - 1),

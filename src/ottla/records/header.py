@@ -1,7 +1,7 @@
 """The 61 bytes in front of every record batch (STO-3).
 
-They say all that a broker needs to number, check, store and send a batch. Base offset and leader epoch lie before
-the checksummed range: a broker writes its own values there, in place.
+They say all that a broker needs to number, check, store and send a batch. Base offset and leader epoch lie
+before the checksummed range: a broker writes its own values there, in place.
 """
 
 from enum import IntEnum

@@ -3,8 +3,8 @@
 A record is: length, attributes (one byte, unused), timestamp delta, offset delta, key, value, headers. Every
 number but the attributes is a zig-zag varint; length -1 means null.
 
-Header keys should be UTF-8. A broker does not look, so any bytes may lie in a log: they come out with surrogates
-for the bytes that are not text, and the builder writes the same bytes again.
+Header keys should be UTF-8. A broker does not look, so any bytes may lie in a log: they come out with
+surrogates for the bytes that are not text, and the builder writes the same bytes again.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,8 @@ _LOOK_AHEAD: Final = bytes(
 class Record(NamedTuple):
     """One record as a client sees it.
 
-    A named tuple and not a dataclass: it is made a million times a second, and a tuple is made three times faster.
+    A named tuple and not a dataclass: it is made a million times a second, and a tuple is made three times
+    faster.
     """
 
     offset: int
@@ -49,10 +50,12 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
         raise CorruptRecord(f"{count} records in a batch whose last offset delta is {last_offset_delta}")
     use_delta = not header.attributes & LOG_APPEND_TIME
     base_timestamp = header.base_timestamp if use_delta else header.max_timestamp
-    # Dense on purpose: ten bytes are looked at together, and a record of the usual shape (no number of more than
-    # two bytes) is taken apart in place; reading number by number takes half as long again. `a` and `b` are the length, `d` the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved down by one
-    # byte for each number before them that has two. A shape that does not fit makes the length -1, which no record
-    # has. Whatever is unusual goes to `read_record`, and that alone decides what is damage.
+    # Dense on purpose: ten bytes are looked at together, and a record of the usual shape (no number of more
+    # than two bytes) is taken apart in place; reading number by number takes half as long again. `a` and `b`
+    # are the length, `d` the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved
+    # down by one byte for each number before them that has two. A shape that does not fit makes the length
+    # -1, which no record has. Whatever is unusual goes to `read_record`, and that alone decides what is
+    # damage.
     make, size, position = tuple.__new__, len(block), 0
     block = b"".join((block, _LOOK_AHEAD))
     next_delta, stamp, timestamp, key, value = 0, -1, 0, None, None
@@ -102,7 +105,9 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
 
 
 def read_record(block: bytes, position: int, size: int) -> _Fields:
-    """Any record, number by number. Timestamp and offset delta stay in zig-zag form, as the loop above has them."""
+    """Any record, number by number. Timestamp and offset delta stay in zig-zag form, as the loop above has
+    them.
+    """
     length, position = read_varint(block, position)
     end = position + length
     timestamp, position = read_zigzag(block, position + 1)
@@ -134,7 +139,8 @@ def read_headers(block: bytes, position: int, size: int) -> tuple[tuple[Header, 
         raise CorruptRecord(f"{count} headers do not fit into {size - position} bytes")
     headers: list[Header] = []
     for _ in range(count):
-        # In place when the length has one byte and is not negative: it nearly always does, and records have many.
+        # In place when the length has one byte and is not negative: it nearly always does, and records have
+        # many.
         if (n := block[position]) & 129:
             key, position = _read_bytes(block, position, size)
         else:

@@ -1,6 +1,7 @@
 """Batches of one record each, as producers write them that do not wait: many of them are cut out in one go.
 
-What is not plain, or damaged, or too few, is left to be looked at one by one (`decoding`), which also finds the words for damage.
+What is not plain, or damaged, or too few, is left to be looked at one by one (`decoding`), which also finds
+the words for damage.
 """
 
 from __future__ import annotations
@@ -46,13 +47,16 @@ class LoneRun(NamedTuple):
 
 
 def lone_records(source: bytes, start: int, end: int, most: int, *, check_crcs: bool) -> LoneRun | None:
-    """The records of batches that are alike, or that have no keys; None if they have to be looked at one by one."""
+    """The records of batches that are alike, or that have no keys; None if they have to be looked at one by
+    one.
+    """
     run = lone_run(source, start, end, most, check_crcs=check_crcs)
     return run or lone_values(source, start, end, most, check_crcs=check_crcs)
 
 
 def lone_run(source: bytes, start: int, end: int, most: int, *, check_crcs: bool) -> LoneRun | None:
-    """Up to `most` batches that begin before the end, if they are alike in all but offset, times, producer, key and value.
+    """Up to `most` batches that begin before the end, if they are alike in all but offset, times, producer,
+    key and value.
 
     None if they are not, or too few, or damaged: then they have to be looked at one by one.
     """
@@ -64,7 +68,8 @@ def lone_run(source: bytes, start: int, end: int, most: int, *, check_crcs: bool
     if shape is None:
         return None
     run = memoryview(source)[start : start + count * size]
-    # One list, from which the columns are taken: rows that live together would keep the garbage collector busy.
+    # One list, from which the columns are taken: rows that live together would keep the garbage collector
+    # busy.
     fields = list(chain.from_iterable(iter_unpack(shape.format, run)))
     bases, same, crcs, plain, times, front, keys, value_length, values, last = [
         fields[column::_FIELDS] for column in range(_FIELDS)
@@ -111,7 +116,9 @@ def lone_values(source: bytes, start: int, end: int, most: int, *, check_crcs: b
 
 @lru_cache(maxsize=1 << 13)
 def _lone_front(batch_length: int) -> bytes:
-    """What stands from the count of records to the value in such a batch; what nothing begins with, if it cannot be."""
+    """What stands from the count of records to the value in such a batch; what nothing begins with, if it
+    cannot be.
+    """
     size = batch_length + BATCH_OVERHEAD_BYTES - HEADER_BYTES
     for length_bytes, value_length_bytes in ((1, 1), (2, 1), (2, 2)):
         length = size - length_bytes
@@ -131,7 +138,9 @@ class _LoneShape(NamedTuple):
 
 
 def _lone_shape(source: bytes, start: int, size: int) -> _LoneShape | None:
-    """How to take such batches apart; None if this one has several records, or is compressed, or whatever else."""
+    """How to take such batches apart; None if this one has several records, or is compressed, or whatever
+    else.
+    """
     plain = source[start + CRC_START : start + CRC_START + 6]  # attributes and last offset delta
     if (
         any(plain[2:])

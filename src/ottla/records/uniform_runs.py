@@ -1,6 +1,7 @@
 """Neighbours of the same size and layout: where their fields lie, and how they are cut out in one go.
 
-Records of one batch are such a run, or batches of one record each (`single_record_batches`). Used by `decoding`, which tells them apart.
+Records of one batch are such a run, or batches of one record each (`single_record_batches`). Used by
+`decoding`, which tells them apart.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Layout(NamedTuple):
 
 
 def layout_of(data: bytes | memoryview, body: int, end: int) -> Layout | None:
-    """The layout of the record whose body begins there; None if it has headers, or does not end where it should."""
+    """The layout of the record whose body begins there; None if it has headers, or does not end where it
+    should.
+    """
     _, offset_at = read_zigzag(data, body + 1)
     delta, key_length_at = read_zigzag(data, offset_at)
     key_length, key_at = read_zigzag(data, key_length_at)

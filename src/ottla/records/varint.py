@@ -1,7 +1,8 @@
 """Zig-zag varints, the numbers inside records.
 
-Seven bits a byte, the lowest first; the highest bit says that more follow. Zig-zag folds the sign into the lowest
-bit: 0, -1, 1, -2 are written as 0, 1, 2, 3. So an odd number is negative, and half of an even one is its value.
+Seven bits a byte, the lowest first; the highest bit says that more follow. Zig-zag folds the sign into the
+lowest bit: 0, -1, 1, -2 are written as 0, 1, 2, 3. So an odd number is negative, and half of an even one is
+its value.
 """
 
 from ottla.records.corruption import CorruptRecord
@@ -12,7 +13,8 @@ LONGEST_BYTES = 10  # a 64-bit number; Kafka writes none that is longer
 def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The number at `position` as it is written, still in zig-zag, and the position after it.
 
-    The bytes must not end inside it: a reader of records has zeros behind them, and sees that it went too far.
+    The bytes must not end inside it: a reader of records has zeros behind them, and sees that it went too
+    far.
     """
     number = data[position]
     if number < 0x80:  # nearly always

@@ -32,7 +32,8 @@ class LogView(Protocol):
 
 
 def end_of_epoch(log: LogView, leader_epoch: int, epoch: int) -> EpochEnd:
-    """As a leader of `leader_epoch` answers: the largest epoch that is at most `epoch`, and where it ends; (-1, -1) if that is unknown.
+    """As a leader of `leader_epoch` answers: the largest epoch that is at most `epoch`, and where it ends;
+    (-1, -1) if that is unknown.
 
     The log hears of an epoch with its first record; that it has begun where the log ends is known before.
     """
@@ -46,7 +47,8 @@ def end_of_epoch(log: LogView, leader_epoch: int, epoch: int) -> EpochEnd:
 def judge_read(
     log: LogView, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
 ) -> EpochEnd | ErrorCode:
-    """The leader's verdict on a reader that asks at `fetch_offset` and whose last record has `last_fetched_epoch` (-1: none).
+    """The leader's verdict on a reader that asks at `fetch_offset` and whose last record has
+    `last_fetched_epoch` (-1: none).
 
     NONE: the reader may go on there. OFFSET_OUT_OF_RANGE: the leader's log does not reach there, or not any
     more, or the leader cannot tell. An EpochEnd: the reader's log diverges.
@@ -81,7 +83,9 @@ def judge_fetch(
 
 
 def truncation_offset(log: LogView, diverging: EpochEnd) -> int:
-    """Where a follower cuts its log, told the leader's largest epoch that may be common, and its end there."""
+    """Where a follower cuts its log, told the leader's largest epoch that may be common, and its end
+    there.
+    """
     if diverging.epoch >= log.latest_epoch:
         return min(log.log_end_offset, diverging.end_offset)
     own = log.end_offset_for(diverging.epoch)

@@ -29,7 +29,8 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class LogEndOffsetMoved:
-    """The local log grew, was cut or, where only flushed records may be committed, was flushed up to `durable_offset`.
+    """The local log grew, was cut or, where only flushed records may be committed, was flushed up to
+    `durable_offset`.
 
     That is this replica's share in the high watermark; None: all it holds.
     """

@@ -44,7 +44,9 @@ class FollowerProgress:
         return FollowerFetched(self._replica_id, self._broker_epoch, self._fetch_offset)
 
     def repeat(self, last_fetch_ms: int, leader_epoch: int) -> FollowerFetched | None:
-        """The news in fetches up to `last_fetch_ms` that left the partition out, under a leader of `leader_epoch`."""
+        """The news in fetches up to `last_fetch_ms` that left the partition out, under a leader of
+        `leader_epoch`.
+        """
         if last_fetch_ms - self._seen_ms < REFRESH_MS or self.is_named or self._leader_epoch != leader_epoch:
             return None
         return self.prove(last_fetch_ms)

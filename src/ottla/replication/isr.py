@@ -1,4 +1,5 @@
-"""The in-sync replicas of a partition as its leader knows them, and the one change of them that is under way. Pure.
+"""The in-sync replicas of a partition as its leader knows them, and the one change of them that is under way.
+Pure.
 
 Only the controller changes the ISR. The leader proposes, with the partition epoch it knows (compare and set);
 until the answer is there, nobody knows which ISR is in force, so the high watermark counts with the *maximal*

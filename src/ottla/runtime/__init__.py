@@ -9,5 +9,6 @@ disk             files, directories and memory maps
 directory_lock   one process per data directory
 process          what the operating system says about this process
 
-The event loop belongs to the edge as well: coroutines, timers and connections run unchanged on the simulation's loop.
+The event loop belongs to the edge as well: coroutines, timers and connections run unchanged on the
+simulation's loop.
 """

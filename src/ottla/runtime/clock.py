@@ -1,7 +1,7 @@
 """Two clocks: a monotonic one for timeouts, sessions and replication, and the time of day for records.
 
-Monotonic time is the running event loop's time, so that a loop with virtual time has one clock for its timers and for
-the code that computes deadlines. The time of day may jump when an operator or NTP sets it.
+Monotonic time is the running event loop's time, so that a loop with virtual time has one clock for its timers
+and for the code that computes deadlines. The time of day may jump when an operator or NTP sets it.
 """
 
 import asyncio
@@ -10,7 +10,9 @@ from typing import Final, Protocol
 
 
 def monotonic_ms() -> int:
-    """Whole milliseconds of the running event loop's clock; outside a loop, of the system's monotonic clock."""
+    """Whole milliseconds of the running event loop's clock; outside a loop, of the system's monotonic
+    clock.
+    """
     return int(monotonic_s() * 1000)
 
 

@@ -1,13 +1,15 @@
 """The one interface between a broker and files.
 
-Everything a broker does to a disk goes through `Disk`, `File` and `Map`, so that a simulation can put a disk under
-the real log code that loses un-fsynced bytes, tears writes and fails on demand.
+Everything a broker does to a disk goes through `Disk`, `File` and `Map`, so that a simulation can put a disk
+under the real log code that loses un-fsynced bytes, tears writes and fails on demand.
 
 Rules
 - `File.append` writes all buffers at the end or raises; after a failure the caller cuts the file back.
-- A file's descriptor is closed when the last reference to the `File` goes: a reader in the middle of a range keeps it.
-- Writing through a map into a hole of a sparse file would kill the process when the disk is full, because the kernel
-  can answer only with a signal. `Map.reserve` asks for the blocks first, where a full disk is an ordinary error.
+- A file's descriptor is closed when the last reference to the `File` goes: a reader in the middle of a range
+  keeps it.
+- Writing through a map into a hole of a sparse file would kill the process when the disk is full, because the
+  kernel can answer only with a signal. `Map.reserve` asks for the blocks first, where a full disk is an
+  ordinary error.
 """
 
 import contextlib
@@ -197,7 +199,9 @@ class OsMap:
             os.close(descriptor)
 
     def reserve(self, position: int, size: int) -> None:
-        """Have the disk blocks of this range, which is still zeros, or raise OSError where there are none left."""
+        """Have the disk blocks of this range, which is still zeros, or raise OSError where there are none
+        left.
+        """
         descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
             # Portable, and no more work than posix_fallocate for so little: the zeros get their blocks here.

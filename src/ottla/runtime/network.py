@@ -1,6 +1,7 @@
 """Sockets that listen, the options of accepted sockets, and `sendfile`.
 
-Connections to other nodes are opened by the event loop (`loop.create_connection`); this module is for the accepting side.
+Connections to other nodes are opened by the event loop (`loop.create_connection`); this module is for the
+accepting side.
 """
 
 import os
@@ -47,10 +48,14 @@ class Network(Protocol):
         """Bind and listen. OSError when the address cannot be had."""
 
     def configure(self, accepted: Socket, send_buffer_bytes: int, receive_buffer_bytes: int) -> None:
-        """Make an accepted socket non-blocking and set its options; sizes of -1 leave the kernel's tuning on."""
+        """Make an accepted socket non-blocking and set its options; sizes of -1 leave the kernel's tuning
+        on.
+        """
 
     def sendfile(self, to: Socket, descriptor: int, position: int, size: int) -> int:
-        """Send a range of a file without copying; the number of bytes taken. BlockingIOError when none are."""
+        """Send a range of a file without copying; the number of bytes taken. BlockingIOError when none
+        are.
+        """
 
 
 class OsNetwork:

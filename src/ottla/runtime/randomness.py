@@ -4,8 +4,8 @@ import random
 from typing import Protocol
 from uuid import UUID, uuid4
 
-# Jitter comes from the interpreter's generator, because retries happen in places that have no collaborator to ask.
-# A simulation seeds the generator before each run.
+# Jitter comes from the interpreter's generator, because retries happen in places that have no collaborator to
+# ask. A simulation seeds the generator before each run.
 jitter = random.uniform
 
 

@@ -1,4 +1,5 @@
-"""Thread pools: work that blocks (fsync, removal of files, waiting for the cleaner's process) stays off the event loop.
+"""Thread pools: work that blocks (fsync, removal of files, waiting for the cleaner's process) stays off the
+event loop.
 
 A pool is given to `loop.run_in_executor`. Work for the event loop's own pool (`run_in_executor(None, …)`,
 `asyncio.to_thread`) needs nothing from here: the loop is part of the edge.

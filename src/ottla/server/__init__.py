@@ -10,6 +10,6 @@ replicas      followers and leaders: fetchers, sessions of followers, proposals 
 coordinators  group coordinators on the partitions of __consumer_offsets
 quorum        the metadata quorum: member, log, snapshots, the controller, this broker's membership
 
-Imports between these rooms have no cycle: net | apis -> gate -> coordinators, replicas -> partitions, quorum -> answers.
-The broker alone joins net and apis: connections know no API.
+Imports between these rooms have no cycle: net | apis -> gate -> coordinators, replicas -> partitions, quorum
+-> answers. The broker alone joins net and apis: connections know no API.
 """

@@ -1,7 +1,8 @@
 """The composition root: builds a broker from its settings, starts it, stops it.
 
-A node first takes part in the metadata quorum, which needs nothing but its metadata log and a door for other nodes. A
-broker then registers, opens the logs that the image places on it, and is let in; clients wait at the door until then.
+A node first takes part in the metadata quorum, which needs nothing but its metadata log and a door for other
+nodes. A broker then registers, opens the logs that the image places on it, and is let in; clients wait at the
+door until then.
 """
 
 import asyncio
@@ -43,8 +44,8 @@ from ottla.server.replicas.isr_proposals import Isr
 
 logger = logging.getLogger(__name__)
 
-# How long a stopping broker lets others take over what it leads, and then its answers leave; the rest of its second
-# belongs to the disk.
+# How long a stopping broker lets others take over what it leads, and then its answers leave; the rest of its
+# second belongs to the disk.
 _HANDOVER_S: Final = 0.5
 _DRAIN_S: Final = 0.3
 

@@ -1,7 +1,8 @@
-"""What a broker does beside answering: retention, flushing by time, checkpoints, forgetting idle producers and connections.
+"""What a broker does beside answering: retention, flushing by time, checkpoints, forgetting idle producers
+and connections.
 
-Each chore has its own interval and never runs on the request path. A chore that fails is logged and tried again at
-its next turn; it never takes the broker down.
+Each chore has its own interval and never runs on the request path. A chore that fails is logged and tried
+again at its next turn; it never takes the broker down.
 """
 
 import asyncio
@@ -133,7 +134,9 @@ class Housekeeping:
             self._hosting.remove(partition.name, deleted)
 
     def _flush_by_time(self) -> None:
-        """Ten times a second, so it must cost nothing where no topic has flush.ms: one comparison per partition."""
+        """Ten times a second, so it must cost nothing where no topic has flush.ms: one comparison per
+        partition.
+        """
         now_ms = self._now_ms()
         for partition in self._partitions:
             policy = partition.flush_policy

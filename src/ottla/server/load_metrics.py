@@ -1,4 +1,5 @@
-"""How busy this broker is, as anybody may ask: read-only entries of its configuration in DescribeConfigs (CTL-8).
+"""How busy this broker is, as anybody may ask: read-only entries of its configuration in DescribeConfigs
+(CTL-8).
 
     ottla.load.cpu.percent               of one core
     ottla.load.resident.bytes            memory
@@ -7,8 +8,8 @@
     ottla.load.out.bytes.per.second
     ottla.load.in.messages.per.second    records appended to partitions that this broker leads
 
-Rates are those of the last ten seconds or so. Nothing is counted on the way of a record: every two seconds somebody looks
-how far the connections and the logs are.
+Rates are those of the last ten seconds or so. Nothing is counted on the way of a record: every two seconds
+somebody looks how far the connections and the logs are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The format "ottla" for Spark: topics as DataFrames, with the columns and options of Spark's Kafka source.
 
-Spark starts a Python process for each step of a query, and each imports this. So here, and in the readers, what only some steps need is
-imported where it is used.
+Spark starts a Python process for each step of a query, and each imports this. So here, and in the readers,
+what only some steps need is imported where it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class OttlaDataSource(DataSource):
-    """`spark.read.format("ottla")` and `spark.readStream.format("ottla")`; see docs/spark.md for the options."""
+    """`spark.read.format("ottla")` and `spark.readStream.format("ottla")`; see docs/spark.md for the
+    options.
+    """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)

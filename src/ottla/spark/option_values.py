@@ -1,4 +1,6 @@
-"""The values of options: Spark hands over text, whatever the user wrote. Each reader of a kind of value says what is allowed."""
+"""The values of options: Spark hands over text, whatever the user wrote. Each reader of a kind of value says
+what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _LONG_MAX: Final = 2**63 - 1
 
 
 class OptionError(ValueError):
-    """An option that is missing, unknown, or has a value that it cannot have; the message says what is possible."""
+    """An option that is missing, unknown, or has a value that it cannot have; the message says what is
+    possible.
+    """
 
 
 def boolean(name: str, text: str) -> bool:

@@ -1,11 +1,12 @@
 """Tables in Delta's or Iceberg's format: what Spark is to be told, and whether it has what it takes.
 
 Rules
-- Each comes as jars that are built for one version of Spark. On another they end in the middle of a query with a class or method that
-  is not there, so the two versions are compared before anything is written.
+- Each comes as jars that are built for one version of Spark. On another they end in the middle of a query
+  with a class or method that is not there, so the two versions are compared before anything is written.
 - What the user has set stays. A session's extensions are a list: ours is added to it.
-- Delta's tables are known to Spark's own catalog. Iceberg's have one of their own in the warehouse's files, which needs no server. It keeps
-  nothing in memory: a query's writes would not be seen by the session that started it.
+- Delta's tables are known to Spark's own catalog. Iceberg's have one of their own in the warehouse's files,
+  which needs no server. It keeps nothing in memory: a query's writes would not be seen by the session that
+  started it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class TableFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """A format, as Spark knows it. `packages` are the newest on Maven Central for each version of Spark, as of this release."""
+    """A format, as Spark knows it. `packages` are the newest on Maven Central for each version of Spark, as
+    of this release.
+    """
 
     title: str
     extension: str
@@ -63,7 +66,8 @@ TABLE_FORMATS: Final = {
 def format_settings(
     table_format: str, warehouse: str | None = None, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Settings with which a session knows a format; nothing for one that Spark brings. `given` are the user's.
+    """Settings with which a session knows a format; nothing for one that Spark brings. `given` are the
+    user's.
 
     With a `warehouse` Iceberg's tables have names: those of a catalog in that directory.
     """
@@ -90,7 +94,9 @@ def _iceberg_catalog(warehouse: str) -> dict[str, str]:
 
 
 def prepare_format(spark: SparkSession, table_format: str) -> None:
-    """Raise a TableFormatError where this Spark cannot have tables of a format; make the database that all programs expect."""
+    """Raise a TableFormatError where this Spark cannot have tables of a format; make the database that all
+    programs expect.
+    """
     if table_format not in TABLE_FORMATS:
         return
     check_format(spark, table_format)
@@ -99,7 +105,9 @@ def prepare_format(spark: SparkSession, table_format: str) -> None:
 
 
 def check_format(spark: SparkSession, table_format: str) -> None:
-    """Raise a TableFormatError if a driver here lacks a format, or has one that is built for another Spark."""
+    """Raise a TableFormatError if a driver here lacks a format, or has one that is built for another
+    Spark.
+    """
     jvm = getattr(spark, "_jvm", None)
     if jvm is None or table_format not in TABLE_FORMATS:
         return
@@ -118,7 +126,9 @@ def _jar_of(jvm: Any, table_format: str) -> str | None:
 
 
 def problem_of(known: TableFormat, version: str, jar: str | None) -> str | None:
-    """The problem of a format on a version of Spark, given the jar that it comes from; None if there is none."""
+    """The problem of a format on a version of Spark, given the jar that it comes from; None if there is
+    none.
+    """
     if jar is None:
         return f"this Spark does not have {known.title}. {_remedy(known, version)}"
     built = _BUILT_FOR.search(jar)

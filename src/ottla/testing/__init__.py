@@ -7,8 +7,8 @@
             run_my_application(broker.bootstrap)
             assert [record.value for record in broker.records("orders")] == [b"one coffee"]
 
-Fixtures for pytest (`ottla_broker`, `ottla_shared_broker`, `ottla_topic`) come with the package; see docs/testing.md.
-Nothing is imported before it is used: pytest loads the plugin in every run.
+Fixtures for pytest (`ottla_broker`, `ottla_shared_broker`, `ottla_topic`) come with the package; see
+docs/testing.md. Nothing is imported before it is used: pytest loads the plugin in every run.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def broker(
 ) -> EmbeddedBroker:
     """A broker for `with` or `async with`.
 
-    `data` is a directory to keep its data in (without one, they go with it), `settings` are a broker's, with Kafka's
-    names, and `port` is one that it must have.
+    `data` is a directory to keep its data in (without one, they go with it), `settings` are a broker's, with
+    Kafka's names, and `port` is one that it must have.
     """
     from ottla.testing.embedded_broker import EmbeddedBroker
 
@@ -53,7 +53,9 @@ def broker(
 
 
 def cluster(brokers: int = 3, *, settings: Mapping[str, object] | None = None) -> EmbeddedCluster:
-    """`brokers` brokers that form a cluster, for `with` or `async with`; topics have a replica on each, three at most."""
+    """`brokers` brokers that form a cluster, for `with` or `async with`; topics have a replica on each, three
+    at most.
+    """
     from ottla.testing.embedded_cluster import EmbeddedCluster
 
     return EmbeddedCluster(brokers, settings=settings)

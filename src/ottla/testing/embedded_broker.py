@@ -4,10 +4,11 @@
         producer = SomeProducer(broker.bootstrap)
 
 Rules
-- It has a thread and an event loop of its own: blocking clients, asyncio applications and C libraries can all be tested with
-  it, and `with` and `async with` are the same. Its other methods wait a few milliseconds for it, and may be called from anywhere.
-- Its settings are a broker's, but for what only costs tests time: nothing waits for the disk or for a group's late members.
-  And records stay, however old their timestamps say they are.
+- It has a thread and an event loop of its own: blocking clients, asyncio applications and C libraries can all
+  be tested with it, and `with` and `async with` are the same. Its other methods wait a few milliseconds for
+  it, and may be called from anywhere.
+- Its settings are a broker's, but for what only costs tests time: nothing waits for the disk or for a group's
+  late members. And records stay, however old their timestamps say they are.
 - Its data lies in a temporary directory, which goes with it, or where it is told to be, and stays there.
 - Clients are imported when they are needed to look into it: a test that does not is the sooner ready.
 - `stop`, `kill` and `start` keep its port and its data, so that clients can find it again.
@@ -167,7 +168,9 @@ class EmbeddedBroker:
         return self._run(inspection.topics(self.bootstrap))
 
     def records(self, topic: str) -> list[ConsumerRecord]:
-        """Every record of a topic, partition after partition, as readers see it now; empty if there is no such topic."""
+        """Every record of a topic, partition after partition, as readers see it now; empty if there is no
+        such topic.
+        """
         from ottla.testing import inspection
 
         return self._run(inspection.records(self.bootstrap, topic))
@@ -192,7 +195,9 @@ class EmbeddedBroker:
 
     @contextlib.contextmanager
     def refusing_connections(self) -> Iterator[None]:
-        """Drop all connections and refuse new ones for the length of a block, like a port on which no process listens."""
+        """Drop all connections and refuse new ones for the length of a block, like a port on which no process
+        listens.
+        """
         thread, listener = self._running(), self._listener
         thread.call(listener.stop_accepting)
         self.drop_connections()

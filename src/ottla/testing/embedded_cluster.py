@@ -1,4 +1,5 @@
-"""Several brokers that form a cluster, inside the process of a test; each can be stopped, killed and started again.
+"""Several brokers that form a cluster, inside the process of a test; each can be stopped, killed and started
+again.
 
     with ottla.testing.cluster(3) as cluster:
         cluster.create_topic("orders", partitions=3)
@@ -36,7 +37,9 @@ _QUICK: Final = {
 
 
 class EmbeddedCluster:
-    """Runs from `start`, or the beginning of `with`, to its end. `brokers` are its brokers by node id, from 1."""
+    """Runs from `start`, or the beginning of `with`, to its end. `brokers` are its brokers by node id, from
+    1.
+    """
 
     def __init__(self, brokers: int = 3, *, settings: Mapping[str, object] | None = None) -> None:
         if brokers < 1:
@@ -121,7 +124,9 @@ class EmbeddedCluster:
         replication_factor: int = -1,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        """Create a topic, wait until each partition has a leader and all its replicas, and answer its name."""
+        """Create a topic, wait until each partition has a leader and all its replicas, and answer its
+        name.
+        """
         self._any().create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
         self.wait_in_sync(name)
         return name

@@ -6,7 +6,8 @@
         ...
 
 Rules
-- A fault is about requests of one API. It happens to the next `times` of them (None: to all), then it is over.
+- A fault is about requests of one API. It happens to the next `times` of them (None: to all), then it is
+  over.
 - Of several that fit a request, the one that was set first happens.
 - Only clients are meant: what brokers ask each other, and what `ottla.testing` itself asks, is left alone.
 - Faults may be set, and looked at, from any thread.
@@ -46,7 +47,9 @@ _Effect = Callable[[Handler, RequestContext, Any], Any]
 
 @dataclass(slots=True)
 class Fault:
-    """One fault that was set. `hits` counts what it happened to; `clear` ends it, and so does the end of `with`."""
+    """One fault that was set. `hits` counts what it happened to; `clear` ends it, and so does the end of
+    `with`.
+    """
 
     api: ApiKey
     times: int | None
@@ -120,7 +123,9 @@ class Faults:
             self._pending = [] if fault is None else [each for each in self._pending if each is not fault]
 
     def before(self, registered: Registered) -> Registered:
-        """The table of handlers with the faults before each of them. Nothing is gathered: a fault is about one request."""
+        """The table of handlers with the faults before each of them. Nothing is gathered: a fault is about
+        one request.
+        """
 
         @cache
         def find(api_key: int) -> Registration | None:

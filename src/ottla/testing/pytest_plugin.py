@@ -1,9 +1,10 @@
 """Fixtures for pytest, found by themselves where Ottla is installed.
 
 - `ottla_broker`: a broker for this test alone.
-- `ottla_shared_broker`: one broker for the whole session; tests keep apart by the names of their topics. Faults that a test set are
-  cleared after it.
-- `ottla_topic`: the name of a new topic on the broker that the test uses: the shared one if it asks for it, else its own.
+- `ottla_shared_broker`: one broker for the whole session; tests keep apart by the names of their topics.
+  Faults that a test set are cleared after it.
+- `ottla_topic`: the name of a new topic on the broker that the test uses: the shared one if it asks for it,
+  else its own.
 
 The broker's modules are imported when the first fixture is used, not before: tests that use none pay nothing.
 """

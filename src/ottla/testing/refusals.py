@@ -1,7 +1,8 @@
 """The answer to a request that says: all of it failed with this error.
 
-Kafka's answers put error codes where the question has names: per topic, partition, group or resource, and some also at the top. An
-answer is therefore made in the image of its request, item by item; below an item that has an error code nothing more is said.
+Kafka's answers put error codes where the question has names: per topic, partition, group or resource, and
+some also at the top. An answer is therefore made in the image of its request, item by item; below an item
+that has an error code nothing more is said.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _ASKED_IN: Final = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# The fields that tell items apart; a plain item of a request (a name, a number) is the first of these that its answer has.
+# The fields that tell items apart; a plain item of a request (a name, a number) is the first of these that
+# its answer has.
 _IDENTITIES: Final = (
     *("key", "group_id", "member_id", "feature", "resource_name", "topic_name", "name", "topic"),
     *("partition_index", "partition_id", "partition", "index"),

@@ -1,7 +1,8 @@
 """Clients of other languages, each behind a small program that answers one line of JSON per question.
 
-The program runs for the whole test session (a JVM costs seconds to start) and speaks in `tests/clients/model.py`'s
-words: bytes as base64, null as null, `{"ok": …}` or `{"refused": CODE}` or `{"failed": text}`.
+The program runs for the whole test session (a JVM costs seconds to start) and speaks in
+`tests/clients/model.py`'s words: bytes as base64, null as null, `{"ok": …}` or `{"refused": CODE}` or
+`{"failed": text}`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """kcat: the command line client that operators reach for, with the librdkafka of Debian 12 (2.0.2).
 
-It knows no administration. Empty and null cannot be told apart within one of its runs, and headers belong to a
-run: messages are sent in runs of equal shape.
+It knows no administration. Empty and null cannot be told apart within one of its runs, and headers belong to
+a run: messages are sent in runs of equal shape.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ def _shape(message: Message) -> tuple[Headers, bool, bool]:
 
 
 def _parse(output: bytes) -> list[Received]:
-    """Lines of `partition offset timestamp key-size value-size headers`, each followed by the bytes themselves."""
+    """Lines of `partition offset timestamp key-size value-size headers`, each followed by the bytes
+    themselves.
+    """
     records: list[Received] = []
     position = 0
     while position < len(output):

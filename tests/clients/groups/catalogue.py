@@ -1,6 +1,7 @@
 """The families as members of groups: what each can do, and how to start a program with them.
 
-Tests are generated from this table (`group_families`), so that what a family cannot do is missing in the open.
+Tests are generated from this table (`group_families`), so that what a family cannot do is missing in the
+open.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ def mixed(assignor: Assignor, families: Sequence[GroupFamily]) -> list[GroupFami
 
 
 class Hosts:
-    """The programs of a session: one shared by most tests per family, and fresh ones for tests that end them."""
+    """The programs of a session: one shared by most tests per family, and fresh ones for tests that end
+    them.
+    """
 
     def __init__(self, start: Callable[[GroupFamily], Host]) -> None:
         self._start = start

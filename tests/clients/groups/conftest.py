@@ -1,4 +1,6 @@
-"""What every test of groups uses: a broker that does not wait for a group's first members, members, topics, a producer."""
+"""What every test of groups uses: a broker that does not wait for a group's first members, members, topics, a
+producer.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from ottla.blocking import Admin
 from ottla.localcluster.broker_process import BrokerProcess, running
 
 COUNTER = itertools.count()
-# Groups begin at once, and sessions may be so short that a test can wait for their end. Some clients would create a topic
-# by asking for it. Fewer partitions are closed sooner.
+# Groups begin at once, and sessions may be so short that a test can wait for their end. Some clients would
+# create a topic by asking for it. Fewer partitions are closed sooner.
 GROUP_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
@@ -42,7 +44,9 @@ def start_host(family: GroupFamily) -> Host:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Kill the control with one client only: it comes back slowly, and how it does is not what is tried here."""
+    """Kill the control with one client only: it comes back slowly, and how it does is not what is tried
+    here.
+    """
     tried_once = [
         item
         for item in items
@@ -64,7 +68,9 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture(scope="session")
 def group_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """The broker under test, quick with groups. What it has is not needed afterwards, so it need not close it."""
+    """The broker under test, quick with groups. What it has is not needed afterwards, so it need not close
+    it.
+    """
     data = tmp_path_factory.mktemp(f"groups-{target}") / "data"
     with running(start(target, data, GROUP_SETTINGS)) as process:
         with Admin(process.bootstrap) as admin:

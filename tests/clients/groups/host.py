@@ -1,7 +1,7 @@
 """Programs with members in them, and the members as tests hold them.
 
-A host is a process of one client family; several members can live in it. Tests that kill or freeze take a host of
-their own; all others share one per family, because a JVM costs seconds to start.
+A host is a process of one client family; several members can live in it. Tests that kill or freeze take a
+host of their own; all others share one per family, because a JVM costs seconds to start.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ def until(
 
 
 def shared_out(members: Sequence[Member], total: int) -> bool:
-    """Whether each of `total` partitions has one owner among these members, and none has over one more than another."""
+    """Whether each of `total` partitions has one owner among these members, and none has over one more than
+    another.
+    """
     shares = [member.assignment for member in members]
     sizes = [len(share) for share in shares]
     owned = frozenset[Partition]().union(*shares)

@@ -1,8 +1,8 @@
 """What every member of a group can be asked in the same words, whichever client library it is.
 
-A member is a real consumer with a poll loop of its own, inside a program (`host.py`) that can be killed or frozen
-as a whole. The words here are translated by the programs, one per family; what a family has no word for is
-missing from its abilities in `catalogue.py`.
+A member is a real consumer with a poll loop of its own, inside a program (`host.py`) that can be killed or
+frozen as a whole. The words here are translated by the programs, one per family; what a family has no word
+for is missing from its abilities in `catalogue.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ GroupAbility = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """How a consumer joins. `partitions` are assigned by hand: then it is no member and only keeps offsets."""
+    """How a consumer joins. `partitions` are assigned by hand: then it is no member and only keeps
+    offsets.
+    """
 
     bootstrap: str
     group: str

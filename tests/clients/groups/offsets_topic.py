@@ -1,4 +1,5 @@
-"""A group as `__consumer_offsets` has it, read by hand: the one place where every broker says which generation it is.
+"""A group as `__consumer_offsets` has it, read by hand: the one place where every broker says which
+generation it is.
 
 Like `tests/clients/raw.py`, this is written without the code under test.
 """
@@ -45,7 +46,9 @@ def partition_of(group: str, partitions: int = PARTITIONS) -> int:
 
 
 def records(bootstrap: str, partition: int) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of everything in a partition; a tombstone's value is empty. Brokers do not compress there."""
+    """Key and value of everything in a partition; a tombstone's value is empty. Brokers do not compress
+    there.
+    """
     offset = 0
     while True:
         error_code, fetched = fetch(bootstrap, OFFSETS_TOPIC, partition, offset)

@@ -1,4 +1,6 @@
-"""Every assignor of every client shares partitions out fairly, alone and with members of other clients (GRP-2)."""
+"""Every assignor of every client shares partitions out fairly, alone and with members of other clients
+(GRP-2).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Committed offsets through each client's own interface: by hand, by the clock, with words, without membership (GRP-3, GRP-6)."""
+"""Committed offsets through each client's own interface: by hand, by the clock, with words, without
+membership (GRP-3, GRP-6).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The broker is killed while groups are at work: they come back, and no acknowledged commit is undone (GRP-3, STO-10)."""
+"""The broker is killed while groups are at work: they come back, and no acknowledged commit is undone (GRP-3,
+STO-10).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def acknowledged(journal: Path) -> dict[int, int]:
 
 
 def committed_when_loaded(member: Member, places: Sequence[Partition]) -> dict[int, int]:
-    """The committed offsets, as soon as there is a coordinator again; not every client waits for it by itself."""
+    """The committed offsets, as soon as there is a coordinator again; not every client waits for it by
+    itself.
+    """
     found: dict[int, int] = {}
 
     def is_loaded() -> bool:

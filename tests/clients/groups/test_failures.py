@@ -1,4 +1,6 @@
-"""Members that are frozen, or too busy to poll: the others go on, and they come back as if new (GRP-3, GRP-4, GRP-7)."""
+"""Members that are frozen, or too busy to poll: the others go on, and they come back as if new (GRP-3, GRP-4,
+GRP-7).
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def test_a_member_frozen_past_its_session_is_replaced_its_commit_refused_and_it_
     until(lambda: other.has(4), "the other has all", [other])
     other.commit([Committed(*place, 2) for place in share])
     with ThreadPoolExecutor(1) as beside:
-        # Asked for while it is frozen, so that the commit is the first thing it does: a client that joins again by itself
-        # would soon be a member like any other.
+        # Asked for while it is frozen, so that the commit is the first thing it does: a client that joins
+        # again by itself would soon be a member like any other.
         commit_of_a_zombie = beside.submit(zombie.commit, [Committed(*place, 1) for place in share])
         until(commit_of_a_zombie.running, "the commit is asked for", [other])
         host.thaw()

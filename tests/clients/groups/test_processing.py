@@ -27,7 +27,9 @@ def broker(group_broker: BrokerProcess) -> BrokerProcess:
 
 @pytest.fixture
 def topic(trial: GroupTrial) -> str:
-    """A topic whose partitions have RECORDS records each, numbered, with KEYS keys; also the name of a group."""
+    """A topic whose partitions have RECORDS records each, numbered, with KEYS keys; also the name of a
+    group.
+    """
     name = trial.make_topic(PARTITIONS)
     for partition in range(PARTITIONS):
         made = [Message(b"%d" % number, b"%d" % (number % KEYS)) for number in range(RECORDS)]

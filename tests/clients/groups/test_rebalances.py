@@ -1,4 +1,6 @@
-"""Groups of several kinds of clients, rebalances that leave in peace what they do not move, and how many there are (GRP-2, GRP-4)."""
+"""Groups of several kinds of clients, rebalances that leave in peace what they do not move, and how many
+there are (GRP-2, GRP-4).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ ASSIGNORS: tuple[Assignor, ...] = ("range", "roundrobin", "sticky", "cooperative
 
 
 def mixtures() -> pytest.MarkDecorator:
-    """Each assignor with those who have it, of PyPI's clients and of all. Of all, who all have range, each leads once."""
+    """Each assignor with those who have it, of PyPI's clients and of all. Of all, who all have range, each
+    leads once.
+    """
     cases = []
     for families in (PYTHON_FAMILIES, FAMILIES):
         for number, assignor in enumerate(ASSIGNORS):
@@ -77,7 +81,8 @@ def companies() -> pytest.MarkDecorator:
 def test_while_ours_and_others_come_and_go_every_record_is_read_exactly_once(
     trial: GroupTrial, other: GroupFamily, assignor: Assignor
 ) -> None:
-    """Each step: somebody joins or leaves, the partitions are shared out, records come, are read and committed.
+    """Each step: somebody joins or leaves, the partitions are shared out, records come, are read and
+    committed.
 
     A step takes one rebalance or two, rarely one more; in a storm there would be some hundred.
     """
@@ -131,8 +136,9 @@ def test_a_cooperative_rebalance_takes_away_only_what_moves(trial: GroupTrial, f
 def test_members_that_start_within_the_initial_delay_are_one_generation(
     target: str, hosts: Hosts, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """No storms: a fleet that starts together rebalances once. It takes two delays of three seconds, the setting's default:
-    the first member's, and once more because others came meanwhile."""
+    """No storms: a fleet that starts together rebalances once. It takes two delays of three seconds, the
+    setting's default: the first member's, and once more because others came meanwhile.
+    """
     settings = {**GROUP_SETTINGS, "group.initial.rebalance.delay.ms": "3000"}
     if target == "ottla":
         del settings["group.initial.rebalance.delay.ms"]  # it is the default

@@ -1,4 +1,6 @@
-"""What a group reads can change while it reads: more partitions, more topics, different wishes (GRP-2, GRP-4)."""
+"""What a group reads can change while it reads: more partitions, more topics, different wishes (GRP-2,
+GRP-4).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_a_pattern_finds_the_topics_that_match_now_and_those_that_come(
 
 
 def has_looked(member: Member) -> bool:
-    """Whether it is in the group with nothing to read; some clients say that there is no such topic, and wait."""
+    """Whether it is in the group with nothing to read; some clients say that there is no such topic, and
+    wait.
+    """
     view = member.look()
     return bool(view.member_id) or "UNKNOWN_TOPIC_OR_PARTITION" in view.errors
 

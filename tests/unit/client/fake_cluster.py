@@ -1,7 +1,7 @@
 """A cluster of one fake broker that holds a topic and coordinates a group of one, for tests of the consumer.
 
-It does what a consumer expects of a broker; a test that wants something else says so with `broker.on(...)`, or puts error
-codes into `errors`, which are then given out one by one.
+It does what a consumer expects of a broker; a test that wants something else says so with `broker.on(...)`,
+or puts error codes into `errors`, which are then given out one by one.
 """
 
 from __future__ import annotations

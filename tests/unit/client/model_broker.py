@@ -1,9 +1,11 @@
-"""A broker and its network as a model, for tests that drive the producer's machine through everything that can go wrong.
+"""A broker and its network as a model, for tests that drive the producer's machine through everything that
+can go wrong.
 
-The broker keeps what Kafka keeps of a producer on a partition: its epoch, and the last five batches. Requests reach it over
-connections: what was sent over a connection that is lost may still arrive, in order, or never. One thing is assumed, as
-every Kafka client assumes it: what a dead connection has left behind is dealt with before the broker refuses a batch for good
-(without that, a batch that is numbered anew could meet its own ghost).
+The broker keeps what Kafka keeps of a producer on a partition: its epoch, and the last five batches. Requests
+reach it over connections: what was sent over a connection that is lost may still arrive, in order, or never.
+One thing is assumed, as every Kafka client assumes it: what a dead connection has left behind is dealt with
+before the broker refuses a batch for good (without that, a batch that is numbered anew could meet its own
+ghost).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 import warnings
 
 with warnings.catch_warnings():
-    # kafka-python reads its schemas with a function that Python 3.11 calls deprecated: its business, not ours.
+    # kafka-python reads its schemas with a function that Python 3.11 calls deprecated: its business, not
+    # ours.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 

@@ -1,4 +1,6 @@
-"""What tests of the producer's machine share: settings, a clock that stands still, and an accumulator to drive by hand."""
+"""What tests of the producer's machine share: settings, a clock that stands still, and an accumulator to
+drive by hand.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def settings(**changes: Any) -> ProducerSettings:
 
 
 class Driven:
-    """An accumulator of the topic `t`, its clock, and all leaders on broker 1, which knows the producer unless it is new."""
+    """An accumulator of the topic `t`, its clock, and all leaders on broker 1, which knows the producer
+    unless it is new.
+    """
 
     def __init__(
         self, *, partitions: int = 1, partitioner: Partitioner = by_key, is_new: bool = False, **changes: Any

@@ -1,4 +1,6 @@
-"""A controller whose decisions are committed at once, as one node with a disk that never fails would do it."""
+"""A controller whose decisions are committed at once, as one node with a disk that never fails would do
+it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy

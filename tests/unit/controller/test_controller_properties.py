@@ -1,9 +1,11 @@
-"""A cluster to which everything happens at random, and what stays true of its metadata whatever happens (CTL-3, CTL-4, REP-7).
+"""A cluster to which everything happens at random, and what stays true of its metadata whatever happens
+(CTL-3, CTL-4, REP-7).
 
-The controller is driven as brokers and clients would drive it: brokers start, crash and stop, proposals of leaders arrive
-late or never, operators move replicas and hold elections. Beside it runs a model of who holds every acknowledged
-record of a partition. A broker that crashed lost some; what a leader proposes it has seen to be true. Nobody may lead
-who lacks an acknowledged record, unless the election was announced as unclean or nobody else was left.
+The controller is driven as brokers and clients would drive it: brokers start, crash and stop, proposals of
+leaders arrive late or never, operators move replicas and hold elections. Beside it runs a model of who holds
+every acknowledged record of a partition. A broker that crashed lost some; what a leader proposes it has seen
+to be true. Nobody may lead who lacks an acknowledged record, unless the election was announced as unclean or
+nobody else was left.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Dead processes are noticed at once, silent ones after a session, and nobody is blamed for our own sleep (CTL-1)."""
+"""Dead processes are noticed at once, silent ones after a session, and nobody is blamed for our own sleep
+(CTL-1).
+"""
 
 from tests.unit.controller.cluster import Cluster
 

@@ -1,4 +1,6 @@
-"""A snapshot is the image (CTL-4); the property test of the whole controller takes one after every command."""
+"""A snapshot is the image (CTL-4); the property test of the whole controller takes one after every
+command.
+"""
 
 from tests.unit.controller.cluster import CLUSTER_ID, NODE_ID, Cluster, numbered_uuids, registration, topic
 

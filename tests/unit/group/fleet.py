@@ -1,8 +1,9 @@
-"""A fleet of consumers that obey the protocol, and a world that does not let them: crashes, bounces, jumps of time.
+"""A fleet of consumers that obey the protocol, and a world that does not let them: crashes, bounces, jumps of
+time.
 
-Every consumer assigns by range when it leads. What it owns, and in which generation, is written down the moment the
-coordinator says so, and must not contradict what others were told. Commits of all kinds are tried all the time; what is
-accepted must be right by the log alone. All chance comes from one seed.
+Every consumer assigns by range when it leads. What it owns, and in which generation, is written down the
+moment the coordinator says so, and must not contradict what others were told. Commits of all kinds are tried
+all the time; what is accepted must be right by the log alone. All chance comes from one seed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ SETTINGS = GroupConfig(
 
 @dataclass(eq=False)
 class Consumer:
-    """One process that consumes. `identity` is what owns partitions: a static member outlives its member ids."""
+    """One process that consumes. `identity` is what owns partitions: a static member outlives its member
+    ids.
+    """
 
     name: str
     instance: str | None
@@ -276,7 +279,9 @@ class Fleet:
         self.shell.wait(duration_ms)
 
     def restart_coordinator(self) -> None:
-        """The coordinator moves: what is not in the log is lost, and everybody is told to look for the new one."""
+        """The coordinator moves: what is not in the log is lost, and everybody is told to look for the new
+        one.
+        """
         for decision in self.shell.machine.unload():
             self.shell.carry_out(decision)
         assert not self.waiting, "somebody waits for a coordinator that is gone"

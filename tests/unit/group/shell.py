@@ -79,7 +79,9 @@ class Shell:
         self.machine.loaded(self.now_ms)
 
     def decide(self, request: Any, version: int | None = None, *, client: str = "c") -> tuple[int, Decision]:
-        """Ask, as if over the wire: in this version's fields, and with views of a frame. Nothing is carried out yet."""
+        """Ask, as if over the wire: in this version's fields, and with views of a frame. Nothing is carried
+        out yet.
+        """
         if type(request) in LATEST:
             version = LATEST[type(request)] if version is None else version
             request = decode(type(request), encode(request, version), version)

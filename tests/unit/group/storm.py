@@ -67,7 +67,9 @@ class Storm:
             step(self.random.choice(self.fleet.consumers))
 
     def _told(self) -> Iterator[tuple[str, int]]:
-        """Memberships that somebody has or had; and the one after, unless he is in that without having been told."""
+        """Memberships that somebody has or had; and the one after, unless he is in that without having been
+        told.
+        """
         for consumer in (*self.fleet.consumers, *self.fleet.zombies[-20:]):
             for member_id, generation in consumer.told[-5:]:
                 yield member_id, generation

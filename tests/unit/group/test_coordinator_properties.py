@@ -1,8 +1,8 @@
 """Whatever happens to a fleet of consumers and their coordinator, from one seed (CHK-5).
 
-Never two owners of a partition in one generation; never a commit of an old generation, or of nobody, accepted; everybody
-who waits is answered exactly once; no deadline is lost; the log alone gives the same durable state; and when things calm
-down, every consumer has its part and every partition one owner.
+Never two owners of a partition in one generation; never a commit of an old generation, or of nobody,
+accepted; everybody who waits is answered exactly once; no deadline is lost; the log alone gives the same
+durable state; and when things calm down, every consumer has its part and every partition one owner.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class MovingCluster:
-    """A cluster of one broker, number 1, that lets each move take a while, and remembers what it was asked."""
+    """A cluster of one broker, number 1, that lets each move take a while, and remembers what it was
+    asked.
+    """
 
     def __init__(self, looks: int = 1) -> None:
         self.broker = FakeBroker()

@@ -16,7 +16,9 @@ DIRECTORY = "/data/orders-0"
 
 
 def config(**settings: Any) -> TopicConfig:
-    """Kafka's defaults, but for these, and for small indexes: a simulated disk really fills what is preallocated."""
+    """Kafka's defaults, but for these, and for small indexes: a simulated disk really fills what is
+    preallocated.
+    """
     return TopicConfig(**({"segment_index_bytes": 9600} | settings))
 
 

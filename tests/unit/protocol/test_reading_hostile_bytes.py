@@ -28,7 +28,8 @@ from ottla.protocol.messages.topics import (
 from ottla.protocol.primitives import uuid_of, uvarint
 from ottla.protocol.reading import MAX_ELEMENTS
 
-# The densest there is: three bytes of SyncGroup become an object with an empty string and an empty view, 240 bytes.
+# The densest there is: three bytes of SyncGroup become an object with an empty string and an empty view, 240
+# bytes.
 MOST_BYTES_PER_BYTE = 90
 SPARE_BYTES = 20_000  # error messages, tracebacks, and what Python keeps for itself
 
@@ -60,7 +61,9 @@ def most_bytes(size: int) -> int:
 
 
 def peak_bytes(cls: type[Any], data: bytes, version: int) -> int:
-    """What reading takes: the least of three, for other threads (a broker's, Spark's) allocate as they please, and are counted too."""
+    """What reading takes: the least of three, for other threads (a broker's, Spark's) allocate as they
+    please, and are counted too.
+    """
     codec(cls, version)
     least = sys.maxsize
     for _ in range(3):
@@ -149,7 +152,9 @@ def _empty(is_string: bool, flexible: bool) -> bytes:
 
 
 def densest_messages(cls: type[Any], version: int, size_bytes: int) -> list[bytes]:
-    """For each list of a message: the message with that list as long as fits, and all else as short as can be."""
+    """For each list of a message: the message with that list as long as fits, and all else as short as can
+    be.
+    """
     flexible = declaration_of(cls).is_flexible(version)
     fields = layout(cls, version).plain
     found = []

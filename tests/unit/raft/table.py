@@ -1,4 +1,6 @@
-"""Members whose messages lie on a table until the test hands them over: for stories that chance would not tell."""
+"""Members whose messages lie on a table until the test hands them over: for stories that chance would not
+tell.
+"""
 
 from __future__ import annotations
 

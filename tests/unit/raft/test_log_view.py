@@ -69,7 +69,9 @@ def test_an_empty_log_behind_a_snapshot_knows_its_last_epoch() -> None:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[list[int]]:
-    """Logs as leaders make them: each begins with a part of another's log, and goes on in an epoch of its own."""
+    """Logs as leaders make them: each begins with a part of another's log, and goes on in an epoch of its
+    own.
+    """
     made: list[list[int]] = [[]]
     for epoch in range(1, 6):
         base = draw(st.sampled_from(made))

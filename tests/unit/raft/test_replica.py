@@ -172,7 +172,8 @@ def test_whatever_it_hears_it_answers_once_and_promises_once(turns: list[tuple[s
         shell.turn(kind, detail)
         if shell.is_halted:
             return  # a lying leader was found out
-    # Nobody is left waiting: whatever is held or parked is answered once the disk is done and the time is over.
+    # Nobody is left waiting: whatever is held or parked is answered once the disk is done and the time is
+    # over.
     while shell.persisting:
         shell.finish("persist")
     shell.turn("wait", 500)

@@ -1,4 +1,6 @@
-"""Questions and answers as Kafka's messages: nothing is lost on the way, and what is not for this quorum is refused."""
+"""Questions and answers as Kafka's messages: nothing is lost on the way, and what is not for this quorum is
+refused.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ def forgetful() -> Member:
 
 
 def answer(member: Member, high_watermark: int, *epochs: int) -> None:
-    """The leader answers the fetch under way with records of these epochs, which are then appended and flushed."""
+    """The leader answers the fetch under way with records of these epochs, which are then appended and
+    flushed.
+    """
     records = b"records" if epochs else b""
     member.answer(member.under_way, member.fetched(high_watermark=high_watermark, records=records))
     for epoch in epochs:
@@ -125,8 +127,8 @@ def test_it_looks_for_a_leader_as_an_observer_does() -> None:
 
 # ---- why it is so strict: two stories that chance tells too seldom
 #
-# Five voters. 1 leads epoch 1. Then 4 stands in epoch 2, and 3 votes for it; the votes that 4 asks 1, 2 and 5 for are late.
-# 3 loses its disk, and with it its vote, and comes back to 1, which still leads epoch 1.
+# Five voters. 1 leads epoch 1. Then 4 stands in epoch 2, and 3 votes for it; the votes that 4 asks 1, 2 and 5
+# for are late. 3 loses its disk, and with it its vote, and comes back to 1, which still leads epoch 1.
 
 
 def a_vote_is_lost_with_its_disk() -> Table:

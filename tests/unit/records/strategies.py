@@ -1,7 +1,7 @@
 """What hypothesis draws records from, and a decoder so plain that it can be seen to be right.
 
-The decoder reads one number at a time and knows nothing of the shapes that ottla.records.record is fast at; the
-tests hold the two against each other.
+The decoder reads one number at a time and knows nothing of the shapes that ottla.records.record is fast at;
+the tests hold the two against each other.
 """
 
 from collections.abc import Sequence

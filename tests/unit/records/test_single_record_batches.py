@@ -1,4 +1,6 @@
-"""Batches of one record that are alike: cut out together, or not at all. (Runs inside a batch: see `test_decoding`.)"""
+"""Batches of one record that are alike: cut out together, or not at all. (Runs inside a batch: see
+`test_decoding`.)
+"""
 
 from __future__ import annotations
 

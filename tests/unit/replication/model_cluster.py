@@ -1,7 +1,9 @@
-"""Three replicas of one partition, a controller, and messages that come late or never: all drawn from one seed.
+"""Three replicas of one partition, a controller, and messages that come late or never: all drawn from one
+seed.
 
-The replicas are the real machines over model logs. The controller is three lines: it compares and sets, fences, and elects from the ISR. Metadata
-comes to each node in order, some time. Of everything else the answer may be lost, and what was asked be done all the same, later.
+The replicas are the real machines over model logs. The controller is three lines: it compares and sets,
+fences, and elects from the ISR. Metadata comes to each node in order, some time. Of everything else the
+answer may be lost, and what was asked be done all the same, later.
 """
 
 from collections.abc import Callable
@@ -161,7 +163,8 @@ class ModelCluster:
             return
         node.is_up = False
         known = self.history[-1]
-        # Power was lost, too: unflushed records are gone. What only one replica has may be lost with it, so not there.
+        # Power was lost, too: unflushed records are gone. What only one replica has may be lost with it, so
+        # not there.
         if known.isr != (node.node_id,) and self.random.random() < 0.5:
             self._take_out(node.node_id)
             node.log.truncate_to(self.random.randint(node.log.log_start_offset, node.log.log_end_offset))

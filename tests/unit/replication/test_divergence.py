@@ -65,7 +65,8 @@ def test_a_follower_behind_the_leaders_start_is_told_so_whatever_its_epochs_are(
 
 def test_a_follower_whose_records_are_all_deleted_on_the_leader_goes_on_only_if_they_were_the_same() -> None:
     log = ModelLog.of((3, 5), start=20)
-    # The leader has forgotten which epoch its record 19 had: the follower's, of epoch 1, may never have been here.
+    # The leader has forgotten which epoch its record 19 had: the follower's, of epoch 1, may never have been
+    # here.
     assert judge_fetch(log, 3, 20, 1) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert judge_fetch(log, 3, 20, -1) is ErrorCode.NONE
     assert judge_fetch(log, 3, 20, 3) is ErrorCode.NONE

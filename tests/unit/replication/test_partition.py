@@ -1,4 +1,6 @@
-"""The leader's side of a partition: epochs, high watermark, and what it answers on the hot path (REP-3 to REP-5)."""
+"""The leader's side of a partition: epochs, high watermark, and what it answers on the hot path (REP-3 to
+REP-5).
+"""
 
 import pytest
 from tests.unit.replication.leaders import LAG_MS, LEADER_EPOCH, assigned, fetched, leader, proposals
@@ -139,7 +141,8 @@ def test_readers_of_committed_records_stop_at_the_first_open_transaction() -> No
 def test_the_high_watermark_waits_for_a_follower_that_has_caught_up_and_is_not_a_member_yet() -> None:
     replica = leader(isr=(1,), log_end_offset=10)
     replica.step(fetched(2, 4), 0)
-    # It asks at what was the end when it asked before: it has all that it could have, but the leader is ahead again.
+    # It asks at what was the end when it asked before: it has all that it could have, but the leader is ahead
+    # again.
     replica.step(LogEndOffsetMoved(20), 1)
     assert replica.high_watermark == 20
     assert replica.step(fetched(2, 10), 1) == []

@@ -1,4 +1,6 @@
-"""Three replicas under lost answers, new leaders, crashes and power losses: nothing committed is lost, and all agree in the end (REP-3, REP-6, REP-8)."""
+"""Three replicas under lost answers, new leaders, crashes and power losses: nothing committed is lost, and
+all agree in the end (REP-3, REP-6, REP-8).
+"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

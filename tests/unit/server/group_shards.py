@@ -166,7 +166,9 @@ def heartbeat(shard: GroupShard, group: str, generation: int, member_id: str) ->
 
 
 async def pair(shard: GroupShard, group: str) -> tuple[int, str, str]:
-    """A generation of two members, the leader first, that did not sync yet (static, so that no id has to be asked for)."""
+    """A generation of two members, the leader first, that did not sync yet (static, so that no id has to be
+    asked for).
+    """
     first = ask(shard, join_request(group, instance="one"))
     alone = first if not asyncio.isfuture(first) else await first
     second = ask(shard, join_request(group, instance="two"))

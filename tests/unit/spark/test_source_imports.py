@@ -1,4 +1,6 @@
-"""Spark starts a Python process for each stream, and one for each kind of planning: its user waits for what these import."""
+"""Spark starts a Python process for each stream, and one for each kind of planning: its user waits for what
+these import.
+"""
 
 from __future__ import annotations
 

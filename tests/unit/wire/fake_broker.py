@@ -1,4 +1,6 @@
-"""A broker that says what a test tells it to: one function per kind of request, everything else unanswered."""
+"""A broker that says what a test tells it to: one function per kind of request, everything else
+unanswered.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class FakeBroker:
         self._server: asyncio.Server | None = None
 
     def on(self, request_type: type[Any], answer: Any) -> FakeBroker:
-        """Answer requests of this type with a value, or with what a function of (request, header) answers or awaits."""
+        """Answer requests of this type with a value, or with what a function of (request, header) answers or
+        awaits.
+        """
         self._answers[request_type] = answer if callable(answer) else lambda *_: answer
         return self
 

@@ -187,7 +187,8 @@ async def _created(admin: Admin, wanted: NewTopic, if_not_exists: bool) -> Creat
 async def _altered(
     admin: Admin, name: str, partitions: int | None, changes: list[ConfigChange]
 ) -> TopicDetails:
-    # Settings first: the broker checks them all before it changes one, whereas partitions cannot be taken back.
+    # Settings first: the broker checks them all before it changes one, whereas partitions cannot be taken
+    # back.
     if changes:
         succeeded(await admin.alter_configs({ConfigResource(ResourceType.TOPIC, name): changes}))
     if partitions is not None:

@@ -31,7 +31,8 @@ from ottla.wire.socket_errors import reason
 _PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
-# A broker refuses writes when the disk is full; at a gigabyte, or a twentieth, there is still time to do something.
+# A broker refuses writes when the disk is full; at a gigabyte, or a twentieth, there is still time to do
+# something.
 _LITTLE_SPACE_BYTES: Final = 1 << 30
 _LITTLE_SPACE_SHARE: Final = 0.05
 # Descriptors that a broker needs besides segments: connections, its listeners, the metadata log.
@@ -111,8 +112,8 @@ def lock_holder(path: Path) -> int | None:
     except OSError:
         return None
     try:
-        # Shared and given back at once: another doctor is not disturbed, and a broker hardly ever. There are two kinds
-        # of locks that know nothing of each other: ours is the first, Apache Kafka's the second.
+        # Shared and given back at once: another doctor is not disturbed, and a broker hardly ever. There are
+        # two kinds of locks that know nothing of each other: ours is the first, Apache Kafka's the second.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# Each bucket is 2 % wider than the one before: from a microsecond to a quarter of an hour in a thousand numbers.
+# Each bucket is 2 % wider than the one before: from a microsecond to a quarter of an hour in a thousand
+# numbers.
 _GROWTH: Final = 1.02
 _BOUNDS_MS: Final = tuple([0.001 * _GROWTH**step for step in range(1_050)])
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)

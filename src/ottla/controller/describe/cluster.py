@@ -1,8 +1,8 @@
 """Descriptions of the cluster, each a function of an image: brokers answer them from their own cache (CTL-6).
 
-Metadata, versions 0 to 13; DescribeCluster, versions 0 to 2 (KIP-700, KIP-919, KIP-1073); DescribeTopicPartitions,
-version 0 (KIP-966).
-A broker that is fenced is not shown to clients, and what it leads has no leader.
+Metadata, versions 0 to 13; DescribeCluster, versions 0 to 2 (KIP-700, KIP-919, KIP-1073);
+DescribeTopicPartitions, version 0 (KIP-966). A broker that is fenced is not shown to clients, and what it
+leads has no leader.
 """
 
 from collections.abc import Iterator
@@ -45,8 +45,8 @@ from ottla.protocol.messages.metadata import (
 _NULL_TOPICS_SINCE: Final = first_nullable_version(MetadataRequest, "topics")
 
 # Without an authorizer every client may do everything: one bit for each operation that the resource knows.
-# read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter configs 11,
-# idempotent write 12
+# read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter
+# configs 11, idempotent write 12
 _ALL_TOPIC_OPERATIONS: Final = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 _ALL_CLUSTER_OPERATIONS: Final = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 
@@ -150,7 +150,9 @@ def _error_topic(name: str | None, topic_id: UUID, error: ErrorCode) -> Metadata
 
 
 def _creatable(topics: list[MetadataResponseTopic]) -> list[str]:
-    """The requested names that are allowed and missing; internal topics are created by the coordinators that need them."""
+    """The requested names that are allowed and missing; internal topics are created by the coordinators that
+    need them.
+    """
     return [
         topic.name
         for topic in topics
@@ -228,7 +230,9 @@ def describe_cluster(
 def describe_topic_partitions(
     image: ClusterImage, request: DescribeTopicPartitionsRequest, *, listener_name: str, limit: int
 ) -> DescribeTopicPartitionsResponse:
-    """Answer DescribeTopicPartitions: topics by name, up to a number of partitions, then a cursor to go on from."""
+    """Answer DescribeTopicPartitions: topics by name, up to a number of partitions, then a cursor to go on
+    from.
+    """
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
         return _refused_description(request)

@@ -1,6 +1,6 @@
-"""Descriptions of settings: DescribeConfigs, versions 1 to 4 (KIP-133, KIP-226, KIP-569), and ListConfigResources, versions
-0 and 1 (KIP-714, KIP-1142). Every setting is shown, with its source, all places that give it a value, its type and its
-meaning.
+"""Descriptions of settings: DescribeConfigs, versions 1 to 4 (KIP-133, KIP-226, KIP-569), and
+ListConfigResources, versions 0 and 1 (KIP-714, KIP-1142). Every setting is shown, with its source, all places
+that give it a value, its type and its meaning.
 """
 
 from collections.abc import Iterator
@@ -96,7 +96,9 @@ def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfi
 def list_config_resources(
     image: ClusterImage, request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse:
-    """Answer ListConfigResources: what can be described. Version 0 asks for client metrics only, and there are none."""
+    """Answer ListConfigResources: what can be described. Version 0 asks for client metrics only, and there
+    are none.
+    """
     types = set(request.resource_types) or set(_LISTED_TYPES)
     if version < _RESOURCE_TYPES_SINCE:
         types = {ResourceType.CLIENT_METRICS}

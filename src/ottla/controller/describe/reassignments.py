@@ -1,4 +1,6 @@
-"""ListPartitionReassignments, version 0 (KIP-455): which partitions are being moved, as a function of an image."""
+"""ListPartitionReassignments, version 0 (KIP-455): which partitions are being moved, as a function of an
+image.
+"""
 
 from collections.abc import Collection, Mapping
 
@@ -14,7 +16,9 @@ from ottla.protocol.messages.partitions import (
 def list_partition_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Answer ListPartitionReassignments: of all topics, or of some partitions of some; the others are left out."""
+    """Answer ListPartitionReassignments: of all topics, or of some partitions of some; the others are left
+    out.
+    """
     if request.topics is None:
         wanted = {topic.name: range(len(topic.partitions)) for topic in image.topics_by_name.values()}
         return _response(image, dict(sorted(wanted.items())))

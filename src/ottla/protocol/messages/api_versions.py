@@ -1,8 +1,8 @@
 """ApiVersions (key 18), versions 0 to 4.
 
-KIP-35 the question itself (v0), KIP-511 the client's software and flexible versions (v3), KIP-584 features (v3),
-KIP-1022 features whose minimum is 0 (v4).
-Its response header never has tagged fields, so that a client can read the answer before it knows any version.
+KIP-35 the question itself (v0), KIP-511 the client's software and flexible versions (v3), KIP-584 features
+(v3), KIP-1022 features whose minimum is 0 (v4). Its response header never has tagged fields, so that a client
+can read the answer before it knows any version.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The life of a broker: its requests to the controller, and the end of its membership.
 
-BrokerRegistration (key 62), versions 0 to 4: KIP-631 the registration itself, KIP-866 migration from ZooKeeper (v1,
-unused), KIP-858 log directories (v2), KIP-966 the previous epoch (v3), KIP-1022 features whose minimum is 0 (v4).
-BrokerHeartbeat (63), versions 0 to 1: KIP-631, KIP-858 failed log directories (v1).
+BrokerRegistration (key 62), versions 0 to 4: KIP-631 the registration itself, KIP-866 migration from
+ZooKeeper (v1, unused), KIP-858 log directories (v2), KIP-966 the previous epoch (v3), KIP-1022 features whose
+minimum is 0 (v4). BrokerHeartbeat (63), versions 0 to 1: KIP-631, KIP-858 failed log directories (v1).
 UnregisterBroker (64), version 0: KIP-631.
 """
 

@@ -1,9 +1,10 @@
 """Descriptions of a cluster: DescribeLogDirs (key 35, versions 1 to 5), DescribeCluster (60, 0 to 2),
 DescribeTopicPartitions (75, version 0).
 
-DescribeLogDirs: KIP-113, KIP-482 flexible (v2), KIP-784 an error for the whole answer (v3), KIP-827 sizes of the volume (v4),
-KIP-1066 cordoned directories (v5). DescribeCluster: KIP-700, KIP-919 endpoint types (v1), KIP-1073 fenced brokers (v2).
-DescribeTopicPartitions: KIP-966, with a cursor so that no answer grows without bound.
+DescribeLogDirs: KIP-113, KIP-482 flexible (v2), KIP-784 an error for the whole answer (v3), KIP-827 sizes of
+the volume (v4), KIP-1066 cordoned directories (v5). DescribeCluster: KIP-700, KIP-919 endpoint types (v1),
+KIP-1073 fenced brokers (v2). DescribeTopicPartitions: KIP-966, with a cursor so that no answer grows without
+bound.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 IncrementalAlterConfigs (44, 0 to 1), ListConfigResources (74, 0 to 1).
 
 DescribeConfigs: KIP-133, KIP-226 synonyms (v1), KIP-569 types and documentation (v3), KIP-482 flexible (v4).
-AlterConfigs: KIP-133, flexible (v2); it replaces all settings of a resource. IncrementalAlterConfigs: KIP-339, flexible (v1).
-ListConfigResources: KIP-714 client metrics only (v0), KIP-1142 every type of resource (v1).
+AlterConfigs: KIP-133, flexible (v2); it replaces all settings of a resource. IncrementalAlterConfigs:
+KIP-339, flexible (v1). ListConfigResources: KIP-714 client metrics only (v0), KIP-1142 every type of resource
+(v1).
 """
 
 from __future__ import annotations

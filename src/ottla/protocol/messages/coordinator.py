@@ -1,7 +1,7 @@
 """FindCoordinator (key 10), versions 0 to 6.
 
-KIP-98 coordinators of transactions (v1), KIP-482 flexible versions (v3), KIP-699 several keys at once (v4), KIP-890
-TRANSACTION_ABORTABLE (v5), KIP-932 coordinators of share groups (v6).
+KIP-98 coordinators of transactions (v1), KIP-482 flexible versions (v3), KIP-699 several keys at once (v4),
+KIP-890 TRANSACTION_ABORTABLE (v5), KIP-932 coordinators of share groups (v6).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """UpdateFeatures (key 57), versions 0 to 2: which levels of features the whole cluster uses (KIP-584).
 
-Kinds of change and a trial run (v1, KIP-778); one error for the whole request instead of one for each feature (v2).
+Kinds of change and a trial run (v1, KIP-778); one error for the whole request instead of one for each feature
+(v2).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Fetch (key 1), versions 4 to 18.
 
-KIP-98 isolation level (v4), KIP-107 log start offset (v5), KIP-227 incremental sessions (v7), KIP-320 leader epochs (v9),
-KIP-110 zstd (v10), KIP-392 fetch from the nearest replica (v11), KIP-482 flexible versions and KIP-595 diverging epochs
-(v12), KIP-516 topic ids instead of names (v13), KIP-405 tiered storage (v14), KIP-903 replica state (v15),
-KIP-951 the new leader in the answer (v16), KIP-853 replica directories (v17), KIP-1166 the follower's high watermark (v18).
-Versions 0 to 3 carried the record formats that Kafka 4 removed (KIP-896).
+KIP-98 isolation level (v4), KIP-107 log start offset (v5), KIP-227 incremental sessions (v7), KIP-320 leader
+epochs (v9), KIP-110 zstd (v10), KIP-392 fetch from the nearest replica (v11), KIP-482 flexible versions and
+KIP-595 diverging epochs (v12), KIP-516 topic ids instead of names (v13), KIP-405 tiered storage (v14),
+KIP-903 replica state (v15), KIP-951 the new leader in the answer (v16), KIP-853 replica directories (v17),
+KIP-1166 the follower's high watermark (v18). Versions 0 to 3 carried the record formats that Kafka 4 removed
+(KIP-896).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Groups from outside: DescribeGroups (key 15, versions 0 to 6), ListGroups (16, 0 to 5), DeleteGroups (42, 0 to 2).
+"""Groups from outside: DescribeGroups (key 15, versions 0 to 6), ListGroups (16, 0 to 5), DeleteGroups (42, 0
+to 2).
 
-KIP-430 authorized operations (describe v3), KIP-345 static members (describe v4), KIP-482 flexible versions (describe v5,
-list v3, delete v2), KIP-1043 an error for a group that is not there (describe v6), KIP-518 states (list v4), KIP-848
-types (list v5), KIP-229 deletion.
+KIP-430 authorized operations (describe v3), KIP-345 static members (describe v4), KIP-482 flexible versions
+(describe v5, list v3, delete v2), KIP-1043 an error for a group that is not there (describe v6), KIP-518
+states (list v4), KIP-848 types (list v5), KIP-229 deletion.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The life of a member of a classic group: JoinGroup (key 11, versions 0 to 9), Heartbeat (12, 0 to 4),
 LeaveGroup (13, 0 to 5), SyncGroup (14, 0 to 5).
 
-KIP-62 the rebalance timeout (join v1), KIP-394 the member id before membership (join v4), KIP-345 static members (join v5,
-sync and heartbeat v3) and leaving in batches (leave v3), KIP-482 flexible versions (join v6; the others v4), KIP-559 the
-protocol type and name beside the assignment (join v7, sync v5), KIP-800 reasons (join v8, leave v5), KIP-814 static
-leaders that need not assign anew (join v9).
+KIP-62 the rebalance timeout (join v1), KIP-394 the member id before membership (join v4), KIP-345 static
+members (join v5, sync and heartbeat v3) and leaving in batches (leave v3), KIP-482 flexible versions (join
+v6; the others v4), KIP-559 the protocol type and name beside the assignment (join v7, sync v5), KIP-800
+reasons (join v8, leave v5), KIP-814 static leaders that need not assign anew (join v9).
 """
 
 from __future__ import annotations

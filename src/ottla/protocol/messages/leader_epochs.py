@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch (key 23), versions 2 to 4.
 
-KIP-101 where an epoch ended, KIP-279 the epoch in the answer, KIP-320 fencing by the current epoch and use by consumers (v2),
-KIP-392 the replica that asks (v3), KIP-482 flexible versions (v4). Versions 0 and 1 went with Kafka 4 (KIP-896).
+KIP-101 where an epoch ended, KIP-279 the epoch in the answer, KIP-320 fencing by the current epoch and use by
+consumers (v2), KIP-392 the replica that asks (v3), KIP-482 flexible versions (v4). Versions 0 and 1 went with
+Kafka 4 (KIP-896).
 """
 
 from __future__ import annotations

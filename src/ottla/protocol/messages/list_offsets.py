@@ -1,9 +1,9 @@
 """ListOffsets (key 2), versions 1 to 11.
 
-KIP-79 one offset by timestamp (v1), KIP-98 isolation level (v2), KIP-320 leader epochs (v4), KIP-207 OFFSET_NOT_AVAILABLE
-(v5), KIP-482 flexible versions (v6), KIP-734 the record with the largest timestamp (v7), KIP-405 the earliest local offset
-(v8), KIP-1005 the last tiered offset (v9), KIP-1075 a timeout (v10), KIP-1023 the earliest offset not yet tiered (v11).
-Version 0 went with Kafka 4 (KIP-896).
+KIP-79 one offset by timestamp (v1), KIP-98 isolation level (v2), KIP-320 leader epochs (v4), KIP-207
+OFFSET_NOT_AVAILABLE (v5), KIP-482 flexible versions (v6), KIP-734 the record with the largest timestamp (v7),
+KIP-405 the earliest local offset (v8), KIP-1005 the last tiered offset (v9), KIP-1075 a timeout (v10),
+KIP-1023 the earliest offset not yet tiered (v11). Version 0 went with Kafka 4 (KIP-896).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Metadata (key 3), versions 0 to 13.
 
-KIP-4 racks, controller id and "no topics" (v1), KIP-78 cluster id (v2), auto-creation on request (v4), KIP-112 offline
-replicas (v5), KIP-320 leader epochs (v7), KIP-430 authorised operations (v8), KIP-482 flexible versions (v9), KIP-516 topic
-ids (v10 in the answer, v12 in the question), KIP-700 cluster operations moved to DescribeCluster (v11), KIP-1102 an error
-for the whole answer (v13).
-In version 0 an empty list of topics asks for all of them; from version 1 null does, and an empty list asks for none.
+KIP-4 racks, controller id and "no topics" (v1), KIP-78 cluster id (v2), auto-creation on request (v4),
+KIP-112 offline replicas (v5), KIP-320 leader epochs (v7), KIP-430 authorised operations (v8), KIP-482
+flexible versions (v9), KIP-516 topic ids (v10 in the answer, v12 in the question), KIP-700 cluster operations
+moved to DescribeCluster (v11), KIP-1102 an error for the whole answer (v13). In version 0 an empty list of
+topics asks for all of them; from version 1 null does, and an empty list asks for none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A group's offsets: OffsetCommit (key 8, versions 2 to 10), OffsetFetch (9, 1 to 10), OffsetDelete (47, 0).
 
-OffsetCommit: KIP-211 no retention time of its own (v5), KIP-320 leader epochs (v6), KIP-345 static members (v7), KIP-482
-flexible versions (v8), KIP-848 member epochs (v9), KIP-848 topic ids (v10). OffsetFetch: all topics by null (v2), KIP-320
-leader epochs (v5), flexible (v6), KIP-447 only stable offsets (v7), KIP-709 several groups at once (v8), KIP-848 (v9, v10).
-OffsetDelete: KIP-496.
+OffsetCommit: KIP-211 no retention time of its own (v5), KIP-320 leader epochs (v6), KIP-345 static members
+(v7), KIP-482 flexible versions (v8), KIP-848 member epochs (v9), KIP-848 topic ids (v10). OffsetFetch: all
+topics by null (v2), KIP-320 leader epochs (v5), flexible (v6), KIP-447 only stable offsets (v7), KIP-709
+several groups at once (v8), KIP-848 (v9, v10). OffsetDelete: KIP-496.
 """
 
 from __future__ import annotations

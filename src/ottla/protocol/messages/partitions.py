@@ -1,10 +1,9 @@
 """Requests that change the replicas of a partition and its leader.
 
-AlterPartition (key 56), versions 2 to 3: a leader to the controller, KIP-497, topic ids (v2, KIP-841), broker epochs of the
-members (v3, KIP-903).
-ElectLeaders (43), versions 0 to 2: KIP-183 preferred leaders, unclean elections (v1, KIP-460), flexible (v2).
-AlterPartitionReassignments (45), versions 0 to 1, and ListPartitionReassignments (46), version 0: KIP-455; a replication
-factor that must not change (v1, KIP-860).
+AlterPartition (key 56), versions 2 to 3: a leader to the controller, KIP-497, topic ids (v2, KIP-841), broker
+epochs of the members (v3, KIP-903). ElectLeaders (43), versions 0 to 2: KIP-183 preferred leaders, unclean
+elections (v1, KIP-460), flexible (v2). AlterPartitionReassignments (45), versions 0 to 1, and
+ListPartitionReassignments (46), version 0: KIP-455; a replication factor that must not change (v1, KIP-860).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Produce (key 0), versions 3 to 13.
 
 KIP-98 transactional ids (v3), KIP-112 disk errors (v4), KIP-207 log start offset (v5), KIP-110 zstd (v7),
-KIP-467 errors of single records (v8), KIP-482 flexible versions (v9), KIP-951 the new leader in the answer (v10),
-KIP-890 transactions V2 (v11, v12), KIP-516 topic ids instead of names (v13).
-Versions 0 to 2 carried the record formats that Kafka 4 removed (KIP-896).
+KIP-467 errors of single records (v8), KIP-482 flexible versions (v9), KIP-951 the new leader in the answer
+(v10), KIP-890 transactions V2 (v11, v12), KIP-516 topic ids instead of names (v13). Versions 0 to 2 carried
+the record formats that Kafka 4 removed (KIP-896).
 """
 
 from __future__ import annotations

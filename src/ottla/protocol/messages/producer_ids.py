@@ -1,8 +1,8 @@
 """Producer ids: InitProducerId (key 22, versions 0 to 5) and AllocateProducerIds (67, version 0).
 
-InitProducerId: KIP-98, KIP-482 flexible (v2), KIP-360 resuming after an error (v3), KIP-588 PRODUCER_FENCED (v4), KIP-890
-TRANSACTION_ABORTABLE (v5); version 6 is not stable in Kafka 4.3. AllocateProducerIds: KIP-730, a command to the controller
-from its brokers, who hand out the ids of a block.
+InitProducerId: KIP-98, KIP-482 flexible (v2), KIP-360 resuming after an error (v3), KIP-588 PRODUCER_FENCED
+(v4), KIP-890 TRANSACTION_ABORTABLE (v5); version 6 is not stable in Kafka 4.3. AllocateProducerIds: KIP-730,
+a command to the controller from its brokers, who hand out the ids of a block.
 """
 
 from __future__ import annotations

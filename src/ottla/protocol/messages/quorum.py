@@ -1,10 +1,10 @@
 """The requests between the voters of the metadata quorum, and the questions that any client may ask about it.
 
 Vote (key 52), versions 0 to 2: KIP-595, replica directories (v1, KIP-853), pre-votes (v2, KIP-996).
-BeginQuorumEpoch (53) and EndQuorumEpoch (54), versions 0 to 1: KIP-595, replica directories and endpoints (v1, KIP-853).
-DescribeQuorum (55), versions 0 to 2: KIP-642 times of fetches (v1, KIP-836), directories, listeners and messages (v2, KIP-853).
-FetchSnapshot (59), versions 0 to 1: KIP-630, replica directories (v1, KIP-853).
-Records are fetched with Fetch, as everywhere.
+BeginQuorumEpoch (53) and EndQuorumEpoch (54), versions 0 to 1: KIP-595, replica directories and endpoints
+(v1, KIP-853). DescribeQuorum (55), versions 0 to 2: KIP-642 times of fetches (v1, KIP-836), directories,
+listeners and messages (v2, KIP-853). FetchSnapshot (59), versions 0 to 1: KIP-630, replica directories (v1,
+KIP-853). Records are fetched with Fetch, as everywhere.
 """
 
 from __future__ import annotations

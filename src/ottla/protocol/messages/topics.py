@@ -1,9 +1,10 @@
-"""Changes of topics: CreateTopics (key 19, versions 2 to 7), DeleteTopics (20, 1 to 6), DeleteRecords (21, 0 to 2),
-CreatePartitions (37, 0 to 3).
+"""Changes of topics: CreateTopics (key 19, versions 2 to 7), DeleteTopics (20, 1 to 6), DeleteRecords (21, 0
+to 2), CreatePartitions (37, 0 to 3).
 
-CreateTopics: KIP-4, KIP-464 the broker's defaults for -1 (v4), KIP-482 flexible and KIP-525 configs in the answer (v5),
-KIP-599 throttling (v6), KIP-516 topic ids (v7). DeleteTopics: KIP-4, flexible (v4), KIP-599 (v5), by id (v6).
-DeleteRecords: KIP-107, flexible (v2). CreatePartitions: KIP-195, flexible (v2), KIP-599 (v3).
+CreateTopics: KIP-4, KIP-464 the broker's defaults for -1 (v4), KIP-482 flexible and KIP-525 configs in the
+answer (v5), KIP-599 throttling (v6), KIP-516 topic ids (v7). DeleteTopics: KIP-4, flexible (v4), KIP-599
+(v5), by id (v6). DeleteRecords: KIP-107, flexible (v2). CreatePartitions: KIP-195, flexible (v2), KIP-599
+(v3).
 """
 
 from __future__ import annotations

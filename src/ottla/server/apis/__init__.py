@@ -1,4 +1,5 @@
-"""One file per API family, with its handlers registered beside themselves; `table` finds the family of an API.
+"""One file per API family, with its handlers registered beside themselves; `table` finds the family of an
+API.
 
 produce, produce_shape, producer_ids            records in
 fetch, fetch_wait, fetch_response, follower_fetch, leader_hints   records out, to clients and to followers

@@ -1,5 +1,6 @@
-"""What brokers tell the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631), AlterPartition 2 to 3
-(KIP-497), AllocateProducerIds 0 (KIP-730). Served, not advertised. Who is not the controller says so, and has done nothing.
+"""What brokers tell the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631),
+AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730). Served, not advertised. Who is not the
+controller says so, and has done nothing.
 """
 
 from typing import Any, Final
@@ -50,7 +51,9 @@ async def register(context: RequestContext, request: BrokerRegistrationRequest) 
 
 @api.handles(BrokerHeartbeatRequest)
 async def heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-    """Hear a broker. When the connection that carries its heartbeats goes, the broker has probably gone with it."""
+    """Hear a broker. When the connection that carries its heartbeats goes, the broker has probably gone with
+    it.
+    """
     duties, session = context.services.duties, context.session
     duties.heard(request, session)
     session.call_when_closed(_HEARTBEATS, lambda: duties.disconnected(request.broker_id, session))

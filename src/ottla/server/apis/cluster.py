@@ -1,8 +1,8 @@
 """Descriptions read off the cluster image (CTL-6): Metadata 0 to 13, DescribeCluster 0 to 2,
 DescribeTopicPartitions 0, DescribeConfigs 1 to 4, ListConfigResources 0 to 1, ListPartitionReassignments 0.
 
-Metadata may create the topics it is asked for (`auto.create.topics.enable`). As in Kafka the request that finds a
-topic missing is told so, and the next one finds it there.
+Metadata may create the topics it is asked for (`auto.create.topics.enable`). As in Kafka the request that
+finds a topic missing is told so, and the next one finds it there.
 """
 
 from ottla.controller.config_sources import BrokerSettings, ConfigSource
@@ -73,7 +73,9 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
 
 
 def _controller_id(context: RequestContext) -> int:
-    """Whom clients should give commands to: the controller if they can reach it, else this broker, which hands them on."""
+    """Whom clients should give commands to: the controller if they can reach it, else this broker, which
+    hands them on.
+    """
     quorum = context.services.quorum
     controller = quorum.image.brokers.get(quorum.controller_id)
     if controller is not None and not controller.is_fenced:

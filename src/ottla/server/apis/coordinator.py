@@ -1,7 +1,8 @@
 """FindCoordinator, versions 0 to 6 (KIP-699 batches from 4).
 
-A group's coordinator leads the partition of `__consumer_offsets` that the group's name hashes to; the first question
-creates that topic. There are no transactions and share groups yet: their coordinators are refused in words.
+A group's coordinator leads the partition of `__consumer_offsets` that the group's name hashes to; the first
+question creates that topic. There are no transactions and share groups yet: their coordinators are refused in
+words.
 """
 
 from typing import Final

@@ -1,10 +1,11 @@
 """Fetch, versions 4 to 18.
 
-KIP-74 response limits, KIP-227 sessions, KIP-320 leader epochs, KIP-516 topic ids from 13, KIP-595 diverging epochs.
+KIP-74 response limits, KIP-227 sessions, KIP-320 leader epochs, KIP-516 topic ids from 13, KIP-595 diverging
+epochs.
 
-A fetch reads every partition it names, in order, up to its limits. When that is less than it asked for, it waits for
-appends to those partitions until its deadline. Records leave as ranges of files: they are never read here.
-Followers fetch in another way (follower_fetch.py).
+A fetch reads every partition it names, in order, up to its limits. When that is less than it asked for, it
+waits for appends to those partitions until its deadline. Records leave as ranges of files: they are never
+read here. Followers fetch in another way (follower_fetch.py).
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Writes a fetch response around file ranges: the words are built here, the records stay in their files.
 
-The layout is written out by hand because the compiled codec would have to read the records. A test holds it equal to
-the compiled codec's for every version. Results with tagged fields are rare and carry no records: a response that has
-one goes through the compiled codec.
+The layout is written out by hand because the compiled codec would have to read the records. A test holds it
+equal to the compiled codec's for every version. Results with tagged fields are rare and carry no records: a
+response that has one goes through the compiled codec.
 """
 
 from collections.abc import Sequence

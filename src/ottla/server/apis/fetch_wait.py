@@ -1,4 +1,6 @@
-"""A fetch that waits in a long poll: for so many bytes, until somebody says that there is no point in waiting."""
+"""A fetch that waits in a long poll: for so many bytes, until somebody says that there is no point in
+waiting.
+"""
 
 import asyncio
 

@@ -1,11 +1,13 @@
-"""Fetch, as followers send it: with their broker id and epoch (KIP-903), up to the log's end, in sessions of their own.
+"""Fetch, as followers send it: with their broker id and epoch (KIP-903), up to the log's end, in sessions of
+their own.
 
-A fetch proves what its follower holds (KIP-595): the leader compares the epoch of the follower's last record with its own log. Where
-they agree, the offset counts towards the high watermark; where they part, the follower is told where. Then the partitions
-that have news are read, and if there is nothing the fetch waits for an append.
+A fetch proves what its follower holds (KIP-595): the leader compares the epoch of the follower's last record
+with its own log. Where they agree, the offset counts towards the high watermark; where they part, the
+follower is told where. Then the partitions that have news are read, and if there is nothing the fetch waits
+for an append.
 
-A round trip costs the same for little and for much, so one busy partition may fill the answer; where several have news, each
-gets its share of it, and at least replica.fetch.max.bytes.
+A round trip costs the same for little and for much, so one busy partition may fill the answer; where several
+have news, each gets its share of it, and at least replica.fetch.max.bytes.
 """
 
 import asyncio

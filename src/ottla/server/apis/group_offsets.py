@@ -1,7 +1,7 @@
 """Offsets of groups: OffsetCommit 2 to 10, OffsetFetch 1 to 10, OffsetDelete 0.
 
-From version 10 on topics come by id (KIP-848). The coordinator knows names only: ids become names on the way in, and
-names become ids on the way out.
+From version 10 on topics come by id (KIP-848). The coordinator knows names only: ids become names on the way
+in, and names become ids on the way out.
 """
 
 from collections.abc import Awaitable
@@ -56,7 +56,9 @@ def offset_commit(
 def _with_refused(
     response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitResponse:
-    """One answer for each topic, also where some of its partitions were refused here and some accepted there."""
+    """One answer for each topic, also where some of its partitions were refused here and some accepted
+    there.
+    """
     answered = {(topic.name, topic.topic_id): topic for topic in response.topics} if refused else {}
     for topic in refused:
         other = answered.get((topic.name, topic.topic_id))
@@ -76,7 +78,9 @@ async def _with_refused_later(
 def _take_out_unknown(
     image: ClusterImage, version: int, request: OffsetCommitRequest
 ) -> list[OffsetCommitResponseTopic]:
-    """Give topics their names and ids; take those topics and partitions out of the request that do not exist."""
+    """Give topics their names and ids; take those topics and partitions out of the request that do not
+    exist.
+    """
     refused: list[OffsetCommitResponseTopic] = []
     known: list[OffsetCommitRequestTopic] = []
     by_id = version >= _TOPIC_IDS_SINCE

@@ -1,10 +1,11 @@
 """Groups: JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5, DescribeGroups 0 to 6,
 ListGroups 0 to 5, DeleteGroups 0 to 2.
 
-KIP-345 static members, KIP-394 member ids before joining, KIP-800 reasons of joining and leaving, KIP-518 groups by state.
+KIP-345 static members, KIP-394 member ids before joining, KIP-800 reasons of joining and leaving, KIP-518
+groups by state.
 
-Each request goes to the shard of its group; requests that name several groups are taken apart here and their answers
-put together again.
+Each request goes to the shard of its group; requests that name several groups are taken apart here and their
+answers put together again.
 """
 
 from collections.abc import Awaitable
@@ -49,7 +50,9 @@ def ask_coordinator(context: RequestContext, request: Any) -> Any:
 
 @api.handles(HeartbeatRequest)
 def heartbeat(context: RequestContext, request: HeartbeatRequest) -> list[Part]:
-    """A sign of life. By far the most frequent request about groups, and all that is answered is one of few errors."""
+    """A sign of life. By far the most frequent request about groups, and all that is answered is one of few
+    errors.
+    """
     try:
         error = context.services.coordinators.shard_of(request.group_id).heartbeat(request)
     except KafkaError as refused:
@@ -66,7 +69,9 @@ def _heartbeat_frame(version: int, error: int) -> bytes:
 
 
 def ask_shard(context: RequestContext, group_id: str, request: Any) -> Any:
-    """The answer of the group's coordinator, or a refusal in the request's own words; what only reads never waits."""
+    """The answer of the group's coordinator, or a refusal in the request's own words; what only reads never
+    waits.
+    """
     try:
         shard = context.services.coordinators.shard_of(group_id)
         client_host = "/" + context.session.host

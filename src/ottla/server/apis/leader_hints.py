@@ -1,4 +1,5 @@
-"""Where to go instead (KIP-951): a client that asked the wrong broker is told the leader and its address with the error.
+"""Where to go instead (KIP-951): a client that asked the wrong broker is told the leader and its address with
+the error.
 
 What is told is true as far as this broker's image goes; where the image knows no leader, nothing is told.
 """

@@ -1,4 +1,6 @@
-"""DescribeLogDirs, versions 1 to 5 (KIP-113, KIP-784, KIP-827): what lies in the data directory and how full it is."""
+"""DescribeLogDirs, versions 1 to 5 (KIP-113, KIP-784, KIP-827): what lies in the data directory and how full
+it is.
+"""
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.cluster import (

@@ -1,9 +1,9 @@
 """Offsets of a log: ListOffsets 1 to 11, OffsetForLeaderEpoch 2 to 4, DeleteRecords 0 to 2.
 
-KIP-79 timestamps, KIP-207 offsets of a leader that does not know its high watermark yet, KIP-320 leader epochs, KIP-734 max
-timestamp, KIP-405 and KIP-1005 tiered offsets (there is no tiered storage here: the earliest local offset is the log
-start, the others answer -1 without an error).
-DeleteRecords is answered when the records are gone on every live replica (KIP-107).
+KIP-79 timestamps, KIP-207 offsets of a leader that does not know its high watermark yet, KIP-320 leader
+epochs, KIP-734 max timestamp, KIP-405 and KIP-1005 tiered offsets (there is no tiered storage here: the
+earliest local offset is the log start, the others answer -1 without an error). DeleteRecords is answered when
+the records are gone on every live replica (KIP-107).
 """
 
 import asyncio
@@ -99,7 +99,9 @@ def _refused(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
 
 
 def _refuse_unknown(timestamp: int, offset: int, version: int) -> None:
-    """A new leader may have a high watermark that is lower than what clients have seen: what lies above is not known yet."""
+    """A new leader may have a high watermark that is lower than what clients have seen: what lies above is
+    not known yet.
+    """
     is_found = offset >= 0 and timestamp != LATEST_TIMESTAMP
     if is_found or timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return
@@ -181,7 +183,8 @@ def delete_records(
     return _deleted_everywhere(context, request.timeout_ms, waits, response) if waits else response
 
 
-# What is deleted here and not yet on all other replicas: the partition, where its log starts now, and what to answer.
+# What is deleted here and not yet on all other replicas: the partition, where its log starts now, and what to
+# answer.
 _Deletion = tuple[HostedPartition, int, DeleteRecordsPartitionResult]
 
 
@@ -231,7 +234,9 @@ async def _deleted_everywhere(
 
 
 async def _followed(context: RequestContext, timeout_s: float, wait: _Deletion) -> None:
-    """Return when no live replica has the records any more; the error stands in the answer if that takes too long."""
+    """Return when no live replica has the records any more; the error stands in the answer if that takes too
+    long.
+    """
     partition, start, result = wait
     error = ErrorCode.NONE
     try:

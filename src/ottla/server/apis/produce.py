@@ -1,10 +1,11 @@
 """Produce, versions 3 to 13 (0 to 2 are claimed for old librdkafka and refused: KAFKA-18659).
 
-KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-951 the new leader from 10, KIP-516 topic
-ids from 13.
+KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-951 the new leader from 10,
+KIP-516 topic ids from 13.
 
-The requests of one socket read are gathered and appended together, one call per partition. Most producers send the same
-bytes again and again around different records; `produce_shape.py` recognises such requests without decoding them.
+The requests of one socket read are gathered and appended together, one call per partition. Most producers
+send the same bytes again and again around different records; `produce_shape.py` recognises such requests
+without decoding them.
 
 When an append is acknowledged, and with which error if it is not, partitions/acknowledgement.py says.
 """
@@ -55,7 +56,9 @@ Outcomes = dict[HostedPartition, list[Outcome]]
 
 
 class _Placement:
-    """Where one partition of a decoded request went: a place in a partition's list, or an error at the door."""
+    """Where one partition of a decoded request went: a place in a partition's list, or an error at the
+    door.
+    """
 
     __slots__ = ("error", "index", "partition", "place")
 
@@ -86,7 +89,8 @@ class _Decoded:
         return self.topics[0][1][0].partition
 
 
-# A request of a known shape needs its correlation id, the shape and its place in the partition's list, no more.
+# A request of a known shape needs its correlation id, the shape and its place in the partition's list, no
+# more.
 _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
@@ -115,7 +119,9 @@ class ProduceGatherer:
     def repeats(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int, correlation_id: int
     ) -> bool:
-        """Take in the frame at `start` (its size stands there) if it has a known shape and may be appended."""
+        """Take in the frame at `start` (its size stands there) if it has a known shape and may be
+        appended.
+        """
         shape = self._shape
         if shape is None:
             return False

@@ -1,13 +1,14 @@
 """Recognises a produce request that repeats an earlier one around new records, and writes its response.
 
-A producer sends the same client id, acks, timeout, topic and partition in each request; only the correlation id and
-the records differ. Of a request that was decoded with the compiled codec, the bytes before the records are kept (its
-prefix), and the next request is compared with them: one memory comparison instead of a decoding. A client that writes to
-several partitions has one shape for each (`ProduceShapes`).
+A producer sends the same client id, acks, timeout, topic and partition in each request; only the correlation
+id and the records differ. Of a request that was decoded with the compiled codec, the bytes before the records
+are kept (its prefix), and the next request is compared with them: one memory comparison instead of a
+decoding. A client that writes to several partitions has one shape for each (`ProduceShapes`).
 
-A shape remembers decisions that its partition, its prefix and its version make for good; what may change with the partition's
-state (leader, in-sync replicas, settings) is asked for each request, and `gate/basis.py` says when shapes are forgotten.
-Tests hold that a recognised request is read as the compiled codec reads it, and decided as an unrecognised one.
+A shape remembers decisions that its partition, its prefix and its version make for good; what may change with
+the partition's state (leader, in-sync replicas, settings) is asked for each request, and `gate/basis.py` says
+when shapes are forgotten. Tests hold that a recognised request is read as the compiled codec reads it, and
+decided as an unrecognised one.
 """
 
 from struct import Struct
@@ -26,7 +27,8 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 
 # Where the low byte of the attributes stands in a batch.
 ATTRIBUTES_LOW_BYTE = 22
-# A frame begins with size, api key, api version and correlation id; the prefix that repeats begins after them.
+# A frame begins with size, api key, api version and correlation id; the prefix that repeats begins after
+# them.
 _PREFIX_AT = 12
 _FLEXIBLE_SINCE = first_flexible_version(ProduceRequest)
 _TOPIC_IDS_SINCE = first_version(TopicProduceData, "topic_id")
@@ -76,7 +78,9 @@ class ProduceShape:
     def match(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int
     ) -> memoryview | None:
-        """The records of the frame at `start`; None if it has another shape or must be decided by the slow path."""
+        """The records of the frame at `start`; None if it has another shape or must be decided by the slow
+        path.
+        """
         partition = self.partition
         if (
             version != self.version
@@ -164,7 +168,8 @@ def learn_shape(
 ) -> ProduceShape | None:
     """The shape of a decoded one-partition request (`frame` is without its size), where it has one."""
     if version < ZSTD_SINCE:
-        # There zstd must be refused, so that every batch has to be looked at; no client in a hurry is that old.
+        # There zstd must be refused, so that every batch has to be looked at; no client in a hurry is that
+        # old.
         return None
     records = request.topic_data[0].partition_data[0].records
     assert records is not None
@@ -174,7 +179,8 @@ def learn_shape(
     length_bytes = length_bytes // 7 if flexible else length_bytes // 8
     prefix = bytes(frame[_PREFIX_AT - 4 : len(frame) - end_bytes - len(records) - length_bytes])
     shape = ProduceShape(prefix, version, request, partition)
-    # Read the frame that the shape was learnt from: tagged fields or a padded length would put the records elsewhere.
+    # Read the frame that the shape was learnt from: tagged fields or a padded length would put the records
+    # elsewhere.
     again = bytearray(4) + frame
     found = shape.match(again, memoryview(again), 0, len(again), version)
     # As bytes: to compare views takes a hundred times as long.
@@ -182,7 +188,9 @@ def learn_shape(
 
 
 def _response_parts(version: int, partition: HostedPartition) -> tuple[bytes, bytes]:
-    """The bytes before the error code, and those after the log start offset, of a response without an error."""
+    """The bytes before the error code, and those after the log start offset, of a response without an
+    error.
+    """
     index = _INT32.pack(partition.index)
     throttle = _INT32.pack(0)
     name = partition.topic.encode()
@@ -190,7 +198,8 @@ def _response_parts(version: int, partition: HostedPartition) -> tuple[bytes, by
         topic = partition.topic_id.bytes if version >= _TOPIC_IDS_SINCE else _compact_string(name)
         # Header without tagged fields; one topic; one partition.
         middle = b"\0" + b"\x02" + topic + b"\x02" + index
-        # No record errors, no error message, no tagged fields of partition and topic, throttle, no tagged fields.
+        # No record errors, no error message, no tagged fields of partition and topic, throttle, no tagged
+        # fields.
         return middle, b"\x01\0" + b"\0\0" + throttle + b"\0"
     one = _INT32.pack(1)
     middle = one + _INT16.pack(len(name)) + name + one + index

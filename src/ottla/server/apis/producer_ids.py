@@ -1,4 +1,6 @@
-"""InitProducerId, versions 0 to 5 (KIP-98, KIP-360). Transactional ids come with the transaction coordinator."""
+"""InitProducerId, versions 0 to 5 (KIP-98, KIP-360). Transactional ids come with the transaction
+coordinator.
+"""
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse

@@ -1,7 +1,7 @@
 """The metadata quorum: what its nodes ask each other, and what anybody may ask about it.
 
-Vote 0 to 2, BeginQuorumEpoch and EndQuorumEpoch 0 to 1, FetchSnapshot 0 to 1 (KIP-595, KIP-630): served, not advertised.
-Envelope 0 (KIP-590): a client's command that another broker hands on to the active controller.
+Vote 0 to 2, BeginQuorumEpoch and EndQuorumEpoch 0 to 1, FetchSnapshot 0 to 1 (KIP-595, KIP-630): served, not
+advertised. Envelope 0 (KIP-590): a client's command that another broker hands on to the active controller.
 DescribeQuorum 0 to 2 (KIP-836): any node may be asked; the leader answers.
 """
 

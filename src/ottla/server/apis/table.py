@@ -1,8 +1,8 @@
 """Which family serves which API.
 
-A family is imported with the first request for one of its APIs: most brokers are never asked most things, and every
-module that is not loaded makes the start a little faster. The handlers are registered in the families themselves
-(gate/handlers.py); a test holds that each family is found by all of its keys.
+A family is imported with the first request for one of its APIs: most brokers are never asked most things, and
+every module that is not loaded makes the start a little faster. The handlers are registered in the families
+themselves (gate/handlers.py); a test holds that each family is found by all of its keys.
 """
 
 from functools import cache

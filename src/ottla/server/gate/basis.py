@@ -1,8 +1,9 @@
 """What remembered decisions rest on.
 
-Recognising a request that repeats an earlier one saves decoding it, finding its topic and, one day, asking whether its principal
-may. Such a decision is remembered together with the basis it was made on, and forgotten when the basis changes. Facts that
-change often (leadership, in-sync replicas, settings) are not remembered: they are asked each time.
+Recognising a request that repeats an earlier one saves decoding it, finding its topic and, one day, asking
+whether its principal may. Such a decision is remembered together with the basis it was made on, and forgotten
+when the basis changes. Facts that change often (leadership, in-sync replicas, settings) are not remembered:
+they are asked each time.
 """
 
 from ottla.server.gate.services import Services
@@ -12,8 +13,9 @@ from ottla.server.gate.session import Session
 def basis_of(services: Services, session: Session) -> int:
     """A number that changes with everything that a decision for this session rests on.
 
-    Asked once per read. Each fact has a version that only grows, so the sum of the versions changes whenever one of them
-    does. Today the only fact is which partitions are hosted. Authorisation and quotas join here with versions of their own:
-    the session's principal (it changes when a client authenticates again), the ACLs, the client quotas.
+    Asked once per read. Each fact has a version that only grows, so the sum of the versions changes whenever
+    one of them does. Today the only fact is which partitions are hosted. Authorisation and quotas join here
+    with versions of their own: the session's principal (it changes when a client authenticates again), the
+    ACLs, the client quotas.
     """
     return services.partitions.version

@@ -1,15 +1,15 @@
 """The gate: from a frame to its handler, and from the handler's answer to the parts that leave.
 
 Every request takes these steps:
-1. admission: a broker that is not yet part of its cluster answers other nodes, since it needs them to become a part; the
-   requests of clients wait in their connections until the gate opens;
+1. admission: a broker that is not yet part of its cluster answers other nodes, since it needs them to become
+   a part; the requests of clients wait in their connections until the gate opens;
 2. header: the session takes over who asks;
 3. API and version: refused here if they are not served;
 4. the request is decoded (authorisation and quotas will be asked between this step and the next);
 5. handler, or the connection's gatherer for APIs whose requests are answered together.
 
-A gatherer may recognise a request that repeats an earlier one and skip steps 2 to 5 for it: `basis.py` says on what
-that rests, and a property test holds that nothing is decided differently.
+A gatherer may recognise a request that repeats an earlier one and skip steps 2 to 5 for it: `basis.py` says
+on what that rests, and a property test holds that nothing is decided differently.
 """
 
 from collections.abc import Awaitable
@@ -62,7 +62,9 @@ class Gate:
         return registration.make_gatherer(self._services, session)
 
     def gather(self, gatherer: Gatherer, frame: memoryview, session: Session) -> None:
-        """Hand one request frame (without its size) to a gatherer. Raises for a request that no client may send."""
+        """Hand one request frame (without its size) to a gatherer. Raises for a request that no client may
+        send.
+        """
         header, position = read_request_header(frame, 0)
         context = self._context(header, session)
         gatherer.add(context, _read_request(header, frame, position))

@@ -1,4 +1,5 @@
-"""What a handler is, and how it is registered: beside itself, with the declaration of the requests that it serves.
+"""What a handler is, and how it is registered: beside itself, with the declaration of the requests that it
+serves.
 
     api = ApiFamily()
 
@@ -8,10 +9,11 @@
     @api.gathers(ProduceRequest)
     class ProduceGatherer: ...
 
-A handler is a plain function when it can answer at once and a coroutine function when it has to wait. It answers a response
-message, or, where file ranges go out, the finished parts; or a `Deferred` that will have them.
-A gatherer takes all requests of one socket read and answers them together. A request that comes alone (a broker under test
-hands each request through its faults) is answered by a gatherer of its own, so that every API has a handler.
+A handler is a plain function when it can answer at once and a coroutine function when it has to wait. It
+answers a response message, or, where file ranges go out, the finished parts; or a `Deferred` that will have
+them. A gatherer takes all requests of one socket read and answers them together. A request that comes alone
+(a broker under test hands each request through its faults) is answered by a gatherer of its own, so that
+every API has a handler.
 
 Nothing is registered globally: a family is a module's own table, and `apis/table.py` knows the families.
 """
@@ -50,7 +52,9 @@ Handler = Callable[[RequestContext, Any], Any]
 
 
 class UnanswerableError(Exception):
-    """A request failed that has no answer which could say so (acks=0): a closed connection tells it, as in Kafka."""
+    """A request failed that has no answer which could say so (acks=0): a closed connection tells it, as in
+    Kafka.
+    """
 
     def __init__(self, reason: str, answers: list[Part] | None = None) -> None:
         super().__init__(reason)
@@ -59,7 +63,9 @@ class UnanswerableError(Exception):
 
 
 class Gatherer(Protocol):
-    """Takes the requests of one API that one socket read brought, and answers them together. Belongs to one connection."""
+    """Takes the requests of one API that one socket read brought, and answers them together. Belongs to one
+    connection.
+    """
 
     @property
     def has_requests(self) -> bool:
@@ -68,9 +74,11 @@ class Gatherer(Protocol):
     def repeats(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int, correlation_id: int
     ) -> bool:
-        """Take in the frame at `start` (its size stands there) if it repeats an earlier request, without decoding it.
+        """Take in the frame at `start` (its size stands there) if it repeats an earlier request, without
+        decoding it.
 
-        False leaves the request to `add`. A request may count as a repetition only if `add` would decide the same.
+        False leaves the request to `add`. A request may count as a repetition only if `add` would decide the
+        same.
         """
 
     def add(self, context: RequestContext, request: Any) -> None:
@@ -80,7 +88,9 @@ class Gatherer(Protocol):
         """Recognise requests that repeat the one just added, whose frame (without its size) this is."""
 
     def finish(self) -> Answer:
-        """Carry out what was taken in; the answers in order, or what to wait for. Raises UnanswerableError."""
+        """Carry out what was taken in; the answers in order, or what to wait for. Raises
+        UnanswerableError.
+        """
 
 
 MakeGatherer = Callable[[Services, Session], Gatherer]

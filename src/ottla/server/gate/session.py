@@ -1,7 +1,7 @@
 """One client's connection as handlers see it: who asks, from where, with which software.
 
-A session begins with its connection and ends with it. Handlers find it in their `RequestContext`; the connection finds
-there what to call when it ends.
+A session begins with its connection and ends with it. Handlers find it in their `RequestContext`; the
+connection finds there what to call when it ends.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,9 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """The state of one connection that outlives its requests. Each field is changed by a method here and nowhere else."""
+    """The state of one connection that outlives its requests. Each field is changed by a method here and
+    nowhere else.
+    """
 
     listener: str
     host: str
@@ -42,8 +44,9 @@ class Session:
     # As the latest decoded request has it: clients may change it, and some send none.
     client_id: str | None = None
     software: ClientSoftware = UNKNOWN_SOFTWARE
-    # Listeners authenticate nobody yet, so these three keep their defaults. With SASL a session has its principal, and the
-    # time until which it counts as authenticated (KIP-368); with quotas the time until which its requests are not read.
+    # Listeners authenticate nobody yet, so these three keep their defaults. With SASL a session has its
+    # principal, and the time until which it counts as authenticated (KIP-368); with quotas the time until
+    # which its requests are not read.
     principal: Principal = ANONYMOUS
     authenticated_until_ms: int | None = None
     throttled_until_ms: int | None = None
@@ -62,7 +65,9 @@ class Session:
         self.software = software
 
     def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
-        """Have `callback` called once the connection is closed; a second callback of the same name replaces the first."""
+        """Have `callback` called once the connection is closed; a second callback of the same name replaces
+        the first.
+        """
         self._when_closed[name] = callback
 
     def close(self) -> None:

@@ -1,16 +1,18 @@
 """One client connection: frames in, responses out, in request order.
 
 Rules:
-- The connection owns its socket. It reads when the loop says so, handles every whole frame it has, and sends the
-  answers of one read with one call.
-- The requests of one read that have a gatherer (gate/handlers.py: Produce) are carried out together: one append per
-  partition instead of one per request.
+- The connection owns its socket. It reads when the loop says so, handles every whole frame it has, and sends
+  the answers of one read with one call.
+- The requests of one read that have a gatherer (gate/handlers.py: Produce) are carried out together: one
+  append per partition instead of one per request.
 - While the gate is shut (gate/dispatch.py), the requests of clients stay in the buffer.
-- A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only gathered
-  requests may overtake each other's waiting (one fsync then serves many), and their answers still leave in order.
-- For a client that does not take its answers no further answers are made, and its requests are not read without end.
-- Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else. Requests
-  that came before are answered first.
+- A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
+  gathered requests may overtake each other's waiting (one fsync then serves many), and their answers still
+  leave in order.
+- For a client that does not take its answers no further answers are made, and its requests are not read
+  without end.
+- Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else.
+  Requests that came before are answered first.
 """
 
 import asyncio
@@ -36,11 +38,11 @@ logger = logging.getLogger(__name__)
 # Frame size, api key, api version, correlation id.
 _HEAD = Struct(">ihhi")
 _HEAD_BYTES = 12
-# Gathered requests that may wait for an fsync or for followers at once, counted in reads; clients keep five requests in
-# flight, tools that pipeline by hand keep hundreds.
+# Gathered requests that may wait for an fsync or for followers at once, counted in reads; clients keep five
+# requests in flight, tools that pipeline by hand keep hundreds.
 _MAX_WAITING_TURNS = 1024
-# Answers leave together until they are so large that a call of their own costs nothing; before more are made, the
-# queue must have been asked whether there is room.
+# Answers leave together until they are so large that a call of their own costs nothing; before more are made,
+# the queue must have been asked whether there is room.
 _TOGETHER_BYTES = 64 * 1024
 
 
@@ -56,7 +58,9 @@ class _Pending:
 
 
 class Connection:
-    """One client's socket, by the rules above. `on_closed` is called exactly once, and then the session is closed."""
+    """One client's socket, by the rules above. `on_closed` is called exactly once, and then the session is
+    closed.
+    """
 
     def __init__(
         self,
@@ -73,7 +77,8 @@ class Connection:
         self._descriptor = sock.fileno()
         self._loop = asyncio.get_running_loop()
         self._gate = gate
-        # By API key, None for APIs whose requests are answered one by one; filled with the first request of each API.
+        # By API key, None for APIs whose requests are answered one by one; filled with the first request of
+        # each API.
         self._gatherers: dict[int, Gatherer | None] = {}
         # The API of the latest request, and its gatherer: the only one that may hold requests.
         self._latest_key: int | None = None
@@ -108,7 +113,9 @@ class Connection:
 
     @property
     def is_owed_an_answer(self) -> bool:
-        """Whether a request waits for its answer here. A peer that does not take what it is sent waits for nothing."""
+        """Whether a request waits for its answer here. A peer that does not take what it is sent waits for
+        nothing.
+        """
         return bool(self._pending)
 
     async def settled(self) -> None:
@@ -205,7 +212,9 @@ class Connection:
             self.close(self._close_reason)
 
     def _pace_reading(self) -> None:
-        """Read on unless enough waits to be handled. A frame that is not whole yet is read on, however large."""
+        """Read on unless enough waits to be handled. A frame that is not whole yet is read on, however
+        large.
+        """
         buffer = self._buffer
         wanted = buffer.end - buffer.start < BUSY_BYTES or (
             self._may_process() and not buffer.has_whole_frame
@@ -248,7 +257,9 @@ class Connection:
         buffer.check_frame_size()
 
     def _gatherer_of(self, api_key: int, answers: list[Part]) -> Gatherer | None:
-        """What gathers the requests of an API, if anything does. Requests gathered of another API are carried out first."""
+        """What gathers the requests of an API, if anything does. Requests gathered of another API are carried
+        out first.
+        """
         self._finish_gathered(answers)
         try:
             gatherer = self._gatherers[api_key]

@@ -14,7 +14,9 @@ _LEAST_FILES = 16
 
 
 def raise_descriptor_limit() -> int | None:
-    """Raise the soft limit to the hard one; answer the limit in force, None where there is none to ask for."""
+    """Raise the soft limit to the hard one; answer the limit in force, None where there is none to ask
+    for.
+    """
     try:
         import resource
     except ImportError:  # Windows has no such limit

@@ -1,7 +1,7 @@
 """Accepts connections, keeps their number in bounds, and lets them go.
 
-`localhost` is bound on every address it resolves to, with one port: a client that tries ::1 first must not have to
-wait for a refusal. Port 0 asks the kernel for a free one.
+`localhost` is bound on every address it resolves to, with one port: a client that tries ::1 first must not
+have to wait for a refusal. Port 0 asks the kernel for a free one.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener:
-    """One host and port, and the connections that came in through it. Where it listens is named as in `listeners`."""
+    """One host and port, and the connections that came in through it. Where it listens is named as in
+    `listeners`.
+    """
 
     def __init__(
         self, address: ListenerAddress, gate: Gate, limits: ConnectionConfig, network: Network

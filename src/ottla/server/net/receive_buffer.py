@@ -2,9 +2,10 @@
 
 Rules:
 - The buffer grows only as bytes arrive: a frame that claims 100 MiB costs nothing until the bytes are there.
-- It starts small, because most connections are idle, and stays large while a connection is busy, because a large
-  buffer that is mapped and unmapped for each read costs more than the read.
-- Frames are views of the buffer. They are valid until the next `writable()`; whoever wants to keep bytes copies them.
+- It starts small, because most connections are idle, and stays large while a connection is busy, because a
+  large buffer that is mapped and unmapped for each read costs more than the read.
+- Frames are views of the buffer. They are valid until the next `writable()`; whoever wants to keep bytes
+  copies them.
 """
 
 from struct import Struct
@@ -85,7 +86,9 @@ class ReceiveBuffer:
             self._resize(INITIAL_BYTES)
 
     def trim(self) -> None:
-        """Give back what was not needed since the last call: one huge request is not paid for by all later ones."""
+        """Give back what was not needed since the last call: one huge request is not paid for by all later
+        ones.
+        """
         needed_bytes = max(self._peak, BUSY_BYTES)
         self._peak = self.end - self.start
         if len(self.data) > 2 * needed_bytes:

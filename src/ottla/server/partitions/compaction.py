@@ -183,7 +183,9 @@ class Compaction:
 
 
 def _roll_if_overdue(partition: HostedPartition, now_ms: int) -> None:
-    """The active segment is never compacted, so it must not hold a record longer than max.compaction.lag.ms."""
+    """The active segment is never compacted, so it must not hold a record longer than
+    max.compaction.lag.ms.
+    """
     active = partition.log.extent.segments.active
     oldest_ms = now_ms - partition.config.max_compaction_lag_ms
     # The first timestamp costs a look into the segment, the bound below it is nearly always negative.

@@ -1,8 +1,9 @@
 """This broker's membership in the cluster: it registers, shows that it lives, and says when it goes (CTL-1).
 
-A broker is registered fenced. It is let in when a heartbeat shows that it has replayed its own registration; from then on
-heartbeats keep its session. A controller that is new hears of it at once. One that does not know this broker any more, or
-knows a newer life of it, is told the whole story again. A broker that stops hands over what it leads first.
+A broker is registered fenced. It is let in when a heartbeat shows that it has replayed its own registration;
+from then on heartbeats keep its session. A controller that is new hears of it at once. One that does not know
+this broker any more, or knows a newer life of it, is told the whole story again. A broker that stops hands
+over what it leads first.
 """
 
 from __future__ import annotations

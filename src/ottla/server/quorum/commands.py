@@ -1,8 +1,10 @@
-"""The desk of the active controller: commands are carried out one after the other, each on the state that the last one left.
+"""The desk of the active controller: commands are carried out one after the other, each on the state that the
+last one left.
 
-A command is decided, its records are appended as one batch, and the next one has its turn when they are committed and
-replayed. One task does this, so a client that goes away in the middle cannot leave a decision half done. Who waits is
-answered when the change is in force on this node, too; brokers among themselves do not wait for that.
+A command is decided, its records are appended as one batch, and the next one has its turn when they are
+committed and replayed. One task does this, so a client that goes away in the middle cannot leave a decision
+half done. Who waits is answered when the change is in force on this node, too; brokers among themselves do
+not wait for that.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ class Commands:
             _fail(self._queue.get_nowait()[1], stopping)
 
     def put(self, request: Any) -> asyncio.Future[Any]:
-        """Have a command carried out. NotControllerError if it is certain that it was not, and will not be."""
+        """Have a command carried out. NotControllerError if it is certain that it was not, and will not
+        be.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(request, BrokerHeartbeatRequest) and self.is_open:
             # One that changes nothing need not wait for those that do: a slow disk must not cost sessions.
@@ -147,7 +151,9 @@ class Commands:
                 raise NotControllerError from error
 
     async def _replayed(self, offset: int) -> None:
-        """Wait until everything below an offset is committed and replayed; KafkaError if that is not to be."""
+        """Wait until everything below an offset is committed and replayed; KafkaError if that is not to
+        be.
+        """
         over = self._over
         assert over is not None
         reached = asyncio.ensure_future(self._replay.replayed.reached(offset))

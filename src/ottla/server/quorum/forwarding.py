@@ -1,7 +1,7 @@
 """Commands that this node cannot decide go to the active controller (CTL-6).
 
-What brokers tell the controller travels as itself. What a client asked for travels whole, header and body, in an Envelope
-(KIP-590), in the version that the client chose; the answer comes back the same way.
+What brokers tell the controller travels as itself. What a client asked for travels whole, header and body, in
+an Envelope (KIP-590), in the version that the client chose; the answer comes back the same way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ async def forward(
 ) -> Any:
     """The controller's answer.
 
-    NotControllerError if it is certain that nothing was carried out; KafkaError with a reason if that is not known.
+    NotControllerError if it is certain that nothing was carried out; KafkaError with a reason if that is not
+    known.
     """
     try:
         if declaration_of(type(request)).key in INTERNAL_APIS:

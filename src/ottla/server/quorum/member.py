@@ -1,8 +1,10 @@
-"""A member of the metadata quorum: carries out what the raft machine asks for, over the log, the disk and other nodes.
+"""A member of the metadata quorum: carries out what the raft machine asks for, over the log, the disk and
+other nodes.
 
-It keeps to the rules at the top of `ottla.raft.events`. Votes and flushes run in one thread of their own, in order; what
-others are asked goes through `Peers`, fetches on a connection of their own, because they wait at the leader.
-A voter whose disk remembers nothing asks the others whether the quorum is new before it votes (`quorum_founding`).
+It keeps to the rules at the top of `ottla.raft.events`. Votes and flushes run in one thread of their own, in
+order; what others are asked goes through `Peers`, fetches on a connection of their own, because they wait at
+the leader. A voter whose disk remembers nothing asks the others whether the quorum is new before it votes
+(`quorum_founding`).
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ _CHANGE_LOG: Final = (
 
 
 class Tenant(Protocol):
-    """The consumer of committed records. Called on the loop, in order; must not call the member back at once."""
+    """The consumer of committed records. Called on the loop, in order; must not call the member back at
+    once.
+    """
 
     def committed(self, high_watermark: int) -> None:
         """Every record below is committed."""
@@ -197,7 +201,9 @@ class QuorumMember:
             self._step(events.Tick())
 
     async def leave(self) -> None:
-        """Hand the leadership over, stand for election no more, and see that the others know, if they answer."""
+        """Hand the leadership over, stand for election no more, and see that the others know, if they
+        answer.
+        """
         if self.is_alone or self._tenant is None:
             return
         before = OrderedSet(self._tasks)
@@ -219,7 +225,9 @@ class QuorumMember:
     # ---- what it is asked
 
     def append(self, records: list[Any]) -> int:
-        """Append a decision's records, as the leader; returns their end offset. KafkaError if the disk refuses."""
+        """Append a decision's records, as the leader; returns their end offset. KafkaError if the disk
+        refuses.
+        """
         if self._has_failed or self._is_stopped:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log takes no writes any more")
         end_offset = self._log.append(records, self._replica.epoch)
@@ -285,7 +293,8 @@ class QuorumMember:
         self._step(events.Tick())
 
     def _disconnected(self, node_id: int, purpose: str) -> None:
-        # The connection to a living leader is never idle; others are closed when they have not been used for long.
+        # The connection to a living leader is never idle; others are closed when they have not been used for
+        # long.
         if purpose == FETCHES:
             self._step(events.Disconnected(node_id))
 
@@ -469,7 +478,9 @@ class QuorumMember:
         self._told.halted(reason)
 
     def _refuse_tickets(self) -> None:
-        """A waiting caller gets a closed connection rather than no answer: it looks for another leader at once."""
+        """A waiting caller gets a closed connection rather than no answer: it looks for another leader at
+        once.
+        """
         for ticket in self._tickets:
             if not ticket.done():
                 ticket.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log failed"))

@@ -1,9 +1,9 @@
 """The metadata log as the quorum needs it: `ottla.log` as a `LogView`, with what a shell has to do to it.
 
-After a crash the log of a topic keeps what lies behind a hole; this one is cut before the first hole, because a record
-counts only if everything before it is there. The log begins at 0 or at the end of a snapshot (`quorum_snapshots`), whose
-epoch is that of the record before the first one. A log that was cut by its disk, not by its quorum, has forgotten what it
-promised: `is_whole` is False then.
+After a crash the log of a topic keeps what lies behind a hole; this one is cut before the first hole, because
+a record counts only if everything before it is there. The log begins at 0 or at the end of a snapshot
+(`quorum_snapshots`), whose epoch is that of the record before the first one. A log that was cut by its disk,
+not by its quorum, has forgotten what it promised: `is_whole` is False then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _BEGINNING: Final = SnapshotId(0, NO_EPOCH)
 
 
 class MetadataLog:
-    """See the module. Everything is called on the loop, but what `FlushJob.run` and `Snapshots` say may run in a thread."""
+    """See the module. Everything is called on the loop, but what `FlushJob.run` and `Snapshots` say may run
+    in a thread.
+    """
 
     def __init__(
         self, directory: LogDirectory, disk: Disk, file: QuorumStateFile, now_ms: Callable[[], int]
@@ -55,7 +57,9 @@ class MetadataLog:
         self._cut_at_hole()
 
     def take_snapshot_records(self) -> list[Any]:
-        """The records of the snapshot that the log was opened with; once, so that they do not stay in memory."""
+        """The records of the snapshot that the log was opened with; once, so that they do not stay in
+        memory.
+        """
         records, self._snapshot_records = self._snapshot_records, []
         return records
 
@@ -115,7 +119,9 @@ class MetadataLog:
     # ---- writing
 
     def append(self, records: list[Any], epoch: int) -> int:
-        """Append the records of one decision as one batch; returns its end offset. KafkaError if the disk refuses."""
+        """Append the records of one decision as one batch; returns its end offset. KafkaError if the disk
+        refuses.
+        """
         now_ms = self._now_ms()
         values = [Record(delta, now_ms, None, encode_record(record)) for delta, record in enumerate(records)]
         self._log.append_records(memoryview(build_batch(values)), leader_epoch=epoch, now_ms=now_ms)
@@ -176,7 +182,9 @@ class MetadataLog:
     # ---- opening
 
     def _find_start(self) -> None:
-        """Begin at the end of the oldest snapshot that the log goes on from; where there is none, all over."""
+        """Begin at the end of the oldest snapshot that the log goes on from; where there is none, all
+        over.
+        """
         log, latest = self._log, self.snapshots.latest
         fitting = [
             each
@@ -208,7 +216,9 @@ class MetadataLog:
             self.begin_at(self._start)
 
     def _lost(self, what: str) -> None:
-        """Durable records are lost, and the promises with them: forget the vote, durably, before the log looks whole again."""
+        """Durable records are lost, and the promises with them: forget the vote, durably, before the log
+        looks whole again.
+        """
         logger.error("the metadata log in %s %s", self._log.directory, what)
         self.is_whole = False
         self._file.forget()

@@ -1,10 +1,12 @@
 """The other nodes, to be asked: one connection for each node and purpose, opened when it is first needed.
 
 Rules
-- A connection answers in order, so a request that may wait at the other side (a long poll) needs a purpose of its own, or
-  others wait behind it. A purpose is any word.
-- Node-to-node requests go out in our newest version unless the caller names one: nothing is negotiated but the greeting.
-- A node that cannot be reached is not tried again for a moment, which grows; requests in that time fail at once.
+- A connection answers in order, so a request that may wait at the other side (a long poll) needs a purpose of
+  its own, or others wait behind it. A purpose is any word.
+- Node-to-node requests go out in our newest version unless the caller names one: nothing is negotiated but
+  the greeting.
+- A node that cannot be reached is not tried again for a moment, which grows; requests in that time fail at
+  once.
 - After a request that was not answered in time the connection is given up: later ones would wait behind it.
 - Watchers are called when a connection dies or is refused, and not when it is merely silent.
 """
@@ -52,10 +54,11 @@ class Peers:
         version: int | None = None,
         reuses_memory: bool = False,
     ) -> Any:
-        """The answer of a node. With `reuses_memory` its records are there until the next question of this purpose.
+        """The answer of a node. With `reuses_memory` its records are there until the next question of this
+        purpose.
 
-        Raises CannotConnectError if nothing was sent, ConnectionLostError or TimeoutError if the request may have been
-        carried out.
+        Raises CannotConnectError if nothing was sent, ConnectionLostError or TimeoutError if the request may
+        have been carried out.
         """
         if version is None:
             version = newest_version(request)
@@ -188,7 +191,9 @@ class _Link:
 
 
 def _look_at(opening: asyncio.Task[Connection]) -> None:
-    """The caller that wanted the connection may have given up by now: retrieve the outcome, since nothing else does."""
+    """The caller that wanted the connection may have given up by now: retrieve the outcome, since nothing
+    else does.
+    """
     if not opening.cancelled():
         opening.exception()
 

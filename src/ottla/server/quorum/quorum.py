@@ -1,8 +1,9 @@
 """The metadata quorum as the rest of the broker sees it: the image, and a place to submit what shall change.
 
-The leader of the quorum is the active controller: it alone decides (`quorum_commands`). Any node takes a command and
-forwards it (`quorum_forwarding`), and waits for a controller while there is none. What is committed is replayed and
-carried out on every node (`quorum_replay`). A command is tried again only if it certainly was not carried out.
+The leader of the quorum is the active controller: it alone decides (`quorum_commands`). Any node takes a
+command and forwards it (`quorum_forwarding`), and waits for a controller while there is none. What is
+committed is replayed and carried out on every node (`quorum_replay`). A command is tried again only if it
+certainly was not carried out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 # A controller that cannot be reached, or that has just lost its place, is tried again so often.
 _RETRY_S: Final = 0.02
-# What names no time to wait, waits so long; and nobody longer, for without a controller the words below are worth more.
+# What names no time to wait, waits so long; and nobody longer, for without a controller the words below are
+# worth more.
 _PATIENCE_MS: Final = 10_000
 _LEAST_FORWARD_MS: Final = 5_000
 
@@ -157,10 +159,11 @@ class Quorum:
     # ---- commands
 
     async def submit(self, request: Any, *, version: int | None = None, timeout_ms: int | None = None) -> Any:
-        """Have a command carried out; answer its response once the change is durable, and in force on the controller.
+        """Have a command carried out; answer its response once the change is durable, and in force on the
+        controller.
 
-        `version` is the one that a client chose for its request. KafkaError if there is no controller, or if nobody knows
-        whether it was carried out.
+        `version` is the one that a client chose for its request. KafkaError if there is no controller, or if
+        nobody knows whether it was carried out.
         """
         wanted_ms = getattr(request, "timeout_ms", _PATIENCE_MS) if timeout_ms is None else timeout_ms
         # Once the controller has it, a command takes as long as it takes.
@@ -202,7 +205,9 @@ class Quorum:
         return await self._forward(controller_id, request, version, forward_ms)
 
     async def _forward(self, controller_id: int, request: Any, version: int | None, timeout_ms: int) -> Any:
-        """Ask the controller, as long as it is the controller: a new one need not wait for the silence of the old."""
+        """Ask the controller, as long as it is the controller: a new one need not wait for the silence of the
+        old.
+        """
         asked = asyncio.ensure_future(forward(self.peers, controller_id, request, version, timeout_ms))
         try:
             while self.controller_id == controller_id and not asked.done():

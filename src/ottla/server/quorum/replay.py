@@ -1,9 +1,10 @@
 """Committed records become the cluster's state here: on every node, in order, once.
 
-Two things happen to a committed record, at two speeds. It is replayed into the controller's state as soon as it is
-committed, so that the next decision can be made. And the change of the image is carried out here (`on_image`: logs are
-opened, followed, deleted), which may take long; what is committed meanwhile is carried out together, with the image before
-and the image after. `replayed` and `delivered` are the end offsets of each.
+Two things happen to a committed record, at two speeds. It is replayed into the controller's state as soon as
+it is committed, so that the next decision can be made. And the change of the image is carried out here
+(`on_image`: logs are opened, followed, deleted), which may take long; what is committed meanwhile is carried
+out together, with the image before and the image after. `replayed` and `delivered` are the end offsets of
+each.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class MetadataReplay:
         return self.controller.image
 
     def start(self, on_failure: Callable[[str], None]) -> None:
-        """Replay what is committed from now on. `on_failure` hears of what cannot be replayed: the node is lost then."""
+        """Replay what is committed from now on. `on_failure` hears of what cannot be replayed: the node is
+        lost then.
+        """
         self._on_failure = on_failure
         self._run(self._replay())
 

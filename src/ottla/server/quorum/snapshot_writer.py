@@ -1,7 +1,8 @@
-"""Keeps the metadata log short: writes a snapshot whenever the log has grown enough, and lets the log forget what it holds.
+"""Keeps the metadata log short: writes a snapshot whenever the log has grown enough, and lets the log forget
+what it holds.
 
-Every node does this for itself, of what is committed. The log goes back to the end of the snapshot before the latest, so
-that only a node that is far behind has to fetch one.
+Every node does this for itself, of what is committed. The log goes back to the end of the snapshot before the
+latest, so that only a node that is far behind has to fetch one.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint
 
-A file is batches: a header, the records that make the state, a footer; without the footer it is not whole. It has its name
-only once it is whole and durable. Two are kept: the log goes back to the end of the older one, so that a node that is a
-little behind need not fetch a snapshot.
+A file is batches: a header, the records that make the state, a footer; without the footer it is not whole. It
+has its name only once it is whole and durable. Two are kept: the log goes back to the end of the older one,
+so that a node that is a little behind need not fetch a snapshot.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class Snapshots:
         return list(snapshot_records(self._disk.read(self._path(snapshot_id))))
 
     def latest_records(self) -> list[Any]:
-        """The content of the latest readable snapshot; nothing if there is none. Damaged ones are set aside."""
+        """The content of the latest readable snapshot; nothing if there is none. Damaged ones are set
+        aside.
+        """
         while self.ids:
             try:
                 return self.records(self.ids[-1])
@@ -140,7 +142,9 @@ class Snapshots:
             pass
 
     def write(self, snapshot_id: SnapshotId, content: bytes) -> None:
-        """Make a snapshot durable; it is not known here before `add`. In any thread. OSError if that fails."""
+        """Make a snapshot durable; it is not known here before `add`. In any thread. OSError if that
+        fails.
+        """
         self._disk.write_atomically(self._path(snapshot_id), content)
 
     def add(self, snapshot_id: SnapshotId) -> SnapshotId | None:

@@ -169,7 +169,9 @@ class FetcherSession:
         return (f.machine.retry_at_ms for f in self._suspended if not f.machine.has_failed)
 
     def _wait_ms(self, now_ms: int) -> int:
-        """As long as is allowed, but not beyond the time at which another partition may be asked for again."""
+        """As long as is allowed, but not beyond the time at which another partition may be asked for
+        again.
+        """
         longest_ms = self._config.replication.fetch_wait_max_ms
         due_ms = min(self._retries(), default=now_ms + longest_ms)
         return min(longest_ms, max(due_ms - now_ms, _SHORTEST_WAIT_MS))

@@ -152,7 +152,9 @@ class Fetchers:
         self._sessions.throttle.limit(settings.replication.leader_throttled_rate)
 
     def _expect_followers(self, before: ClusterImage, changed: Iterable[TopicImage]) -> None:
-        """Who is about to fetch what this broker leads now should not have to wait for its last fetch to end."""
+        """Who is about to fetch what this broker leads now should not have to wait for its last fetch to
+        end.
+        """
         expected: set[int] = set()
         for topic in changed:
             former = before.topics_by_id.get(topic.topic_id)

@@ -203,7 +203,9 @@ class Isr:
             logger.error("the controller did not relieve this broker: %s", answers.name)
 
     def _unopened(self) -> Iterator[_Change]:
-        """The partitions that this broker leads, whose logs could not be opened, and that other members could lead."""
+        """The partitions that this broker leads, whose logs could not be opened, and that other members could
+        lead.
+        """
         image = self._quorum.image
         for name in self._partitions.unopened:
             topic = image.topics_by_name.get(name)

@@ -1,9 +1,11 @@
-"""`audit`: whether a table holds every record of a topic exactly once, with the value it has there. A Spark job.
+"""`audit`: whether a table holds every record of a topic exactly once, with the value it has there. A Spark
+job.
 
-Both sides become (partition, offset, hash of the value); one shuffle brings the sides of each offset together, a second small one
-the offsets of each partition. The topic is read through `format("ottla")` like any user's job reads it, over a range of offsets that is settled
-before: records that arrive meanwhile are not looked at. The table is opened first, so that it cannot be ahead of that range.
-Only if something is wrong is the data read a second time, for the first offsets that are.
+Both sides become (partition, offset, hash of the value); one shuffle brings the sides of each offset
+together, a second small one the offsets of each partition. The topic is read through `format("ottla")` like
+any user's job reads it, over a range of offsets that is settled before: records that arrive meanwhile are not
+looked at. The table is opened first, so that it cannot be ahead of that range. Only if something is wrong is
+the data read a second time, for the first offsets that are.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def audit(
     table_format: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Compare a topic with a table. `options` are further options of the source, such as `kafka.isolation.level`.
+    """Compare a topic with a table. `options` are further options of the source, such as
+    `kafka.isolation.level`.
 
     AuditError where that cannot be done; what Spark cannot read is said in Spark's words.
     """
@@ -69,7 +72,8 @@ def audit(
     ends = _ends(bootstrap, topic, (start, end), reading)
 
     def sides() -> DataFrame:
-        # The topic is loaded anew for each query: Spark 4.3 plans a DataFrame of a Python source once, with the filters of the first.
+        # The topic is loaded anew for each query: Spark 4.3 plans a DataFrame of a Python source once, with
+        # the filters of the first.
         records = _records(spark, topic, bootstrap, scope, reading)
         return _sides(records.select("partition", "offset", compared.topic.alias("hash")), rows, scope)
 

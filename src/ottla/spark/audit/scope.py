@@ -1,8 +1,9 @@
-"""Which part of a topic is audited: one range of offsets for each partition, settled before the first record is read.
+"""Which part of a topic is audited: one range of offsets for each partition, settled before the first record
+is read.
 
-A bound is an end of the log, an offset for every partition, offsets for some partitions, a moment, or, for the end, as far as the
-table goes. Offsets that the log no longer has, or does not have yet, are refused: an audit that silently looks at less than it was asked
-for would be worth nothing.
+A bound is an end of the log, an offset for every partition, offsets for some partitions, a moment, or, for
+the end, as far as the table goes. Offsets that the log no longer has, or does not have yet, are refused: an
+audit that silently looks at less than it was asked for would be worth nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The table of an audit: opened by its path or its name, and brought to the columns that an audit compares.
 
-A path's format is told by what lies there (`_delta_log`, Iceberg's metadata, the data files' suffix) unless it is given. Parquet that a
-streaming query wrote is read through its `_spark_metadata`, as Spark always does: files that a killed query left behind do not count.
+A path's format is told by what lies there (`_delta_log`, Iceberg's metadata, the data files' suffix) unless
+it is given. Parquet that a streaming query wrote is read through its `_spark_metadata`, as Spark always does:
+files that a killed query left behind do not count.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The compared part of a record's value: a hash of the topic's side, the same of the table's, and a description."""
+    """The compared part of a record's value: a hash of the topic's side, the same of the table's, and a
+    description.
+    """
 
     topic: Column
     table: Column
@@ -76,7 +79,9 @@ def settings_for(table: str, table_format: str | None, given: Mapping[str, str])
 
 
 def is_path(table: str) -> bool:
-    """Whether a table is meant by its place. A name has no slash, and there is no directory of that name here."""
+    """Whether a table is meant by its place. A name has no slash, and there is no directory of that name
+    here.
+    """
     return "/" in table or table.startswith((".", "~")) or Path(table).exists()
 
 
@@ -175,7 +180,9 @@ def _by_checksum(table: DataFrame, name: str, function: str) -> Comparison:
 
 
 def _type_of(table: DataFrame, name: str) -> DataType | None:
-    """The type of a column, or of a field in one; None if it is not there. Names have no case, as in Spark."""
+    """The type of a column, or of a field in one; None if it is not there. Names have no case, as in
+    Spark.
+    """
     found: DataType = table.schema
     for part in name.split("."):
         fields = found.fields if isinstance(found, StructType) else []

@@ -1,9 +1,11 @@
-"""The findings of an audit: numbers for each partition, and whether they mean that table and topic are equal. Pure.
+"""The findings of an audit: numbers for each partition, and whether they mean that table and topic are equal.
+Pure.
 
-The table is the topic when every record that the topic holds in the audited range is in the table exactly once, with the same
-value, and nothing else is. Offsets at which the topic holds no record (compaction took it, or a control record is there) are no gaps.
-Two kinds of rows cannot be compared, because what they came from is gone: those that are older than the topic's first record
-(retention), and those whose record compaction has removed since. They are counted, and do not make an audit fail.
+The table is the topic when every record that the topic holds in the audited range is in the table exactly
+once, with the same value, and nothing else is. Offsets at which the topic holds no record (compaction took
+it, or a control record is there) are no gaps. Two kinds of rows cannot be compared, because what they came
+from is gone: those that are older than the topic's first record (retention), and those whose record
+compaction has removed since. They are counted, and do not make an audit fail.
 """
 
 from __future__ import annotations

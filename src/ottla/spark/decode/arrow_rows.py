@@ -1,10 +1,12 @@
 """Blocks of records, one behind the other in one buffer, become one Arrow record batch: the kernel.
 
-No Python object is made per key, value or number. Keys and values lie in the buffer with other bytes between them; Arrow takes the
-buffer as it is for an array of binary whose borders are all beginnings and ends (key, gap, key, gap, …), and `take` copies every
-second of them together. What is constant (topic, partition) is made once and sliced.
+No Python object is made per key, value or number. Keys and values lie in the buffer with other bytes between
+them; Arrow takes the buffer as it is for an array of binary whose borders are all beginnings and ends (key,
+gap, key, gap, …), and `take` copies every second of them together. What is constant (topic, partition) is
+made once and sliced.
 
-What is unusual (UnusualError) or damaged is decoded the slow way, batch by batch, by `records.decoding`: that alone decides.
+What is unusual (UnusualError) or damaged is decoded the slow way, batch by batch, by `records.decoding`: that
+alone decides.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class Constants:
 def arrow_rows(
     source: Source, blocks: Sequence[Block], constants: Constants, *, include_headers: bool
 ) -> pa.RecordBatch:
-    """The records of the blocks, in order; DamagedBlockError if one makes no sense. Each block has a record at least."""
+    """The records of the blocks, in order; DamagedBlockError if one makes no sense. Each block has a record
+    at least.
+    """
     try:
         return _fast(source, blocks, constants, include_headers)
     except UnusualError:

@@ -1,4 +1,6 @@
-"""Memory that compressed blocks are decompressed into, one behind the other, and that is used again and again."""
+"""Memory that compressed blocks are decompressed into, one behind the other, and that is used again and
+again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Decompressed:
         self._end = 0
 
     def add(self, codec_number: int, data: Readable) -> tuple[int, int] | None:
-        """Where the block lies then; None if there is no room behind the others. CorruptRecord if it is damaged."""
+        """Where the block lies then; None if there is no room behind the others. CorruptRecord if it is
+        damaged.
+        """
         codec = compression_of(codec_number)
         if self._end and len(data) * self._most_grown > len(self.memory) - self._end:
             return None

@@ -1,10 +1,12 @@
 """The answer of a fetch becomes Arrow record batches.
 
-Here batches are chosen, checked and decompressed; `rows` makes rows of their records, of many batches at once. Rules
+Here batches are chosen, checked and decompressed; `rows` makes rows of their records, of many batches at
+once. Rules
 - Control batches, batches of aborted transactions and batches without records have no rows.
-- A batch that is damaged (its checksum, its compressed block, its records) is KafkaError(CORRUPT_MESSAGE) with its place.
-- Compressed batches are decompressed behind each other into memory that is used again: it holds `most_bytes`, or the largest
-  single batch.
+- A batch that is damaged (its checksum, its compressed block, its records) is KafkaError(CORRUPT_MESSAGE)
+  with its place.
+- Compressed batches are decompressed behind each other into memory that is used again: it holds `most_bytes`,
+  or the largest single batch.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Decoder:
         self._decompressed = Decompressed(wanted.most_bytes)
 
     def decode(self, raw: RangeBatches) -> Iterator[pa.RecordBatch]:
-        """The rows of an answer. Raises KafkaError(CORRUPT_MESSAGE) that names the place of what is damaged."""
+        """The rows of an answer. Raises KafkaError(CORRUPT_MESSAGE) that names the place of what is
+        damaged.
+        """
         blocks: list[Block] = []
         is_packed, rows = False, 0
         for batch in self._visible(raw):

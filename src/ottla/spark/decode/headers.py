@@ -17,7 +17,9 @@ _LOOK_AHEAD = bytes(16)  # a reader of headers may look a little beyond them
 
 
 def arrow_headers(rows: Sequence[tuple[Header, ...]]) -> pa.Array:
-    """Null where a record has none, as Spark's Kafka source has it. Keys that are no text are made text, as Java does."""
+    """Null where a record has none, as Spark's Kafka source has it. Keys that are no text are made text, as
+    Java does.
+    """
     counts = np.fromiter(map(len, rows), np.int32, len(rows))
     offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
     pairs = [pair for row in rows for pair in row]

@@ -1,7 +1,7 @@
 """Where the fields of many records lie, found for all of them at once.
 
-A record is: length, attributes, timestamp delta, offset delta, key, value, headers; all numbers are zig-zag varints. `numpy` reads
-the same number of all records in a few steps, one for each byte that some number has.
+A record is: length, attributes, timestamp delta, offset delta, key, value, headers; all numbers are zig-zag
+varints. `numpy` reads the same number of all records in a few steps, one for each byte that some number has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ottla.spark.decode.record_starts import UnusualError
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-# Longer ones are left to the slow way, so that nothing overflows here: a key's length of 56 bits still can be added up.
+# Longer ones are left to the slow way, so that nothing overflows here: a key's length of 56 bits still can be
+# added up.
 _MOST_BITS: Final = 56
 _NULL: Final = 1  # -1 in zig-zag
 
@@ -33,7 +34,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of records. Deltas are to the base of each record's batch. Headers lie between `headers_at` and `ends`."""
+    """The fields of records. Deltas are to the base of each record's batch. Headers lie between `headers_at`
+    and `ends`.
+    """
 
     timestamp_deltas: Numbers
     offset_deltas: Numbers
@@ -52,13 +55,16 @@ def read_fields(data: Bytes, starts: Numbers, ends: Numbers) -> Fields:
     _usual(not (offsets & 1).any())
     keys = _field(data, at)
     values = _field(data, keys.end)
-    # One byte at least is left for the count of headers. All lengths are positive, so what ends in time began in time.
+    # One byte at least is left for the count of headers. All lengths are positive, so what ends in time began
+    # in time.
     _usual(bool((values.end < ends).all()))
     return Fields(timestamps >> 1 ^ -(timestamps & 1), offsets >> 1, keys, values, values.end, ends)
 
 
 def read_varints(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The numbers at these places, still in zig-zag, and the places after them. Places beyond the data repeat its last byte."""
+    """The numbers at these places, still in zig-zag, and the places after them. Places beyond the data repeat
+    its last byte.
+    """
     first = data.take(at, mode="clip")
     numbers, behind = first.astype(np.int64), at + 1
     if first.size and int(first.max()) < 0x80:  # nearly always

@@ -1,7 +1,8 @@
 """Where the records of a batch begin: the one step of the kernel that goes from record to record.
 
-Each record tells how long it is, and only so is it known where the next one begins. Records of the same size in a row are found
-by looking at the bytes where the next lengths would stand, all at once; the others are hopped over one by one.
+Each record tells how long it is, and only so is it known where the next one begins. Records of the same size
+in a row are found by looking at the bytes where the next lengths would stand, all at once; the others are
+hopped over one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _SHORTEST_RUN: Final = 8  # below that, finding out costs more than it saves
 _FIRST_CHUNK: Final = (
     32  # half of the records one by one before the next look for a run; then twice as many, and so on
 )
-# What the bytes of a length of two bytes tell of the step to the next record. There is no entry for a high byte that has a third behind it.
+# What the bytes of a length of two bytes tell of the step to the next record. There is no entry for a high
+# byte that has a third behind it.
 _LOW_HALVES: Final = tuple([2 + (byte >> 1 & 63) for byte in range(256)])
 _HIGH_HALVES: Final = tuple([byte << 6 for byte in range(128)])
 
@@ -28,7 +30,9 @@ class UnusualError(Exception):
 
 
 def add_starts(source: Source, position: int, end: int, count: int, starts: list[int]) -> None:
-    """Append where each of `count` records begins; UnusualError if they do not fill the bytes up to `end` exactly."""
+    """Append where each of `count` records begins; UnusualError if they do not fill the bytes up to `end`
+    exactly.
+    """
     left, chunk = count, _FIRST_CHUNK
     try:
         while left > 0:
@@ -49,7 +53,9 @@ def add_starts(source: Source, position: int, end: int, count: int, starts: list
 
 
 def _hop(source: Source, position: int, count: int, starts: list[int]) -> int:
-    """Skip this many records, one by one; a negative length is not noticed here. Returns the position after them."""
+    """Skip this many records, one by one; a negative length is not noticed here. Returns the position after
+    them.
+    """
     append, low_halves, high_halves, end = starts.append, _LOW_HALVES, _HIGH_HALVES, len(starts) + count
     while len(starts) < end:
         try:
@@ -67,7 +73,9 @@ def _hop(source: Source, position: int, count: int, starts: list[int]) -> int:
 
 
 def _run(source: Source, position: int, end: int, most: int) -> tuple[int, int]:
-    """How many records in a row have the length of the first, and how many bytes each takes; none if they are few."""
+    """How many records in a row have the length of the first, and how many bytes each takes; none if they are
+    few.
+    """
     length, body = read_zigzag(source, position)  # type: ignore[arg-type]
     stride = body - position + (length >> 1)
     count = min(most, (end - position) // stride)

@@ -1,12 +1,16 @@
-"""Tables that outlive the process: Spark's built-in catalog lives in memory, and forgets them when the driver ends.
+"""Tables that outlive the process: Spark's built-in catalog lives in memory, and forgets them when the driver
+ends.
 
-A metastore would remember, at the price of a database and seconds at each start. A pipeline has a handful of tables, so their definitions are kept in
-the pipeline's state, and given to the catalog before the first update of a process.
+A metastore would remember, at the price of a database and seconds at each start. A pipeline has a handful of
+tables, so their definitions are kept in the pipeline's state, and given to the catalog before the first
+update of a process.
 
 Rules
-- Only for the built-in catalog in memory; whoever has configured a catalog has one that remembers. A Connect server's is in pipeline_remote_catalog.py.
-- A table that is given back is a managed one, as it was: a full refresh empties it, which Spark refuses for external tables. Spark also refuses to
-  make a managed table where data already are, so it is made as an external one, and then declared managed in the catalog itself.
+- Only for the built-in catalog in memory; whoever has configured a catalog has one that remembers. A Connect
+  server's is in pipeline_remote_catalog.py.
+- A table that is given back is a managed one, as it was: a full refresh empties it, which Spark refuses for
+  external tables. Spark also refuses to make a managed table where data already are, so it is made as an
+  external one, and then declared managed in the catalog itself.
 """
 
 from __future__ import annotations
@@ -58,7 +62,9 @@ def _definition(table: Any) -> tuple[str, str]:
 
 
 def restore(driver: SparkSession, tables: Mapping[str, tuple[str, str]]) -> None:
-    """Give the catalog tables that an earlier process made: by quoted name, their definitions and locations."""
+    """Give the catalog tables that an earlier process made: by quoted name, their definitions and
+    locations.
+    """
     for name, (created, location) in tables.items():
         if driver.catalog.tableExists(name):
             continue

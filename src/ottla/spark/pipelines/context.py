@@ -1,8 +1,9 @@
 """The context of a definition while a pipeline is read: which pipeline, which flow, where the brokers are.
 
-`ottla pipeline run` reads each file of a project once per update, and Spark calls each flow's function while its definition is
-registered. Around that call stands a `Recorder`, so that `read_topic` can name a group after the flow, and so that the pipeline knows afterwards
-which flow reads which topic. Outside a pipeline there is none, and the steps take everything from their arguments.
+`ottla pipeline run` reads each file of a project once per update, and Spark calls each flow's function while
+its definition is registered. Around that call stands a `Recorder`, so that `read_topic` can name a group
+after the flow, and so that the pipeline knows afterwards which flow reads which topic. Outside a pipeline
+there is none, and the steps take everything from their arguments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The texts of Spark's events while a pipeline runs, and their meaning.
 
-Spark sends each event as one line of text ("Flow spark_catalog.default.orders is RUNNING."), followed by an error's text where there is one. The
-states are Spark's words, in lower case.
+Spark sends each event as one line of text ("Flow spark_catalog.default.orders is RUNNING."), followed by an
+error's text where there is one. The states are Spark's words, in lower case.
 """
 
 from __future__ import annotations

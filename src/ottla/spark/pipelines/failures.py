@@ -1,7 +1,7 @@
 """Failures as sentences: which flow, which file and line, what happened; not the hundred lines of a JVM.
 
-Spark's exceptions carry a sentence that is good, wrapped in others that are not: classes of exceptions, an error class in brackets, a SQL state, the
-plan, the stack. What is kept is the innermost sentence.
+Spark's exceptions carry a sentence that is good, wrapped in others that are not: classes of exceptions, an
+error class in brackets, a SQL state, the plan, the stack. What is kept is the innermost sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How far each flow of a running pipeline is: states from Spark's events, rows and offsets from its streaming queries.
+"""How far each flow of a running pipeline is: states from Spark's events, rows and offsets from its streaming
+queries.
 
 Both come from threads of Spark's client, so the board has a lock; a view takes a snapshot of it.
 """

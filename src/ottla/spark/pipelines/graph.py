@@ -1,13 +1,16 @@
-"""A pipeline's definitions: read from its files, told to Spark, and remembered with the file and line of each.
+"""A pipeline's definitions: read from its files, told to Spark, and remembered with the file and line of
+each.
 
 Rules
-- A Python file is run once per update; what it defines with `pyspark.pipelines` goes to Spark as it comes. `spark` is defined in it, as under Spark's own
-  command.
+- A Python file is run once per update; what it defines with `pyspark.pipelines` goes to Spark as it comes.
+  `spark` is defined in it, as under Spark's own command.
 - A flow's function is called inside `defining`, so that `read_topic` knows the flow.
-- Parquet's streaming tables have one flow each. Spark lets several flows write to one, but they share the table's list of committed batches: each
-  takes the others' batches for its own, and skips data without a word. This is refused here.
+- Parquet's streaming tables have one flow each. Spark lets several flows write to one, but they share the
+  table's list of committed batches: each takes the others' batches for its own, and skips data without a
+  word. This is refused here.
 - A flow that Spark runs before the tables that it reads are filled (pipelines/order.py) is warned of.
-- Settings are the session's: given to Spark once more with the definitions, those that it takes only at its start would make every flow fail.
+- Settings are the session's: given to Spark once more with the definitions, those that it takes only at its
+  start would make every flow fail.
 """
 
 from __future__ import annotations
@@ -85,7 +88,9 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How definitions are read in this update: the brokers, and the time from which some tables are rebuilt."""
+    """How definitions are read in this update: the brokers, and the time from which some tables are
+    rebuilt.
+    """
 
     bootstrap_servers: str
     since: str | None = None
@@ -158,7 +163,9 @@ def _place(element: Any) -> Place:
 
 
 def read_definitions(spark: SparkSession, project: Project, reading: Reading) -> Graph:
-    """Run and register all files of a project. One that cannot be read is noted, so that all that is wrong is known at once."""
+    """Run and register all files of a project. One that cannot be read is noted, so that all that is wrong is
+    known at once.
+    """
     from pyspark.pipelines.graph_element_registry import graph_element_registration_context
     from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph

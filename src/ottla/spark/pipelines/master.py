@@ -1,7 +1,7 @@
 """The master of a cluster, as a pipeline's driver meets it.
 
-Spark tries a master that does not answer for a minute, and waits for executors that do not come for ever: their machines may be on their way. Both are
-told here: the one before Spark starts, the other while it waits.
+Spark tries a master that does not answer for a minute, and waits for executors that do not come for ever:
+their machines may be on their way. Both are told here: the one before Spark starts, the other while it waits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _MEMORY: Final = "spark.executor.memory"
 
 
 def reach_master(master: str) -> None:
-    """Raise a PipelineError where no standalone master listens; one of several (`spark://a:7077,b:7077`) is enough. Other kinds are Spark's affair."""
+    """Raise a PipelineError where no standalone master listens; one of several (`spark://a:7077,b:7077`) is
+    enough. Other kinds are Spark's affair.
+    """
     if not master.startswith(_STANDALONE):
         return
     reasons = [_reason(address) for address in master.removeprefix(_STANDALONE).split(",")]

@@ -1,9 +1,10 @@
 """Which tables of a pipeline Spark would not wait for, seen in a flow's plan before it is sent.
 
-Spark runs a flow after those that fill the tables it reads, and finds these by the names in its plan. Over Spark Connect some steps look such a name up at
-once (Spark 4.3). In the first update there is no table of that name yet: the name stays in the plan, or the step fails. From the second update on there is
-one, the name is gone, and the flow runs beside the one that it should follow: it sees what the update before wrote. Nothing is lost, but it is late.
-`select` leaves names as they are.
+Spark runs a flow after those that fill the tables it reads, and finds these by the names in its plan. Over
+Spark Connect some steps look such a name up at once (Spark 4.3). In the first update there is no table of
+that name yet: the name stays in the plan, or the step fails. From the second update on there is one, the name
+is gone, and the flow runs beside the one that it should follow: it sees what the update before wrote. Nothing
+is lost, but it is late. `select` leaves names as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def tables_looked_up(relation: Any) -> frozenset[tuple[str, str]]:
-    """In a plan (a Relation of Spark Connect's protocol) the steps that look names up, each with the tables' names below it; of SQL, all words."""
+    """In a plan (a Relation of Spark Connect's protocol) the steps that look names up, each with the tables'
+    names below it; of SQL, all words.
+    """
     return frozenset(
         (LOOKING[kind], name)
         for each in _relations(relation)

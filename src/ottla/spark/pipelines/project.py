@@ -1,8 +1,9 @@
-"""A pipeline's project: a directory with `spark-pipeline.yml`, the file that Spark's own `spark-pipelines` reads, too.
+"""A pipeline's project: a directory with `spark-pipeline.yml`, the file that Spark's own `spark-pipelines`
+reads, too.
 
 Rules
-- Fields are Spark's (name, storage, catalog, database or schema, configuration, libraries). A relative `storage` is taken from the project's
-  directory, so that a project can be moved and copied.
+- Fields are Spark's (name, storage, catalog, database or schema, configuration, libraries). A relative
+  `storage` is taken from the project's directory, so that a project can be moved and copied.
 - What is Ottla's stands in `configuration`, under names that begin with `spark.ottla.`.
 - Tables lie in `tables` beside the file, unless `spark.sql.warehouse.dir` says otherwise.
 """

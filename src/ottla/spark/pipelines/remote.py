@@ -2,7 +2,8 @@
 
 Rules
 - Whether a server answers is found out by one request: Spark's client would try for ten minutes.
-- What a server decides when it starts (`spark.sql.warehouse.dir`, jars, memory) it has decided: a project's other wishes are told, not granted.
+- What a server decides when it starts (`spark.sql.warehouse.dir`, jars, memory) it has decided: a project's
+  other wishes are told, not granted.
 - A server that is lost in the middle is waited for as long as a restart takes, not ten minutes.
 """
 
@@ -31,7 +32,9 @@ _OF_DRIVERS: Final = ("spark.log.level", "spark.python.authenticate.socketTimeou
 
 @dataclass(frozen=True, slots=True)
 class RemoteSpark:
-    """A session of a Connect server somewhere. `decided` are settings of the project that the server has otherwise, with the server's values."""
+    """A session of a Connect server somewhere. `decided` are settings of the project that the server has
+    otherwise, with the server's values.
+    """
 
     connect: SparkSession
     decided: Mapping[str, str | None]

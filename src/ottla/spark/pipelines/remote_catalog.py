@@ -1,8 +1,10 @@
-"""The tables of a Spark whose JVM is elsewhere, or whose catalog is not the built-in one: asked and told in SQL.
+"""The tables of a Spark whose JVM is elsewhere, or whose catalog is not the built-in one: asked and told in
+SQL.
 
-A Connect server with the built-in catalog forgets its tables when it is started anew, as a driver does (pipeline_catalog.py). They are given back as
-managed tables, which a full refresh may empty. Spark refuses to make a managed table where data already are, but not to let one move there. So for the
-moment of making them the database's tables go aside, to a directory with nothing in it, and each table is then moved to its data.
+A Connect server with the built-in catalog forgets its tables when it is started anew, as a driver does
+(pipeline_catalog.py). They are given back as managed tables, which a full refresh may empty. Spark refuses to
+make a managed table where data already are, but not to let one move there. So for the moment of making them
+the database's tables go aside, to a directory with nothing in it, and each table is then moved to its data.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _LOCATION: Final = "Location"
 def described(
     spark: SparkSession, names: Iterable[str], *, with_definitions: bool
 ) -> dict[str, tuple[str, str]]:
-    """By quoted name, what makes each table again (nothing, where nobody will ask), and where it lies. A table of which the catalog tells neither is left out."""
+    """By quoted name, what makes each table again (nothing, where nobody will ask), and where it lies. A
+    table of which the catalog tells neither is left out.
+    """
     from pyspark.errors import PySparkException
 
     found = {}
@@ -50,7 +54,9 @@ def _location_of_table(spark: SparkSession, name: str) -> str:
 
 
 def give_back(spark: SparkSession, database: str, tables: Mapping[str, tuple[str, str]], aside: str) -> None:
-    """Give the server's catalog tables that it has forgotten: by quoted name, their definitions and locations. `aside` is a directory for nothing."""
+    """Give the server's catalog tables that it has forgotten: by quoted name, their definitions and
+    locations. `aside` is a directory for nothing.
+    """
     forgotten = {name: table for name, table in tables.items() if not spark.catalog.tableExists(name)}
     if not forgotten:
         return

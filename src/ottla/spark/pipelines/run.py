@@ -1,10 +1,13 @@
-"""Updates of a pipeline: read the definitions, let Spark run them until nothing is left to do, tell what happens on the way.
+"""Updates of a pipeline: read the definitions, let Spark run them until nothing is left to do, tell what
+happens on the way.
 
-Spark's pipelines are triggered: an update reads what is there when it begins, and ends. A pipeline that runs on is a row of updates in one session,
-which costs a second or two each instead of a start of Spark. Definitions are read anew for each, so an edited file takes effect with the next.
+Spark's pipelines are triggered: an update reads what is there when it begins, and ends. A pipeline that runs
+on is a row of updates in one session, which costs a second or two each instead of a start of Spark.
+Definitions are read anew for each, so an edited file takes effect with the next.
 
 Rules
-- Nothing here decides what is read or written twice: checkpoints and Spark's sinks do, so an update may be cut off anywhere.
+- Nothing here decides what is read or written twice: checkpoints and Spark's sinks do, so an update may be
+  cut off anywhere.
 - State is saved as soon as Spark has made the tables, before the first row is in them.
 """
 
@@ -89,7 +92,9 @@ class Runner:
             self._restore({name: (table.created, table.location) for name, table in tables if table.created})
 
     def validate(self, reading: Reading) -> tuple[Graph, Outcome]:
-        """Read the definitions and let Spark check them; nothing is run. Where a file is missing Spark would blame those that build on it."""
+        """Read the definitions and let Spark check them; nothing is run. Where a file is missing Spark would
+        blame those that build on it.
+        """
         graph = self._read(reading)
         if graph.problems:
             return graph, Outcome(tuple(graph.problems))

@@ -1,10 +1,12 @@
-"""The Spark under a pipeline. Declarative pipelines speak Spark Connect, so a driver here gets a Connect server of its own.
+"""The Spark under a pipeline. Declarative pipelines speak Spark Connect, so a driver here gets a Connect
+server of its own.
 
-- `LocalSpark` starts a driver in this process (`local[*]`, or a cluster's master) with a Connect server on a free port of this machine, and is its
-  only client.
+- `LocalSpark` starts a driver in this process (`local[*]`, or a cluster's master) with a Connect server on a
+  free port of this machine, and is its only client.
 - `RemoteSpark` (pipeline_remote.py) uses a Connect server that somebody else runs (`sc://host:15002`).
 
-Spark decides by an environment variable whether its functions make columns for the classic API or for Connect; it is set as soon as the driver runs.
+Spark decides by an environment variable whether its functions make columns for the classic API or for
+Connect; it is set as soon as the driver runs.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ _SERVER: Final = {
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
-# What is shipped goes to the driver's files. A session of the server that is isolated has files of its own, and its workers see only those.
+# What is shipped goes to the driver's files. A session of the server that is isolated has files of its own,
+# and its workers see only those.
 _SHARED: Final = {"spark.sql.artifact.isolation.enabled": "false"}
 _DEFAULTS: Final = {
     # Streams do without it, and say so each time that they start.
@@ -72,7 +75,9 @@ class LocalSpark:
         return {}
 
     def close(self) -> None:
-        """End it; a JVM that has ended already, as after a SIGTERM to all processes of a container, is no failure."""
+        """End it; a JVM that has ended already, as after a SIGTERM to all processes of a container, is no
+        failure.
+        """
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -84,7 +89,9 @@ class LocalSpark:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which Spark a pipeline runs on: a Connect server, or a driver here with a master. `ship` sends Ottla to its executors."""
+    """Which Spark a pipeline runs on: a Connect server, or a driver here with a master. `ship` sends Ottla to
+    its executors.
+    """
 
     master: str | None = None
     remote: str | None = None
@@ -96,7 +103,9 @@ class Where:
 
 
 def start_spark(project: Project, where: Where) -> LocalSpark | RemoteSpark:
-    """Start Spark for a project, or connect to one that runs. A local driver's output goes to `log_file`, unless verbose."""
+    """Start Spark for a project, or connect to one that runs. A local driver's output goes to `log_file`,
+    unless verbose.
+    """
     settings = {**_DEFAULTS, **_default_format(project), **project.configuration}
     if where.remote:
         return connect_to(project, where.remote, settings)
@@ -113,7 +122,9 @@ def log_file(project: Project) -> Path:
 
 @contextmanager
 def _errors_to(file: Path) -> Iterator[None]:
-    """Processes started meanwhile write their errors to a file: the JVM, and through it the Python workers."""
+    """Processes started meanwhile write their errors to a file: the JVM, and through it the Python
+    workers.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(_STDERR)

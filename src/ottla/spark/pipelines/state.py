@@ -1,6 +1,8 @@
-"""A pipeline's memory between processes: its tables, its flows, and the result of the last update. One JSON file beside the checkpoints.
+"""A pipeline's memory between processes: its tables, its flows, and the result of the last update. One JSON
+file beside the checkpoints.
 
-It says nothing that decides what is processed: that is in Spark's checkpoints. It is written as a whole and put in place by a rename.
+It says nothing that decides what is processed: that is in Spark's checkpoints. It is written as a whole and
+put in place by a rename.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""How a pipeline stands, from what it left behind: checkpoints, state and tables. Spark is not needed, and may be running meanwhile.
+"""How a pipeline stands, from what it left behind: checkpoints, state and tables. Spark is not needed, and
+may be running meanwhile.
 
-- A flow's position is in its checkpoint: the newest file in `offsets` that has one of the same name in `commits` is what has been written; each
-  line that is a Kafka source's is `{"orders": {"0": 23}}`. A full refresh begins a new checkpoint, with a higher number.
-- A Parquet table that a stream writes has a list of its files, `_spark_metadata`; what else lies there was never committed. Rows are counted from
-  the files' footers. Delta and Iceberg have lists of their own, which are not read here.
+- A flow's position is in its checkpoint: the newest file in `offsets` that has one of the same name in
+  `commits` is what has been written; each line that is a Kafka source's is `{"orders": {"0": 23}}`. A full
+  refresh begins a new checkpoint, with a higher number.
+- A Parquet table that a stream writes has a list of its files, `_spark_metadata`; what else lies there was
+  never committed. Rows are counted from the files' footers. Delta and Iceberg have lists of their own, which
+  are not read here.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ _OTHER_LISTS: Final = ("_delta_log", "metadata")  # Delta's and Iceberg's
 
 @dataclass(frozen=True, slots=True)
 class FlowStanding:
-    """A flow: how many batches it has done, and the next offsets that it will read; empty if it reads no topic."""
+    """A flow: how many batches it has done, and the next offsets that it will read; empty if it reads no
+    topic.
+    """
 
     name: str
     batches: int

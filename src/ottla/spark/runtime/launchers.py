@@ -1,7 +1,9 @@
-"""Launchers: small programs of ours that run another program a little differently, for what only knows how to start a program.
+"""Launchers: small programs of ours that run another program a little differently, for what only knows how to
+start a program.
 
-A launcher is made once for each script and user, in the user's cache, as `bin/NAME` of a home of its own. It is put in place by a rename, so
-processes that make it at the same time do not disturb each other, and one that was damaged is made again.
+A launcher is made once for each script and user, in the user's cache, as `bin/NAME` of a home of its own. It
+is put in place by a rename, so processes that make it at the same time do not disturb each other, and one
+that was damaged is made again.
 """
 
 from __future__ import annotations

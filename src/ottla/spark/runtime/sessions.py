@@ -6,9 +6,10 @@
 Rules
 - What the user says (arguments, spark-submit, spark-defaults.conf) wins over what stands here.
 - Java is found by `ottla.spark.runtime.java`, and is the same for all that Spark starts on this machine.
-- On this machine, Python workers are this Python (`worker_python`): they have the packages that this program has.
-- `stop` ends the session and its JVM; Spark's own `stop` leaves the JVM until the program ends. After it a session with other settings can be
-  made in the same program.
+- On this machine, Python workers are this Python (`worker_python`): they have the packages that this program
+  has.
+- `stop` ends the session and its JVM; Spark's own `stop` leaves the JVM until the program ends. After it a
+  session with other settings can be made in the same program.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _JVM_END_DEADLINE_S: Final = 20.0
 # Set by spark-submit for the program that it runs.
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# Settings that must be known before the JVM starts: the second is otherwise set by Spark, which sees an interactive program.
+# Settings that must be known before the JVM starts: the second is otherwise set by Spark, which sees an
+# interactive program.
 _LAUNCH_DEFAULTS: Final = {
     "spark.driver.memory": "1g",
     "spark.ui.showConsoleProgress": "false",
@@ -41,10 +43,12 @@ _LAUNCH_DEFAULTS: Final = {
 _DEFAULTS: Final = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
-    # Fifteen seconds, Spark's own patience with a Python worker that starts, is too little for a machine that is busy.
+    # Fifteen seconds, Spark's own patience with a Python worker that starts, is too little for a machine that
+    # is busy.
     "spark.python.authenticate.socketTimeout": "120s",
     "spark.sql.session.timeZone": "UTC",
-    # 200, Spark's own number, is for clusters: on a laptop each partition of a shuffle costs more than its data.
+    # 200, Spark's own number, is for clusters: on a laptop each partition of a shuffle costs more than its
+    # data.
     "spark.sql.shuffle.partitions": "4",
 }
 
@@ -52,9 +56,10 @@ _DEFAULTS: Final = {
 def session(app_name: str = "ottla", master: str | None = None, **conf: Any) -> SparkSession:
     """A SparkSession with settings for a laptop, or the one that there is already.
 
-    `master` is Spark's (`local[2]`, `spark://host:7077`, `sc://host:15002` for Spark Connect); not given, it is what spark-submit or
-    spark-defaults.conf say, else `local[*]`. `conf` are Spark's settings, given as `**{"spark.executor.memory": "2g"}`.
-    Raises NoJavaError, which says what to install, where there is no Java.
+    `master` is Spark's (`local[2]`, `spark://host:7077`, `sc://host:15002` for Spark Connect); not given, it
+    is what spark-submit or spark-defaults.conf say, else `local[*]`. `conf` are Spark's settings, given as
+    `**{"spark.executor.memory": "2g"}`. Raises NoJavaError, which says what to install, where there is no
+    Java.
     """
     from pyspark.sql import SparkSession
 
@@ -132,7 +137,8 @@ def _remote_session(app_name: str, url: str | None, settings: Mapping[str, str])
 
 
 def _prepare_python(given: Mapping[str, str]) -> None:
-    """Workers on this machine are this Python: `python3`, Spark's own choice, may lack everything that they need.
+    """Workers on this machine are this Python: `python3`, Spark's own choice, may lack everything that they
+    need.
 
     The JVM reads these variables when it looks for data sources, so they must be there before it starts.
     """

@@ -3,14 +3,16 @@
     spark = ottla.spark.session("orders", "spark://master:7077")
     ottla.spark.ship(spark)
 
-Spark unpacks an archive beside the files of a job, in a directory with the name that it is given, and that place is on the path
-of every Python worker. So each top-level package goes as an archive of its own name, and is imported like an installed one; compiled
-modules too, which could not be imported from a zip.
+Spark unpacks an archive beside the files of a job, in a directory with the name that it is given, and that
+place is on the path of every Python worker. So each top-level package goes as an archive of its own name, and
+is imported like an installed one; compiled modules too, which could not be imported from a zip.
 
 Rules
-- Sent are Ottla, the data source's entry (pyspark_ottla), and those of Ottla's dependencies that the source and the sink import. PyArrow and
-  numpy are too large to be sent with every job: Spark's Arrow needs them anyway, so workers have them.
-- What is sent is what runs here. Workers must be of the same platform and have the same Python version, which Spark asks for anyway.
+- Sent are Ottla, the data source's entry (pyspark_ottla), and those of Ottla's dependencies that the source
+  and the sink import. PyArrow and numpy are too large to be sent with every job: Spark's Arrow needs them
+  anyway, so workers have them.
+- What is sent is what runs here. Workers must be of the same platform and have the same Python version, which
+  Spark asks for anyway.
 - Ship before the format "ottla" is used for the first time: Spark looks for data sources once.
 """
 
@@ -40,7 +42,9 @@ _OF_STREAMS: Final = "streaming_job"
 
 
 def ship(spark: SparkSession) -> None:
-    """Send Ottla to the executors of a session, now and to those that come later. A second time does nothing."""
+    """Send Ottla to the executors of a session, now and to those that come later. A second time does
+    nothing.
+    """
     from pyspark import SparkFiles
 
     context = spark.sparkContext
@@ -56,7 +60,9 @@ def ship(spark: SparkSession) -> None:
 
 
 def _show_to_streams(root: Path) -> None:
-    """The process on the driver that plans a stream looks for files in a directory below the one where they are."""
+    """The process on the driver that plans a stream looks for files in a directory below the one where they
+    are.
+    """
     with contextlib.suppress(FileExistsError):
         (root / _OF_STREAMS).symlink_to(".", target_is_directory=True)
 

@@ -1,14 +1,17 @@
 """The Python of Spark's workers on this machine: this one, and PySpark as it is installed.
 
-Spark puts a zip of PySpark before all else on the path of every Python process that it starts (`PythonUtils.sparkPythonPath`). A zip keeps no
-bytecode, so each process compiles PySpark anew, for half a second and more: the planner of a read, the tasks, and one for each stream.
-Where pip has installed PySpark, the same modules lie beside the zip, and compiled. So workers are started by a launcher that takes Spark's zips
-off the path, and nothing else of it.
+Spark puts a zip of PySpark before all else on the path of every Python process that it starts
+(`PythonUtils.sparkPythonPath`). A zip keeps no bytecode, so each process compiles PySpark anew, for half a
+second and more: the planner of a read, the tasks, and one for each stream. Where pip has installed PySpark,
+the same modules lie beside the zip, and compiled. So workers are started by a launcher that takes Spark's
+zips off the path, and nothing else of it.
 
-Spark tells the Python of a task to have as many threads as the task has cores (`OMP_NUM_THREADS`), and forgets the processes that plan and that
-run a stream's source: there numpy starts a thread for each core, for 0.1 s of CPU on two. The launcher says one, where nothing is said.
+Spark tells the Python of a task to have as many threads as the task has cores (`OMP_NUM_THREADS`), and
+forgets the processes that plan and that run a stream's source: there numpy starts a thread for each core, for
+0.1 s of CPU on two. The launcher says one, where nothing is said.
 
-Without that (no shell, a Spark that is not the installed PySpark, no place for a launcher) workers are this Python, and start more slowly.
+Without that (no shell, a Spark that is not the installed PySpark, no place for a launcher) workers are this
+Python, and start more slowly.
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ def python_launcher(python: str, zips: Sequence[str], cache: Path) -> Path:
 
 
 def _zips_of_installed_pyspark(spark_home: str | None) -> list[str]:
-    """As Spark names them: PySpark's, then Py4J's. None if Spark runs from elsewhere: that may be another version."""
+    """As Spark names them: PySpark's, then Py4J's. None if Spark runs from elsewhere: that may be another
+    version.
+    """
     found = find_spec("pyspark")
     if found is None or found.origin is None:
         return []

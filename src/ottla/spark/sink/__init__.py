@@ -1,1 +1,3 @@
-"""DataFrames into topics: `writer` on the driver, `task` on executors, `encoding` the kernel from Arrow to record batches."""
+"""DataFrames into topics: `writer` on the driver, `task` on executors, `encoding` the kernel from Arrow to
+record batches.
+"""

@@ -1,6 +1,8 @@
-"""The columns that the sink writes, found in a DataFrame's schema: value, and if they are there topic, partition, key and headers.
+"""The columns that the sink writes, found in a DataFrame's schema: value, and if they are there topic,
+partition, key and headers.
 
-Types and messages are those of Spark's Kafka sink. Other columns are not written; so what the source reads can be written as it is.
+Types and messages are those of Spark's Kafka sink. Other columns are not written; so what the source reads
+can be written as it is.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class SinkColumns:
 
 
 def sink_columns(schema: StructType, topic: str | None) -> SinkColumns:
-    """Find the columns, or raise ColumnError. A topic that is given is the topic of all rows, whatever their column says."""
+    """Find the columns, or raise ColumnError. A topic that is given is the topic of all rows, whatever their
+    column says.
+    """
     if topic is None and "topic" not in schema.names:
         raise ColumnError(
             "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."

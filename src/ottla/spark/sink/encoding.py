@@ -1,15 +1,17 @@
-"""The kernel of the sink: columns of Arrow become the records of batches, without a Python object for a record.
+"""The kernel of the sink: columns of Arrow become the records of batches, without a Python object for a
+record.
 
-A record in a batch is its length, attributes, timestamp delta, offset delta, key, value and headers, each field with its length before it
-(varints, zigzag). Lengths come out of the columns' offsets by numpy, their varints out of tables by `take`, and one
-`binary_join_element_wise` puts varints, keys and values next to each other: the data buffer of what it answers is the records of all
-blocks, one after the other.
+A record in a batch is its length, attributes, timestamp delta, offset delta, key, value and headers, each
+field with its length before it (varints, zigzag). Lengths come out of the columns' offsets by numpy, their
+varints out of tables by `take`, and one `binary_join_element_wise` puts varints, keys and values next to each
+other: the data buffer of what it answers is the records of all blocks, one after the other.
 
 Rules
 - The bytes are those that `ottla.records.builder` makes of the same records.
-- Rows are in the order of their partitions; a block holds rows of one partition and takes `limit_bytes` at most, or one row.
-- A record ends with the count of its headers, nearly always 0. That byte is written before the next record instead, which saves a column: a
-  block lacks its first byte and has one after its last.
+- Rows are in the order of their partitions; a block holds rows of one partition and takes `limit_bytes` at
+  most, or one row.
+- A record ends with the count of its headers, nearly always 0. That byte is written before the next record
+  instead, which saves a column: a block lacks its first byte and has one after its last.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ _NUMBERS_BYTES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The columns of records. `value`, `key` and `headers` (encoded, see `encode_headers`) are binary arrays of one length."""
+    """The columns of records. `value`, `key` and `headers` (encoded, see `encode_headers`) are binary arrays
+    of one length.
+    """
 
     value: pa.Array
     key: pa.Array | None = None
@@ -123,7 +127,9 @@ def _cuts(partitions: npt.NDArray[Any], sizes: Numbers, limit_bytes: int) -> Num
 
 
 def encode_headers(lists: pa.Array) -> pa.Array:
-    """A column of arrays of (key, value), as a binary column: the count of a record's headers, and the headers."""
+    """A column of arrays of (key, value), as a binary column: the count of a record's headers, and the
+    headers.
+    """
     flat = lists.flatten()  # of those lists that are not null
     if not len(flat):
         return pa.nulls(len(lists), pa.binary()).fill_null(_NO_HEADERS)

@@ -1,7 +1,8 @@
-"""The options of the sink, read and checked once, on the driver. Names are those of Spark's Kafka sink, and case does not matter.
+"""The options of the sink, read and checked once, on the driver. Names are those of Spark's Kafka sink, and
+case does not matter.
 
-Options of the source are let pass, for many jobs have one set of options for reading and writing. The settings of the client
-(`kafka.`) are those of Java's producer:
+Options of the source are let pass, for many jobs have one set of options for reading and writing. The
+settings of the client (`kafka.`) are those of Java's producer:
 - what our producer has: it is used;
 - what only makes sense in Java: it has no effect, so that a job that ran with it still runs;
 - what would break what the sink promises: refused, with the way to get what was probably wanted.

@@ -1,8 +1,11 @@
-"""Which partition each row goes to, for whole columns: the one it names, else its key's, else one after the other.
+"""Which partition each row goes to, for whole columns: the one it names, else its key's, else one after the
+other.
 
 Rules
-- A key goes where every Kafka client sends it (murmur2), so that a topic that Spark and others write stays in order by key.
-- Rows without a key and a partition stick together: as many as a batch takes go to one partition, then to the next.
+- A key goes where every Kafka client sends it (murmur2), so that a topic that Spark and others write stays in
+  order by key.
+- Rows without a key and a partition stick together: as many as a batch takes go to one partition, then to the
+  next.
 - A partition that the topic does not have is refused before anything of the chunk is sent.
 """
 
@@ -37,7 +40,9 @@ class Placing:
     def place(
         self, partition: pa.Array | None, key: pa.Array | None, sizes: npt.NDArray[Any], limit_bytes: int
     ) -> Places:
-        """The partition of each row. `sizes` are the rows' bytes. Raises ValueError for a partition that does not exist."""
+        """The partition of each row. `sizes` are the rows' bytes. Raises ValueError for a partition that does
+        not exist.
+        """
         places = np.full(len(sizes), -1, dtype=np.int32)
         if key is not None and key.null_count < len(key):
             has_key = key.is_valid().to_numpy(zero_copy_only=False)

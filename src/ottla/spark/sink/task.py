@@ -1,9 +1,10 @@
 """A task of the sink, on an executor: Arrow rows in; records in the topics and a commit message out.
 
 Rules
-- One idempotent producer for a task. The commit message is made when every record of the task is acknowledged.
-- Small batches of Arrow are put together, large ones are cut: encoding pays from some thousand rows on, and must not take
-  all memory.
+- One idempotent producer for a task. The commit message is made when every record of the task is
+  acknowledged.
+- Small batches of Arrow are put together, large ones are cut: encoding pays from some thousand rows on, and
+  must not take all memory.
 - Rows of a task stay in their order on each partition.
 """
 
@@ -114,7 +115,9 @@ class TaskWriter:
 def write_task(
     batches: Iterable[pa.RecordBatch], options: SinkOptions, columns: SinkColumns
 ) -> Counter[TopicPartition]:
-    """Write all rows; how many records of which partition, when the brokers have them. Raises what kept one of them from being delivered."""
+    """Write all rows; how many records of which partition, when the brokers have them. Raises what kept one
+    of them from being delivered.
+    """
     freeze_what_is_loaded()
     with Producer(options.bootstrap_servers, **_defaults(options)) as producer:
         writer = TaskWriter(producer, options, columns)

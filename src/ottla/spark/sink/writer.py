@@ -1,12 +1,14 @@
 """The sink: `df.write.format("ottla").mode("append")` and `df.writeStream.format("ottla")`, Arrow in.
 
-What it promises today: at least once. A task's records are acknowledged by all in-sync replicas before the task has succeeded; its
-producer is idempotent, so nothing that is sent again on the way is written twice. But a task or a micro-batch that Spark runs a second time (an
-executor was lost, the query was restarted before the batch was committed) writes its records a second time.
+What it promises today: at least once. A task's records are acknowledged by all in-sync replicas before the
+task has succeeded; its producer is idempotent, so nothing that is sent again on the way is written twice. But
+a task or a micro-batch that Spark runs a second time (an executor was lost, the query was restarted before
+the batch was committed) writes its records a second time.
 
-Where exactly once will be made: a task's commit message (`SinkCommit`) carries a `TaskTransaction` once producers have transactions: who began it,
-and what it wrote to. The driver's `commit` ends those transactions, `abort` rolls them back, and the batch's number in the
-transactional id keeps a repeated micro-batch from being written again. Until then the option `transactionalId` is refused.
+Where exactly once will be made: a task's commit message (`SinkCommit`) carries a `TaskTransaction` once
+producers have transactions: who began it, and what it wrote to. The driver's `commit` ends those
+transactions, `abort` rolls them back, and the batch's number in the transactional id keeps a repeated
+micro-batch from being written again. Until then the option `transactionalId` is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class TaskTransaction:
 
 @dataclass(frozen=True)
 class SinkCommit(WriterCommitMessage):
-    """The result of a task: the number of records on each partition, and their transaction, when there are transactions."""
+    """The result of a task: the number of records on each partition, and their transaction, when there are
+    transactions.
+    """
 
     records: Mapping[TopicPartition, int]
     transaction: TaskTransaction | None = None

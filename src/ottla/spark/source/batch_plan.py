@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def planned_ranges(options: SourceOptions, wanted: Wanted, topics: TopicOffsets) -> list[OffsetRange]:
-    """The ranges a batch reads, by topic, partition and offset. Raises for options that do not fit the cluster."""
+    """The ranges a batch reads, by topic, partition and offset. Raises for options that do not fit the
+    cluster.
+    """
     starting, ending = for_batch(options)
     everything = topics.partitions()
     starts = topics.resolve(starting, everything, side="starting")

@@ -1,6 +1,7 @@
 """A batch query: the cluster is asked once, in the planner, and each task reads an exact range.
 
-Filters are pushed down only if the option `pushFilters` asks for it: see `plan_use` for why, and for what it forbids.
+Filters are pushed down only if the option `pushFilters` asks for it: see `plan_use` for why, and for what it
+forbids.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """One plan, one query: the guard of `pushFilters`.
 
-Spark 4.3 keeps one plan per Python DataFrame source, not one per query (`PythonDataSourceV2.readInfo`). A plan that was made for the filters
-of one query would be used for the next query on the same DataFrame too, and rows would be missing without a word. So a plan that filters have
-narrowed is taken by the first query that reads by it, and every other one is refused, in words.
+Spark 4.3 keeps one plan per Python DataFrame source, not one per query (`PythonDataSourceV2.readInfo`). A
+plan that was made for the filters of one query would be used for the next query on the same DataFrame too,
+and rows would be missing without a word. So a plan that filters have narrowed is taken by the first query
+that reads by it, and every other one is refused, in words.
 
-The notes lie in Spark's own scratch directory, which planner and tasks share on a host and which goes when the application ends.
+The notes lie in Spark's own scratch directory, which planner and tasks share on a host and which goes when
+the application ends.
 """
 
 from __future__ import annotations

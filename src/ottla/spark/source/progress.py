@@ -1,7 +1,9 @@
-"""Progress that others can see: what a query has processed is committed to a consumer group, so that its lag shows like any consumer's.
+"""Progress that others can see: what a query has processed is committed to a consumer group, so that its lag
+shows like any consumer's.
 
-Spark's checkpoint decides where a query goes on; nobody reads the group's offsets to continue. So a commit that fails harms nothing: it
-never fails the query, it holds it up for a few seconds at most, and it is told once until it works again.
+Spark's checkpoint decides where a query goes on; nobody reads the group's offsets to continue. So a commit
+that fails harms nothing: it never fails the query, it holds it up for a few seconds at most, and it is told
+once until it works again.
 """
 
 from __future__ import annotations
@@ -91,8 +93,9 @@ class QueryGroups(StreamingQueryListener):
 
     spark.streams.addListener(QueryGroups("localhost:9092"))
 
-    A source cannot see the name of its query, so it commits to the group of its option `groupId`. This listener sees it. It understands the
-    offsets of this source and of Spark's own Kafka source; other sources have no group.
+    A source cannot see the name of its query, so it commits to the group of its option `groupId`. This
+    listener sees it. It understands the offsets of this source and of Spark's own Kafka source; other sources
+    have no group.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -123,7 +126,9 @@ class QueryGroups(StreamingQueryListener):
 
 
 def merged_offsets(end_offsets: Any) -> PartitionOffsets:
-    """The offsets of all sources that read topics; two sources that read the same partition have the lower one."""
+    """The offsets of all sources that read topics; two sources that read the same partition have the lower
+    one.
+    """
     merged: PartitionOffsets = {}
     for text in end_offsets:
         for partition, offset in _offsets(text).items():

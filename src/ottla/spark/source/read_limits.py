@@ -1,6 +1,8 @@
-"""How Spark tells a streaming source how much to take: since Spark 4.2. Spark 4.1 has no limits, and a batch takes all there is.
+"""How Spark tells a streaming source how much to take: since Spark 4.2. Spark 4.1 has no limits, and a batch
+takes all there is.
 
-So on 4.1 the options that limit a batch cannot be kept, and are refused. Everything else of the source is the same.
+So on 4.1 the options that limit a batch cannot be kept, and are refused. Everything else of the source is the
+same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The part of a read that runs on executors: an exact range of a partition's offsets becomes Arrow record batches.
+"""The part of a read that runs on executors: an exact range of a partition's offsets becomes Arrow record
+batches.
 
 Rules
-- The range is exact: every record with an offset in [start, end), none else, in order of offsets. Offsets without a record
-  (compaction, control batches, aborted transactions for readers of committed records) are no loss.
-- Data that should be there and are not (deleted by retention, a log that ends early, a topic that is gone) are
-  `DataLossError`, or a warning with `fail_on_data_loss=False`: then what is left is read.
+- The range is exact: every record with an offset in [start, end), none else, in order of offsets. Offsets
+  without a record (compaction, control batches, aborted transactions for readers of committed records) are no
+  loss.
+- Data that should be there and are not (deleted by retention, a log that ends early, a topic that is gone)
+  are `DataLossError`, or a warning with `fail_on_data_loss=False`: then what is left is read.
 - Spark keeps Python workers for many tasks, so connections are kept too, in the process that made them.
 """
 
@@ -51,14 +53,16 @@ class ScanSettings:
     read_committed: bool = False
     since_ms: int | None = None  # rows outside need not be returned
     until_ms: int | None = None
-    # How long an offset that is not there yet, or a topic that nobody knows, may be a new leader's who does not know all yet.
+    # How long an offset that is not there yet, or a topic that nobody knows, may be a new leader's who does
+    # not know all yet.
     patience_ms: int = 5_000
 
 
 def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002 - the noun of the caller
     """The records of a range, in order of their offsets, in batches of a size that suits Spark.
 
-    Raises DataLossError, or KafkaError, ConnectionError or TimeoutError after trying again until `default.api.timeout.ms`.
+    Raises DataLossError, or KafkaError, ConnectionError or TimeoutError after trying again until
+    `default.api.timeout.ms`.
     """
     if range.size <= 0:
         return
@@ -103,7 +107,9 @@ def _words(range: OffsetRange, lost: OffsetsLostError) -> str:  # noqa: A002
 
 
 class _Pool:
-    """Clusters that no scan uses at the moment, with their open connections. Forked processes begin with none."""
+    """Clusters that no scan uses at the moment, with their open connections. Forked processes begin with
+    none.
+    """
 
     def __init__(self) -> None:
         self._idle: list[tuple[object, BlockingBrokers]] = []
@@ -120,7 +126,9 @@ class _Pool:
         return None
 
     def give_back(self, key: object, brokers: BlockingBrokers) -> None:
-        """For the next who needs it; the one that was not needed for longest is closed if there are too many."""
+        """For the next who needs it; the one that was not needed for longest is closed if there are too
+        many.
+        """
         self._idle.append((key, brokers))
         if len(self._idle) > _MOST_IDLE:
             self._idle.pop(0)[1].close()

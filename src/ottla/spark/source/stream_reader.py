@@ -1,9 +1,11 @@
-"""A streaming query: for each batch, Spark asks how far there is to read, then for the ranges between two offsets.
+"""A streaming query: for each batch, Spark asks how far there is to read, then for the ranges between two
+offsets.
 
 Rules
 - Spark's checkpoint knows where a query is. The reader remembers nothing that a restart would need.
-- Until the first batch is done, a restart asks for the initial offset anew, and repeats that batch from there. Where a query starts at the end,
-  that would be another place: so its first batch is empty, and nothing is missed in between.
+- Until the first batch is done, a restart asks for the initial offset anew, and repeats that batch from
+  there. Where a query starts at the end, that would be another place: so its first batch is empty, and
+  nothing is missed in between.
 - New partitions are read from their beginning. What has vanished is data loss.
 - With available-now, the ends are those of the moment the query started.
 - Options are checked when the first question comes: Spark hides what the making of a reader raises.
@@ -53,7 +55,9 @@ if TYPE_CHECKING:
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in a process of its own beside the driver as long as the query runs; `read` happens on executors."""
+    """Lives in a process of its own beside the driver as long as the query runs; `read` happens on
+    executors.
+    """
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._given = given
@@ -117,7 +121,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {each: min(offset, latest.get(each, offset)) for each, offset in offsets.items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        # Spark has no limit with both a minimum and a maximum for Python: this one only says that the options count.
+        # Spark has no limit with both a minimum and a maximum for Python: this one only says that the options
+        # count.
         if self._admission.max_offsets is not None:
             return ReadMaxRows(self._admission.max_offsets)
         if self._admission.min_offsets is not None:
@@ -131,7 +136,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None:  # Spark 4.1
             return self._all_there_is()
         begin = offsets_of_json(start)
-        # Spark asks when everything before `start` is done. Its own `commit` comes only with the batch after the next data.
+        # Spark asks when everything before `start` is done. Its own `commit` comes only with the batch after
+        # the next data.
         if self._options.commit_progress:
             self._progress.commit(begin)
         self._latest = self._ends(begin)

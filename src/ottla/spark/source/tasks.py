@@ -30,7 +30,9 @@ def scanned(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task. Spark makes a partition of its own if a batch query has none: there is nothing in it."""
+    """The records of a task. Spark makes a partition of its own if a batch query has none: there is nothing
+    in it.
+    """
     if not isinstance(partition, RangePartition):
         return
     from ottla.spark.source.scan import ScanSettings, scan  # on executors only

@@ -1,7 +1,8 @@
 """The planner's questions to the cluster: which partitions there are, and where they begin and end.
 
 Rules
-- A question that fails is asked again, `fetchOffset.numRetries` times in all; then there is one error in words.
+- A question that fails is asked again, `fetchOffset.numRetries` times in all; then there is one error in
+  words.
 - A partition that has vanished is left out of an answer: what that means is for the caller to say.
 - The latest offset of a reader of committed records is the last stable one.
 """
@@ -24,13 +25,16 @@ from ottla.spark.source.plan.positions import AtOffsets, AtTimestamp, AtTimestam
 
 T = TypeVar("T")
 
-# Before data count as lost, a broker that has just come back gets so many chances, a second apart if nothing else is said.
+# Before data count as lost, a broker that has just come back gets so many chances, a second apart if nothing
+# else is said.
 _LEAST_LOOKS: Final = 6
 _ABSENT: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot be asked, or does not have what the query is to read; the message says what to do."""
+    """The cluster cannot be asked, or does not have what the query is to read; the message says what to
+    do.
+    """
 
 
 class TopicOffsets:
@@ -54,7 +58,9 @@ class TopicOffsets:
         return self._asked(lambda admin: self._find(admin, must_exist=True))
 
     def partitions_left(self) -> frozenset[TopicPartition]:
-        """All that the query reads and that are there at the moment, perhaps as of `partition.metadata.cache.ttl.ms` ago."""
+        """All that the query reads and that are there at the moment, perhaps as of
+        `partition.metadata.cache.ttl.ms` ago.
+        """
         now = time.monotonic()
         if self._cached_until is None or now >= self._cached_until:
             self._cached = self._asked(lambda admin: self._find(admin, must_exist=False))
@@ -94,8 +100,8 @@ class TopicOffsets:
     def latest_not_before(self, known: Mapping[TopicPartition, int]) -> PartitionOffsets:
         """The latest offsets of all partitions that are left.
 
-        If one lies before what is known, or has vanished, all are asked for again: a broker that has just come back, or a new leader, may not
-        know everything yet.
+        If one lies before what is known, or has vanished, all are asked for again: a broker that has just
+        come back, or a new leader, may not know everything yet.
         """
         latest = self.latest(self.partitions_left())
         for _ in range(max(self._options.num_retries, _LEAST_LOOKS) - 1):
@@ -125,7 +131,9 @@ class TopicOffsets:
                 return self._at_timestamps(dict.fromkeys(partitions, timestamp_ms), side)
 
     def first_at(self, timestamps_ms: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """The offset of the first record at or after a time; -1 (LATEST) where no record is as late as that."""
+        """The offset of the first record at or after a time; -1 (LATEST) where no record is as late as
+        that.
+        """
         return self._offsets(timestamps_ms)
 
     def _at_timestamps(self, timestamps_ms: Mapping[TopicPartition, int], side: str) -> PartitionOffsets:

@@ -1,12 +1,14 @@
-"""Steps of a pipeline: plain functions from DataFrames to DataFrames, for classic sessions and for Spark Connect.
+"""Steps of a pipeline: plain functions from DataFrames to DataFrames, for classic sessions and for Spark
+Connect.
 
     from ottla.spark import steps
 
     orders = steps.parse_json(steps.read_topic(spark, "orders"), "order_id STRING NOT NULL, amount DOUBLE")
     good, bad = steps.split(orders)
 
-Nothing here looks at a DataFrame's columns or rows: in a pipeline Spark allows that only later.
-Nor is there a `withColumn`: over Spark Connect it looks up tables at once, and Spark forgets that a flow must wait for them (pipelines/order.py).
+Nothing here looks at a DataFrame's columns or rows: in a pipeline Spark allows that only later. Nor is there
+a `withColumn`: over Spark Connect it looks up tables at once, and Spark forgets that a flow must wait for
+them (pipelines/order.py).
 """
 
 from ottla.spark.steps.arguments import StepError

@@ -1,4 +1,6 @@
-"""Arguments of steps, checked before Spark sees them: each message names the argument, its value, and what it takes."""
+"""Arguments of steps, checked before Spark sees them: each message names the argument, its value, and what it
+takes.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Avro by schema: each record is parsed, or has a reason why not; the columns are those of `parse_json`.
 
-Spark's `from_avro` wants a jar that is not on PyPI, so values are decoded by fastavro, in Python workers, a batch of Arrow at a time.
+Spark's `from_avro` wants a jar that is not on PyPI, so values are decoded by fastavro, in Python workers, a
+batch of Arrow at a time.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def parse_avro(
 ) -> DataFrame:
     """Parse a column of Avro records that were written with `schema`, given as JSON or as a dict.
 
-    `registry_header=True` passes over the five bytes that clients of a schema registry put before each value. A record is bad if its value is null,
-    does not fit the schema, or is longer than it.
+    `registry_header=True` passes over the five bytes that clients of a schema registry put before each value.
+    A record is bad if its value is null, does not fit the schema, or is longer than it.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.functions import arrow_udf

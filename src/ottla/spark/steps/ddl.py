@@ -1,7 +1,7 @@
 """The fields of a schema in DDL, without Spark: a pipeline's definitions may not ask it while they are read.
 
-Types are not understood here, only set apart: `order_id STRING NOT NULL, lines ARRAY<STRUCT<sku: STRING, n: INT>>` has two fields. Spark understands
-them when the query is made.
+Types are not understood here, only set apart: `order_id STRING NOT NULL, lines ARRAY<STRUCT<sku: STRING, n:
+INT>>` has two fields. Spark understands them when the query is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Good records and bad ones part here: the good go on, the bad go to a dead-letter topic and say why and where from.
+"""Good records and bad ones part here: the good go on, the bad go to a dead-letter topic and say why and
+where from.
 
-A dead letter is the record as it was, key and value, with headers that say what is needed to find it and to send it again:
-`dead-letter.reason`, `.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds since 1970). Headers are texts in UTF-8.
+A dead letter is the record as it was, key and value, with headers that say what is needed to find it and to
+send it again: `dead-letter.reason`, `.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds since
+1970). Headers are texts in UTF-8.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ ORIGIN: Final = ("topic", "partition", "offset", "timestamp")
 
 
 def valid(records: DataFrame, *, keep: tuple[str, ...] = ORIGIN) -> DataFrame:
-    """The good records: the fields of `parsed`, and where each came from (`keep`), by which `ottla audit` finds gaps and duplicates."""
+    """The good records: the fields of `parsed`, and where each came from (`keep`), by which `ottla audit`
+    finds gaps and duplicates.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     kept = [F.col(quoted(each)) for each in names("keep", keep, empty=True)]
@@ -27,7 +31,8 @@ def valid(records: DataFrame, *, keep: tuple[str, ...] = ORIGIN) -> DataFrame:
 
 
 def dead_letters(records: DataFrame, *, topic: str | None = None, headers: bool = False) -> DataFrame:
-    """The bad records as rows for a topic: key, value, headers, and `topic` if it is given here and not to the sink.
+    """The bad records as rows for a topic: key, value, headers, and `topic` if it is given here and not to
+    the sink.
 
     `headers=True` keeps the headers that the records had; they must have been read.
     """
@@ -52,7 +57,8 @@ def split(records: DataFrame, *, topic: str | None = None) -> tuple[DataFrame, D
 
 
 def redrive(letters: DataFrame) -> DataFrame:
-    """Dead letters as they were, for the topics that they came from: key, value, topic, and the headers that they had before.
+    """Dead letters as they were, for the topics that they came from: key, value, topic, and the headers that
+    they had before.
 
     `letters` is a dead-letter topic, read with headers. Those without an origin are left out.
     """

@@ -1,7 +1,7 @@
 """JSON by schema: each record is parsed, or has a reason why not.
 
-A step that judges adds two columns: `parsed`, the record as a struct, and `reason`, null where the record is good. `valid` and `dead_letters` part the
-two kinds. Nothing is dropped on the way.
+A step that judges adds two columns: `parsed`, the record as a struct, and `reason`, null where the record is
+good. `valid` and `dead_letters` part the two kinds. Nothing is dropped on the way.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _SHOWN_CHARACTERS: Final = 60
 
 
 def parse_json(records: DataFrame, schema: str | StructType, *, column: str = "value") -> DataFrame:
-    """Parse a column of JSON objects by a schema, given as DDL (`"order_id STRING NOT NULL, amount DOUBLE"`) or as a StructType.
+    """Parse a column of JSON objects by a schema, given as DDL (`"order_id STRING NOT NULL, amount DOUBLE"`)
+    or as a StructType.
 
-    A record is bad if its value is null or no JSON object, if a field does not fit its type, or if a field that is NOT NULL is missing; `reason` says which.
-    Fields that the schema does not name are passed over.
+    A record is bad if its value is null or no JSON object, if a field does not fit its type, or if a field
+    that is NOT NULL is missing; `reason` says which. Fields that the schema does not name are passed over.
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's users know
 
@@ -45,7 +46,8 @@ def parse_json(records: DataFrame, schema: str | StructType, *, column: str = "v
 
 
 def require(records: DataFrame, rules: Mapping[str, str]) -> DataFrame:
-    """Judge parsed records by rules: a reason, and what must be true in SQL: `{"the amount is not positive": "parsed.amount > 0"}`.
+    """Judge parsed records by rules: a reason, and what must be true in SQL: `{"the amount is not positive":
+    "parsed.amount > 0"}`.
 
     A rule that is false or null makes a record bad; the first one that does gives the reason.
     """

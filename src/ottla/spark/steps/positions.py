@@ -1,6 +1,7 @@
 """Where a read begins and ends: an offset, a time, the start or the end of the log.
 
-A position is "earliest", "latest", a time (a datetime, `2026-11-15T12:00:00Z`, or milliseconds since 1970), or offsets by partition: `{0: 23, 1: 42}`.
+A position is "earliest", "latest", a time (a datetime, `2026-11-15T12:00:00Z`, or milliseconds since 1970),
+or offsets by partition: `{0: 23, 1: 42}`.
 """
 
 from __future__ import annotations

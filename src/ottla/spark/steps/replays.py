@@ -1,7 +1,8 @@
 """Replay and backfill: a range of a topic, once more, into a table, without doubling what is there.
 
-A record is known by where it stood: topic, partition and offset, which `valid` keeps. What a table has already is left out, so a backfill may be run
-again after it was cut off, and may overlap with what a stream has written.
+A record is known by where it stood: topic, partition and offset, which `valid` keeps. What a table has
+already is left out, so a backfill may be run again after it was cut off, and may overlap with what a stream
+has written.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ def backfill(
     by: str | Iterable[str] = ORIGIN,
     bootstrap_servers: str | None = None,
 ) -> int:
-    """Put a range of a topic through `transform` and append the rows that the table lacks; how many they were.
+    """Put a range of a topic through `transform` and append the rows that the table lacks; how many they
+    were.
 
-    `table` is a path (it has a slash) or a table's name. `by` are the columns that tell rows apart; `transform` must keep them.
+    `table` is a path (it has a slash) or a table's name. `by` are the columns that tell rows apart;
+    `transform` must keep them.
     """
     columns = names("by", by)
     is_path = "/" in name("table", table)
@@ -70,7 +73,9 @@ def _existing(spark: SparkSession, table: str, table_format: str, is_path: bool)
 
 
 def _refuse_stream_table(table: str) -> None:
-    """Readers of a stream's table believe its list of files, so rows added beside the list would never be seen."""
+    """Readers of a stream's table believe its list of files, so rows added beside the list would never be
+    seen.
+    """
     path = Path(table.removeprefix("file://"))
     if (path / _COMMITTED_FILES).is_dir():
         raise StepError(

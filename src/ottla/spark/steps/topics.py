@@ -1,7 +1,8 @@
 """Topics and tables as beginnings of a flow, topics as its end.
 
-Inside a pipeline the brokers' address comes from the project (`spark.ottla.bootstrap.servers`, or `--bootstrap`), and each flow commits its
-progress to a group named `<pipeline>.<flow>`, so that `ottla groups describe` shows its lag. Elsewhere both are arguments.
+Inside a pipeline the brokers' address comes from the project (`spark.ottla.bootstrap.servers`, or
+`--bootstrap`), and each flow commits its progress to a group named `<pipeline>.<flow>`, so that `ottla groups
+describe` shows its lag. Elsewhere both are arguments.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ def read_topic(
     headers: bool = False,
     **options: str,
 ) -> DataFrame:
-    """A topic as a stream, with the columns of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType.
+    """A topic as a stream, with the columns of Spark's Kafka source: key, value, topic, partition, offset,
+    timestamp, timestampType.
 
-    It begins at `start` where there is no checkpoint yet: the earliest record, unless told otherwise. `headers=True` adds the column headers;
-    `options` are the source's (`maxOffsetsPerTrigger="10000"`).
+    It begins at `start` where there is no checkpoint yet: the earliest record, unless told otherwise.
+    `headers=True` adds the column headers; `options` are the source's (`maxOffsetsPerTrigger="10000"`).
     """
     flow = current_flow()
     if flow is not None and flow.since is not None:
@@ -80,8 +82,9 @@ def read_range(
 def read_table(spark: SparkSession, table: str, *, watermark: tuple[str, str] | None = None) -> DataFrame:
     """A streaming table of this pipeline as a stream.
 
-    `watermark` is a column and how late rows may come, as `("ordered_at", "1 minute")`. Spark's own `withWatermark` cannot be used on a pipeline's own
-    table: it looks at the table at once, and while definitions are read there is none.
+    `watermark` is a column and how late rows may come, as `("ordered_at", "1 minute")`. Spark's own
+    `withWatermark` cannot be used on a pipeline's own table: it looks at the table at once, and while
+    definitions are read there is none.
     """
     source = f"STREAM({quoted(name('table', table))})"
     if watermark is None:
@@ -97,7 +100,9 @@ def read_table(spark: SparkSession, table: str, *, watermark: tuple[str, str] | 
 def topic_sink(
     spark: SparkSession, topic: str, *, bootstrap_servers: str | None = None, **options: str
 ) -> dict[str, str]:
-    """The options of a sink that writes to a topic: `dp.create_sink("dead", "ottla", steps.topic_sink(spark, "orders.dead"))`."""
+    """The options of a sink that writes to a topic: `dp.create_sink("dead", "ottla", steps.topic_sink(spark,
+    "orders.dead"))`.
+    """
     return {_ADDRESS: _address(spark, bootstrap_servers), "topic": name("topic", topic), **options}
 
 

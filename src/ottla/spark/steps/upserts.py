@@ -3,11 +3,13 @@
     orders.writeStream.foreachBatch(steps.upsert("tables/customers", "customer", order_by="placed_at")).start()
 
 Rules
-- A row takes the place of another of its key only if it is not older by `order_by`. So a batch that is written twice, as one may be after a crash,
-  changes nothing, and the table does not depend on the order of batches.
-- Parquet cannot change a row: each batch writes a new version of the whole table, and puts it in the place of the old one at once. The table is a
-  symbolic link to its newest version, which a rename replaces; a reader sees one version or the next. That needs a file system with links. The
-  version before stays for readers that have begun, older ones go.
+- A row takes the place of another of its key only if it is not older by `order_by`. So a batch that is
+  written twice, as one may be after a crash, changes nothing, and the table does not depend on the order of
+  batches.
+- Parquet cannot change a row: each batch writes a new version of the whole table, and puts it in the place of
+  the old one at once. The table is a symbolic link to its newest version, which a rename replaces; a reader
+  sees one version or the next. That needs a file system with links. The version before stays for readers that
+  have begun, older ones go.
 - Delta and Iceberg can: there it is one MERGE per batch, into a table that is there already.
 """
 
@@ -35,10 +37,11 @@ def upsert(
     table_format: str = "parquet",
     delete_when: str | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """A function that merges a batch into a table: `table` is a path for Parquet, a table's name for Delta and Iceberg.
+    """A function that merges a batch into a table: `table` is a path for Parquet, a table's name for Delta
+    and Iceberg.
 
-    `delete_when` is a condition in SQL: a row that meets it removes its key. With Parquet such a row stays as a mark, so that an older row does not bring the
-    key back; read the table with `NOT (condition)`.
+    `delete_when` is a condition in SQL: a row that meets it removes its key. With Parquet such a row stays as
+    a mark, so that an older row does not bring the key back; read the table with `NOT (condition)`.
     """
     columns, order = names("keys", keys), name("order_by", order_by)
     if order in columns:
@@ -52,7 +55,9 @@ def upsert(
 
 
 def latest(rows: DataFrame, keys: str | Iterable[str], *, order_by: str) -> DataFrame:
-    """Of the rows of each key, the one that is newest by `order_by`. For tables and batches, not for streams."""
+    """Of the rows of each key, the one that is newest by `order_by`. For tables and batches, not for
+    streams.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -1,7 +1,7 @@
 """Steps over time: duplicates dropped, values summed up per window, rows of two streams joined.
 
-Each needs to know how late a row may come: as long as that, state is kept; what comes later is left out. Where a stream has its watermark already (from
-`read_table`), `late` is None.
+Each needs to know how late a row may come: as long as that, state is kept; what comes later is left out.
+Where a stream has its watermark already (from `read_table`), `late` is None.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def windowed(
 ) -> DataFrame:
     """Aggregates per window of time: columns window_start, window_end, those of `by`, and the aggregates.
 
-    `aggregates` are names and expressions in SQL, as `{"revenue": "sum(amount)", "orders": "count(*)"}`. A window is as long as `every` says, and a
-    new one begins after as much, or after `sliding`. As a streaming table a window is there once, when no row for it may come any more.
+    `aggregates` are names and expressions in SQL, as `{"revenue": "sum(amount)", "orders": "count(*)"}`. A
+    window is as long as `every` says, and a new one begins after as much, or after `sliding`. As a streaming
+    table a window is there once, when no row for it may come any more.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -66,7 +67,8 @@ def join_streams(
     late: str | None,
     how: str = "inner",
 ) -> DataFrame:
-    """Rows of two streams that agree in `on` and whose times are at most `within` apart: all columns of both, those of `on` once.
+    """Rows of two streams that agree in `on` and whose times are at most `within` apart: all columns of both,
+    those of `on` once.
 
     `how` is inner or left; a left row without a partner comes when none can come any more.
     """

@@ -1,4 +1,6 @@
-"""A member that is aiokafka: its thread runs an event loop of its own, whenever it polls and whenever it waits."""
+"""A member that is aiokafka: its thread runs an event loop of its own, whenever it polls and whenever it
+waits.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,15 @@
 """A member that is kafka-python.
 
-kafka-python 3.0.12 joins in the background and takes the outcome over in `poll`. Two defects follow, with any broker:
-- A join that is over when `poll` begins is thrown away, and begun anew; a group rebalances whenever its leader does so. A
-  leader that works between short polls thus rebalances again and again, and so may a static member that led before it was
-  bounced. So this member's polls are long until it has joined, and while it joins again.
-- A rebalance that its leader asked for because of news in the metadata is lost, if `poll` returns before it is over: it
-  takes the assignment's snapshot for up to date and never applies the assignment. So this member gets the metadata before
-  it joins, and where metadata changes later it polls for longer than a rebalance takes.
+kafka-python 3.0.12 joins in the background and takes the outcome over in `poll`. Two defects follow, with any
+broker:
+- A join that is over when `poll` begins is thrown away, and begun anew; a group rebalances whenever its
+  leader does so. A leader that works between short polls thus rebalances again and again, and so may a static
+  member that led before it was bounced. So this member's polls are long until it has joined, and while it
+  joins again.
+- A rebalance that its leader asked for because of news in the metadata is lost, if `poll` returns before it
+  is over: it takes the assignment's snapshot for up to date and never applies the assignment. So this member
+  gets the metadata before it joins, and where metadata changes later it polls for longer than a rebalance
+  takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A member inside its program: one thread that polls, and does between polls what it is asked to.
 
-Most clients may be used by one thread only, so everything goes through that thread. What the member has seen is
-kept here and can be looked at from any thread, at any time.
+Most clients may be used by one thread only, so everything goes through that thread. What the member has seen
+is kept here and can be looked at from any thread, at any time.
 """
 
 from __future__ import annotations

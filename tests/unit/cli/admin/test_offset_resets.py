@@ -20,7 +20,9 @@ T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
 
 
 class Oracle:
-    """The log of every partition is 10..100; partition n has a record of time 5000 at offset 50 + n, except the last."""
+    """The log of every partition is 10..100; partition n has a record of time 5000 at offset 50 + n, except
+    the last.
+    """
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None

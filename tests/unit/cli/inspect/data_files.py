@@ -23,7 +23,9 @@ def batch(base_offset: int, count: int = 2, compression: Compression = Compressi
 
 
 def write_partition(directory: Path, batches: list[bytearray], base_offset: int = 0) -> Path:
-    """A partition with one segment, indexed batch by batch (all but the first), and all that stands beside it."""
+    """A partition with one segment, indexed batch by batch (all but the first), and all that stands beside
+    it.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     stem = directory / f"{base_offset:020d}"
     index, times, position, offset = b"", b"", 0, base_offset

@@ -1,4 +1,6 @@
-"""`ottla audit` looks for the brokers before it starts Spark. (What it answers is in tests/spark/test_audit.py.)"""
+"""`ottla audit` looks for the brokers before it starts Spark. (What it answers is in
+tests/spark/test_audit.py.)
+"""
 
 from __future__ import annotations
 

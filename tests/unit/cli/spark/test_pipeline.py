@@ -1,4 +1,6 @@
-"""What `ottla pipeline` says before Spark starts: brokers and servers that do not answer, options that do not go together."""
+"""What `ottla pipeline` says before Spark starts: brokers and servers that do not answer, options that do not
+go together.
+"""
 
 from __future__ import annotations
 

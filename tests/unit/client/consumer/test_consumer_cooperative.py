@@ -1,4 +1,6 @@
-"""A cooperative member, and one that follows a pattern, against a fake broker that deals partitions out as the test wants."""
+"""A cooperative member, and one that follows a pattern, against a fake broker that deals partitions out as
+the test wants.
+"""
 
 from __future__ import annotations
 

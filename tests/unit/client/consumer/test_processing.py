@@ -1,4 +1,6 @@
-"""Ready-made processing, against a fake broker: what is committed when, in which order, and what a failure leaves behind (GRP-5, GRP-9)."""
+"""Ready-made processing, against a fake broker: what is committed when, in which order, and what a failure
+leaves behind (GRP-5, GRP-9).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The bytes that consumers of a group exchange. The vectors were written by the Java client of Kafka 4.3.1."""
+"""The bytes that consumers of a group exchange. The vectors were written by the Java client of Kafka
+4.3.1.
+"""
 
 from __future__ import annotations
 

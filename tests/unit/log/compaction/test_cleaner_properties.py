@@ -102,7 +102,8 @@ def test_in_the_end_each_key_has_its_newest_value_and_deleted_keys_are_gone(seed
     # Nothing more is written: the tombstones' time alone brings a pass about.
     compact(disk, log, NOW_MS + RETENTION_MS)
     assert records(log) == sorted(record for record in newest.values() if record.value is not None)
-    # Then go the markers of transactions that left nothing, some passes later, and then there is nothing to do any more.
+    # Then go the markers of transactions that left nothing, some passes later, and then there is nothing to
+    # do any more.
     passes = [compact(disk, log, NOW_MS + number * RETENTION_MS) for number in range(2, 10)]
     assert passes[-1] is None
     assert records(log) == sorted(record for record in newest.values() if record.value is not None)
@@ -147,7 +148,9 @@ def test_the_indexes_of_cleaned_segments_are_those_that_appending_would_have_mad
 
 
 def dirty_log(random: Random) -> tuple[SimulatedDisk, int]:
-    """A disk with a log that was flushed, perhaps compacted before, and is worth compacting now; and its end."""
+    """A disk with a log that was flushed, perhaps compacted before, and is worth compacting now; and its
+    end.
+    """
     disk = SimulatedDisk()
     log = open_log(disk, settings=COMPACTED)
     model = Model(random)

@@ -1,4 +1,6 @@
-"""The cleaner in a process of its own answers as the one in this process does, and does not stay behind (RET-5)."""
+"""The cleaner in a process of its own answers as the one in this process does, and does not stay behind
+(RET-5).
+"""
 
 import os
 import subprocess

@@ -1,4 +1,6 @@
-"""Putting cleaned segments in place, or not (RET-3): what a pass meets when the log has lived on meanwhile."""
+"""Putting cleaned segments in place, or not (RET-3): what a pass meets when the log has lived on
+meanwhile.
+"""
 
 from random import Random
 

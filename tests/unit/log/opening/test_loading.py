@@ -1,4 +1,6 @@
-"""Opening a directory: after a clean stop, after a crash, and with whatever lies in it (STO-2, STO-9, STO-12)."""
+"""Opening a directory: after a clean stop, after a crash, and with whatever lies in it (STO-2, STO-9,
+STO-12).
+"""
 
 import logging
 from random import Random

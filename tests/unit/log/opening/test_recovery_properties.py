@@ -199,7 +199,8 @@ class Story:
 
     def truncate(self, log: Log) -> None:
         offset = self.random.choice([log.log_end_offset, *content(log)])
-        # The checkpoint comes before the cut, and the cut lies between two batches, where epochs begin and end.
+        # The checkpoint comes before the cut, and the cut lies between two batches, where epochs begin and
+        # end.
         self.recovery_point = min(self.recovery_point, offset)
         self.flushed = {
             base: data

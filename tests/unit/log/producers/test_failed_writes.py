@@ -1,4 +1,6 @@
-"""What a producer sent behind a batch that a bad disk refused is refused for the same reason (PRO-4, STO-11)."""
+"""What a producer sent behind a batch that a bad disk refused is refused for the same reason (PRO-4,
+STO-11).
+"""
 
 import errno
 

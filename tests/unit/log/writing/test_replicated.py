@@ -1,4 +1,6 @@
-"""A follower's log: what a leader numbered, appended as it is, is known as the leader knows it (REP-2, PRO-4)."""
+"""A follower's log: what a leader numbered, appended as it is, is known as the leader knows it (REP-2,
+PRO-4).
+"""
 
 from collections.abc import Callable
 from random import Random

@@ -119,7 +119,9 @@ def test_a_damaged_index_does_not_keep_a_log_from_being_cut() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_after_a_power_loss_nothing_that_was_cut_off_comes_back(seed: int) -> None:
-    """Leaders change, the follower cuts and appends what the next one wrote: its log is a beginning of that."""
+    """Leaders change, the follower cuts and appends what the next one wrote: its log is a beginning of
+    that.
+    """
     random = Random(seed)
     disk, epoch, recovery_point = SimulatedDisk(), 0, 0
     log = open_log(disk, settings=SMALL)

@@ -1,7 +1,9 @@
-"""A broker's receiving half around one connection: gate, handlers, partitions and logs, and metadata that a test changes.
+"""A broker's receiving half around one connection: gate, handlers, partitions and logs, and metadata that a
+test changes.
 
-`Side` is one broker with one client; a test runs two of them with the same metadata and compares what the clients get. The answers
-of a read that needs no waiting are there when `exchange` returns; others come after a change of metadata or a `commit`.
+`Side` is one broker with one client; a test runs two of them with the same metadata and compares what the
+clients get. The answers of a read that needs no waiting are there when `exchange` returns; others come after
+a change of metadata or a `commit`.
 """
 
 from __future__ import annotations

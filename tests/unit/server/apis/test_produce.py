@@ -1,4 +1,6 @@
-"""The fast path decides as the slow path: two brokers get the same requests and the same changes, one of them forgets all shapes."""
+"""The fast path decides as the slow path: two brokers get the same requests and the same changes, one of them
+forgets all shapes.
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,9 @@ def joins_in_the_background(port: int, group: str) -> tuple[threading.Thread, li
 
 
 def reads_of_a_load(part: str) -> Callable[[str], bool]:
-    """Reads of records on the broker's loop: a load's, not those by which logs are opened before, in another thread."""
+    """Reads of records on the broker's loop: a load's, not those by which logs are opened before, in another
+    thread.
+    """
 
     def is_one(path: str) -> bool:
         return part in path and path.endswith(".log") and threading.current_thread().name == "broker"

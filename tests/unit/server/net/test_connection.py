@@ -1,4 +1,6 @@
-"""Order of answers, gathering, back-pressure and the end of a connection, with handlers that a test answers by hand."""
+"""Order of answers, gathering, back-pressure and the end of a connection, with handlers that a test answers
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Script:
 
 
 class Reads:
-    """A gatherer that notes which requests came together, and answers a read as its test says: at once, unless told otherwise."""
+    """A gatherer that notes which requests came together, and answers a read as its test says: at once,
+    unless told otherwise.
+    """
 
     def __init__(self, script: Script, session: Session) -> None:
         self._script = script

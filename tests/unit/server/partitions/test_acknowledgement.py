@@ -1,4 +1,6 @@
-"""When an append is acknowledged, and what is heard when it is not: a real log, a disk that can be slow with a flush."""
+"""When an append is acknowledged, and what is heard when it is not: a real log, a disk that can be slow with
+a flush.
+"""
 
 from __future__ import annotations
 

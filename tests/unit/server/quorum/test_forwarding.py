@@ -1,4 +1,6 @@
-"""Commands on their way to the controller: as themselves or in an envelope, tried again only if nothing was done."""
+"""Commands on their way to the controller: as themselves or in an envelope, tried again only if nothing was
+done.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The metadata log between crashes: it ends before a hole, begins at a snapshot, and knows what it has forgotten."""
+"""The metadata log between crashes: it ends before a hole, begins at a snapshot, and knows what it has
+forgotten.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The quorum of one node: what is decided is durable, replayed, carried out and then answered, in that order."""
+"""The quorum of one node: what is decided is durable, replayed, carried out and then answered, in that
+order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A follower's fetches: what they ask, in which lane, and what becomes of answers that nobody would wish for (REP-1)."""
+"""A follower's fetches: what they ask, in which lane, and what becomes of answers that nobody would wish for
+(REP-1).
+"""
 
 from __future__ import annotations
 

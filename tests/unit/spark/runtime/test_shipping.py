@@ -9,7 +9,9 @@ from ottla.spark.runtime.shipping import archived, places
 
 
 def test_what_is_sent_is_all_that_the_data_source_imports_beside_spark_and_arrow(tmp_path: Path) -> None:
-    """A Python that has nothing but what is sent, PySpark, PyArrow and numpy imports the source and the sink."""
+    """A Python that has nothing but what is sent, PySpark, PyArrow and numpy imports the source and the
+    sink.
+    """
     sent = tmp_path / "sent"
     for name, place in places():
         with zipfile.ZipFile(archived(name, place, tmp_path)) as archive:

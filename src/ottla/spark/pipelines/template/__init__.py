@@ -13,7 +13,9 @@ _NAME: Final = "order_pipeline"  # what the project in this package is called
 
 
 def copy_template(directory: Path, bootstrap_servers: str | None = None) -> list[Path]:
-    """Make a project in a new directory, named after it; the files, relative to the directory. Never touches one that there is."""
+    """Make a project in a new directory, named after it; the files, relative to the directory. Never touches
+    one that there is.
+    """
     name = checked_name(directory.name)
     if directory.exists():
         raise FileExistsError(f"{directory} is there already: nothing was changed. Choose another name.")

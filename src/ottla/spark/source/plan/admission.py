@@ -1,7 +1,7 @@
 """How much of what is there a batch takes: maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay.
 
-The limit is shared among the partitions in proportion to what each has to offer, as Spark's Kafka source does, so that no partition falls
-behind for good; who has little still gets something.
+The limit is shared among the partitions in proportion to what each has to offer, as Spark's Kafka source
+does, so that no partition falls behind for good; who has little still gets something.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Admission:
 def limited(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], max_offsets: int
 ) -> PartitionOffsets:
-    """Where the batch ends: about `max_offsets` behind `start`, which has an offset for each partition of `latest`."""
+    """Where the batch ends: about `max_offsets` behind `start`, which has an offset for each partition of
+    `latest`.
+    """
     sizes = _sizes(start, latest)
     total = sum(sizes.values())
     if total <= max_offsets:

@@ -1,10 +1,12 @@
 """Filters that Spark pushes down, as far as they say which part of a topic need not be read.
 
 Rules
-- Topic and partition are the same for a whole partition, so any filter on them is decided exactly, before anything is read.
+- Topic and partition are the same for a whole partition, so any filter on them is decided exactly, before
+  anything is read.
 - Offsets become intervals, exactly.
-- Timestamps of a partition may go back and forth. A lower bound becomes the offset of the first record that is as late, which leaves nothing
-  out; Spark still filters what comes after. So those filters stay with Spark.
+- Timestamps of a partition may go back and forth. A lower bound becomes the offset of the first record that
+  is as late, which leaves nothing out; Spark still filters what comes after. So those filters stay with
+  Spark.
 - A comparison with NULL is neither true nor false, as in SQL: a row is kept only if all filters are true.
 """
 

@@ -1,4 +1,6 @@
-"""Sets of offsets as intervals `[start, end)`, in order and apart from each other: what filters on `offset` leave to be read."""
+"""Sets of offsets as intervals `[start, end)`, in order and apart from each other: what filters on `offset`
+leave to be read.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Spark hands them to Java's consumer as they are. Three kinds here:
 - what our client has, under Kafka's name: it is used;
-- what Java's consumer has and ours does not need: it is accepted and has no effect, so that a job that ran with it still runs;
+- what Java's consumer has and ours does not need: it is accepted and has no effect, so that a job that ran
+  with it still runs;
 - what would break the source's promises: refused, as Spark refuses it, with the option to use instead.
 Anything else is a mistake, and the error names the nearest setting.
 """
@@ -17,7 +18,8 @@ from ottla.spark.option_values import OptionError, nearest, one_of, positive
 PREFIX: Final = "kafka."
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 
-# The options of Kafka's client that the source knows. `scan.py` and `topics.py` read them from here by these names.
+# The options of Kafka's client that the source knows. `scan.py` and `topics.py` read them from here by these
+# names.
 USED: Final = (
     "bootstrap.servers",
     "check.crcs",
@@ -39,8 +41,8 @@ _NUMBERS: Final = (
     "request.timeout.ms",
 )
 
-# Settings of Java's consumer without a meaning here: how its threads, buffers and metrics work, or membership in a group, which a
-# Spark query never asks for.
+# Settings of Java's consumer without a meaning here: how its threads, buffers and metrics work, or membership
+# in a group, which a Spark query never asks for.
 WITHOUT_EFFECT: Final = (
     "allow.auto.create.topics",
     "auto.commit.interval.ms",
@@ -94,7 +96,9 @@ _SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.")
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings from the options (names in lower case, with their prefix), checked; those without effect are left out."""
+    """The settings from the options (names in lower case, with their prefix), checked; those without effect
+    are left out.
+    """
     settings: dict[str, str] = {}
     for option, value in options.items():
         if not option.startswith(PREFIX):

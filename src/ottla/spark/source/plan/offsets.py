@@ -1,7 +1,8 @@
-"""Offsets as Spark keeps them: the JSON of its Kafka source, `{"orders":{"0":23,"1":7}}`, and the ranges made of two such.
+"""Offsets as Spark keeps them: the JSON of its Kafka source, `{"orders":{"0":23,"1":7}}`, and the ranges made
+of two such.
 
-A checkpoint holds one such object per batch: the offset that the next batch begins at, for every partition. Spark compares
-them as text, so the order is fixed: topics by name, partitions by number.
+A checkpoint holds one such object per batch: the offset that the next batch begins at, for every partition.
+Spark compares them as text, so the order is fixed: topics by name, partitions by number.
 
 In options, -1 stands for the latest offset and -2 for the earliest; a checkpoint has only real offsets.
 """

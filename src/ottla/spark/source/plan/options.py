@@ -1,7 +1,9 @@
-"""The options of the source, read and checked once. Names and meanings are those of Spark's Kafka source, and case does not matter.
+"""The options of the source, read and checked once. Names and meanings are those of Spark's Kafka source, and
+case does not matter.
 
-`source_options` checks what holds for every read, when the DataFrame is made; `for_batch` and `for_stream` (in `query_bounds`) check
-what only they allow, when the query starts. Every message names the option, what it was given, and what it takes.
+`source_options` checks what holds for every read, when the DataFrame is made; `for_batch` and `for_stream`
+(in `query_bounds`) check what only they allow, when the query starts. Every message names the option, what it
+was given, and what it takes.
 """
 
 from __future__ import annotations

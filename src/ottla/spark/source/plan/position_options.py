@@ -1,6 +1,7 @@
 """Where a query begins and ends, as its options say it.
 
-Of the options for one side, the first that is given counts: one timestamp for all partitions, then one for each, then offsets.
+Of the options for one side, the first that is given counts: one timestamp for all partitions, then one for
+each, then offsets.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":1700000000000,"1":1700000000000}}'
 
 
 def parse_position(text_of: Callable[[str], str | None], side: str) -> Position | None:
-    """The position on one side, "starting" or "ending"; None if no option speaks of it. `text_of` finds an option by its name."""
+    """The position on one side, "starting" or "ending"; None if no option speaks of it. `text_of` finds an
+    option by its name.
+    """
     if (text := text_of(f"{side}Timestamp")) is not None:
         return AtTimestamp(_timestamp_ms(f"{side}Timestamp", text))
     if (text := text_of(f"{side}OffsetsByTimestamp")) is not None:

@@ -1,4 +1,6 @@
-"""More tasks than partitions: ranges are cut by maxRecordsPerPartition, then the large ones until there are minPartitions."""
+"""More tasks than partitions: ranges are cut by maxRecordsPerPartition, then the large ones until there are
+minPartitions.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ottla.spark.source.plan.offsets import OffsetRange
 def split(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records_per_partition: int | None
 ) -> list[OffsetRange]:
-    """The tasks of a batch, in the order of the ranges. There are about `min_partitions`, more or less by rounding."""
+    """The tasks of a batch, in the order of the ranges. There are about `min_partitions`, more or less by
+    rounding.
+    """
     pieces = [each for each in ranges if each.size > 0]
     if max_records_per_partition is not None:
         pieces = [
@@ -24,7 +28,9 @@ def split(
 
 
 def _cut_the_large(ranges: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Partitions too small to be divided keep their one task; the others share the rest in proportion to their size."""
+    """Partitions too small to be divided keep their one task; the others share the rest in proportion to
+    their size.
+    """
     total = sum(each.size for each in ranges)
     small = [each for each in ranges if _parts(each.size, total, min_partitions) == 1]
     rest_total = total - sum(each.size for each in small)

@@ -1,4 +1,6 @@
-"""Conversations with a cluster that exists only as a script: which address is asked what, and in which order."""
+"""Conversations with a cluster that exists only as a script: which address is asked what, and in which
+order.
+"""
 
 from __future__ import annotations
 

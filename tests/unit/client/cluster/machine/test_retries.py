@@ -18,7 +18,9 @@ PAUSE_MS = 50
 def settling(
     script: Script, *, repeatable: bool, timeout_ms: int = 10_000, fails_fast: bool = False
 ) -> tuple[dict[str, object], list[list[str]]]:
-    """Settle a and b with scripted answers; the outcomes, and the items of each attempt. The clock stands but for pauses."""
+    """Settle a and b with scripted answers; the outcomes, and the items of each attempt. The clock stands but
+    for pauses.
+    """
     asked: list[list[str]] = []
 
     def attempt(pending: Mapping[str, None], left_ms: int) -> Steps[Mapping[str, int | KafkaError]]:

@@ -1,4 +1,6 @@
-"""The plan of what is processed when: order within a lane, bounds, and commits that never pass an unfinished record (GRP-9)."""
+"""The plan of what is processed when: order within a lane, bounds, and commits that never pass an unfinished
+record (GRP-9).
+"""
 
 from __future__ import annotations
 

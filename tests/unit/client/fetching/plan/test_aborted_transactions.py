@@ -31,7 +31,9 @@ def marker(offset: int, producer_id: int, *, is_commit: bool) -> BatchView:
 
 
 def hidden(aborted: list[tuple[int, int]], *batches: BatchView) -> list[int]:
-    """The offsets of batches that are left out, given (producer, first offset) of the aborted transactions."""
+    """The offsets of batches that are left out, given (producer, first offset) of the aborted
+    transactions.
+    """
     transactions = AbortedTransactions([AbortedTransaction(*each) for each in aborted])
     return [batch.base_offset for batch in batches if transactions.hides(batch)]
 

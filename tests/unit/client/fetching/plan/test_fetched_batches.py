@@ -147,7 +147,9 @@ def small_batches(draw: st.DrawFn) -> list[bytearray]:
 
 
 def plainly(log: bytes) -> tuple[list[Record], bool]:
-    """The records before the first batch that is damaged, and whether there is one, as the plain decoder sees it."""
+    """The records before the first batch that is damaged, and whether there is one, as the plain decoder sees
+    it.
+    """
     records: list[Record] = []
     for each in iter_batches(log):
         try:

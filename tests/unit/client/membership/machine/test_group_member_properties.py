@@ -62,8 +62,9 @@ KINDS += ["rejoin", "refused"]
 def test_whatever_happens_the_member_waits_for_something(
     story: list[tuple[str, ErrorCode, int]],
 ) -> None:
-    """No event takes a way that is not in the table, and a member that is not over has a deadline, a request under way,
-    a search under way, or an application to wait for."""
+    """No event takes a way that is not in the table, and a member that is not over has a deadline, a request
+    under way, a search under way, or an application to wait for.
+    """
     driver, waiting = Driver(), list[Effect]()
     waiting += driver(Start(PROTOCOLS))
     for kind, code, after_ms in story:

@@ -1,5 +1,6 @@
-"""Range and round robin (GRP-2): what Java's give (Kafka 4.3.1, run once to write these vectors), and what the assignors of the Python
-clients give for random groups."""
+"""Range and round robin (GRP-2): what Java's give (Kafka 4.3.1, run once to write these vectors), and what
+the assignors of the Python clients give for random groups.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The sticky assignors: what Java's give, and what they promise: even, with few changes, and nothing twice (GRP-2)."""
+"""The sticky assignors: what Java's give, and what they promise: even, with few changes, and nothing twice
+(GRP-2).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The producer's machine against a model of broker and network: nothing lost, nothing twice, everything in order (PRO-2 to PRO-4)."""
+"""The producer's machine against a model of broker and network: nothing lost, nothing twice, everything in
+order (PRO-2 to PRO-4).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sends orders to the topic `orders`, some of them bad, late or twice: python generate.py [HOST:PORT] [COUNT]"""
+"""Sends orders to the topic `orders`, some of them bad, late or twice: python generate.py [HOST:PORT]
+[COUNT]
+"""
 
 import json
 import os

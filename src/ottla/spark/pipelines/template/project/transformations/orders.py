@@ -1,4 +1,6 @@
-"""From the topic `orders` to tables: every record as it came, the good ones, revenue per window; the bad ones go to `orders.dead`."""
+"""From the topic `orders` to tables: every record as it came, the good ones, revenue per window; the bad ones
+go to `orders.dead`.
+"""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
