@@ -21,7 +21,7 @@ SENTENCES: Final = Path(__file__).with_name("requirements.toml")
 PAGE: Final = ROOT / "docs" / "requirements.md"
 AREAS: Final = "STO|RET|WIRE|CTL|REP|PRO|GRP|EOS|GTW|OPS|PIPE|CHK"
 
-_ID: Final = re.compile(rf"\b({AREAS})-(\d+)(?: to (?:({AREAS})-)?(\d+))?\b")
+_ID: Final = re.compile(rf"\b({AREAS})-(\d+)(?:\s+to\s+(?:({AREAS})-)?(\d+))?\b")
 _NAME: Final = re.compile(rf"test_({AREAS.lower()})_(\d+)_")
 _HEAD: Final = """\
 # Requirements

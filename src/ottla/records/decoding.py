@@ -60,9 +60,7 @@ _HIGH_BYTES: Final = bytes(range(128, 256))
 
 
 class RecordColumns(NamedTuple):
-    """The records of a batch; the i-th of each sequence belong together. `headers` is None if no record has
-    any.
-    """
+    """The records of a batch; equal indexes belong together. `headers` is None if no record has any."""
 
     offsets: Sequence[int]
     timestamps: Sequence[int]
@@ -72,24 +70,20 @@ class RecordColumns(NamedTuple):
 
 
 def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
-    """Decode the records of a batch, which must fill the block exactly; CorruptRecord if they do not make
-    sense.
-    """
+    """Decode the records of a batch, which must fill the block exactly; CorruptRecord if damaged."""
     decoder = ColumnsDecoder()
     decoder.add(header, decodable(block, header.records_count), 0, len(block))
     return decoder.columns()
 
 
 def decodable(data: Readable, records_count: int) -> bytes | memoryview:
-    """The bytes that records are decoded from: padded at the end, or, if records are large, the data as they
-    are.
-    """
+    """The bytes that records are decoded from: padded at the end, or the data itself if records are large."""
     # Small records are taken apart faster in bytes; large ones cost more to copy than to look at from afar.
     return memoryview(data) if len(data) > _LARGE * records_count else b"".join((data, _LOOK_AHEAD))
 
 
 class ColumnsDecoder:
-    """Decodes batches, one behind the other, into the same columns."""
+    """Decodes batches, one after the other, into the same columns."""
 
     __slots__ = (
         "_base_offset",
@@ -125,9 +119,7 @@ class ColumnsDecoder:
         return len(self._values)
 
     def add(self, header: BatchHeader, source: bytes | memoryview, start: int, end: int) -> None:
-        """Decode the batch whose records lie there in the source, which is `decodable`; CorruptRecord leaves
-        no trace.
-        """
+        """Decode the batch at this place of the source, which is `decodable`; CorruptRecord leaves no trace."""
         # By index and in one go: with batches of one record, this is most of the work.
         base_offset, _, _, _, _, attributes, last_delta, base, latest, _, _, _, count = header
         if not 0 <= count <= last_delta + 1:
@@ -159,11 +151,9 @@ class ColumnsDecoder:
     def add_lone(
         self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
     ) -> tuple[int, int]:
-        """Decode whole batches of one usual record each, up to a limit; answers where they end, and the next
-        offset.
+        """Decode whole batches of one usual record each, up to a limit; their end, and the next offset.
 
-        They have one leader epoch. It stops at the first that is anything else, damage included: that one is
-        for `add`.
+        All have one leader epoch. Any other batch, a damaged one included, ends the run: `add` is for it.
         """
         run = lone_records(source, start, end, wanted - len(self._values), check_crcs=check_crcs)
         if run is not None:
@@ -226,11 +216,9 @@ class ColumnsDecoder:
     def add_small(
         self, source: bytes, start: int, end: int, *, wanted: int, check_crcs: bool
     ) -> tuple[int, int]:
-        """Decode whole batches of a few usual records, until there are enough; answers where they end, and
-        the next offset.
+        """Decode whole batches of a few usual records, up to a limit; their end, and the next offset.
 
-        They have one leader epoch. It stops at the first that is anything else, damage included: that one is
-        for `add`.
+        All have one leader epoch. Any other batch, a damaged one included, ends the run: `add` is for it.
         """
         self._data, self._end = source, len(source)
         position, next_offset, common, done = start, self._next_offset, None, len(self._values)
@@ -473,9 +461,7 @@ class ColumnsDecoder:
         return bytes(self._source[at : at + (count - 1) * stride + 1 : stride])
 
     def _neighbours(self, layout: Layout, position: int, stride: int, most: int) -> int:
-        """How many records in a row have the same lengths everywhere, no headers, and offsets without a
-        gap.
-        """
+        """How many neighbours have the same lengths everywhere, no headers, and offsets without a gap."""
         count = most
         same = (
             *range(position, layout.timestamp_at - 1),

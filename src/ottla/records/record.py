@@ -50,12 +50,10 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
         raise CorruptRecord(f"{count} records in a batch whose last offset delta is {last_offset_delta}")
     use_delta = not header.attributes & LOG_APPEND_TIME
     base_timestamp = header.base_timestamp if use_delta else header.max_timestamp
-    # Dense on purpose: ten bytes are looked at together, and a record of the usual shape (no number of more
-    # than two bytes) is taken apart in place; reading number by number takes half as long again. `a` and `b`
-    # are the length, `d` the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved
-    # down by one byte for each number before them that has two. A shape that does not fit makes the length
-    # -1, which no record has. Whatever is unusual goes to `read_record`, and that alone decides what is
-    # damage.
+    # Dense on purpose: ten bytes are read together, and a record of the usual shape (no number of more than
+    # two bytes) is decoded in place; number by number takes half as long again. `a` and `b` are the length, `d`
+    # the timestamp, `e` the offset, `f` the key's length, `g` and `h` the value's: moved down by one byte for
+    # each number before them that has two. A shape that does not fit makes the length -1, for `read_record`.
     make, size, position = tuple.__new__, len(block), 0
     block = b"".join((block, _LOOK_AHEAD))
     next_delta, stamp, timestamp, key, value = 0, -1, 0, None, None

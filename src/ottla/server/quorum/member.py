@@ -65,9 +65,7 @@ _CHANGE_LOG: Final = (
 
 
 class Tenant(Protocol):
-    """The consumer of committed records. Called on the loop, in order; must not call the member back at
-    once.
-    """
+    """The consumer of committed records, called in order on the loop; it must not call back at once."""
 
     def committed(self, high_watermark: int) -> None:
         """Every record below is committed."""
@@ -201,9 +199,7 @@ class QuorumMember:
             self._step(events.Tick())
 
     async def leave(self) -> None:
-        """Hand the leadership over, stand for election no more, and see that the others know, if they
-        answer.
-        """
+        """Hand the leadership over, stand for election no more, and tell the other voters."""
         if self.is_alone or self._tenant is None:
             return
         before = OrderedSet(self._tasks)
@@ -225,9 +221,7 @@ class QuorumMember:
     # ---- what it is asked
 
     def append(self, records: list[Any]) -> int:
-        """Append a decision's records, as the leader; returns their end offset. KafkaError if the disk
-        refuses.
-        """
+        """Append a decision's records, as the leader; their end offset. KafkaError if the disk refuses."""
         if self._has_failed or self._is_stopped:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log takes no writes any more")
         end_offset = self._log.append(records, self._replica.epoch)
