@@ -20,6 +20,14 @@ FOUND_BY: Mapping[str, int] = {
     "removed_members_do_not_count": 2,
     "reads_beyond_the_watermark": 2,
     "expansion_before_it_has_caught_up": 6,
+    "watermark_of_a_follower_is_the_leaders": 2,
+    "isr_change_without_compare_and_set": 5,
+    "election_outside_of_the_isr": 3,
+    "new_leader_in_the_old_epoch": 1,
+    "no_epoch_check_on_a_followers_fetch": 5,
+    "truncation_by_watermark": 2,
+    "follower_keeps_no_producer_state": 1,
+    "waiters_are_not_told_of_a_new_leadership": 2,
 }
 
 

@@ -13,6 +13,7 @@ from ottla.log.writing.replicated import ReplicatedAppender
 from ottla.model import EpochEnd
 from ottla.replication.divergence import LogView
 from ottla.server.apis import follower_fetch
+from ottla.server.partitions.flush_policy import FlushPolicy
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.quorum import commands
 from ottla.server.quorum.commands import Commands
@@ -91,7 +92,7 @@ def follower_asks_before_it_has_flushed() -> Patches:
 
 
 def leader_counts_what_it_has_not_flushed() -> Patches:
-    return [(HostedPartition, "_durable_offset", None)]
+    return [(FlushPolicy, "counted_offset", None)]
 
 
 def clean_stop_is_remembered_for_ever() -> Patches:
