@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -33,6 +34,17 @@ def test_every_promise_is_kept_under_faults(seed: int) -> None:
     # A story in which nothing happens would find nothing.
     assert outcome.counts["acknowledged"] > 50
     assert outcome.counts["read"] > 100
+
+
+def test_a_story_that_is_over_leaves_no_event_loop_behind() -> None:
+    before = _loop_of_this_thread()
+    told(4)
+    assert _loop_of_this_thread() is before
+
+
+def _loop_of_this_thread() -> object:
+    """The loop that asyncio made for a caller without one, and kept; None if there is none."""
+    return getattr(asyncio.get_event_loop_policy()._local, "_loop", None)  # type: ignore[attr-defined]
 
 
 def test_every_promise_is_kept_in_stories_never_told_before() -> None:

@@ -106,6 +106,10 @@ class World:
             process.kill()
         hook = sys.unraisablehook
         sys.unraisablehook = lambda _: None
+        # `finally` blocks of coroutines that are thrown away may ask asyncio for the running loop: without one it
+        # would make a real loop, and leave it open.
+        before = events._get_running_loop()
+        events._set_running_loop(self.start("grave", "grave"))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that never began
@@ -115,6 +119,7 @@ class World:
                 self.processes.clear()
                 gc.collect()
         finally:
+            events._set_running_loop(before)
             sys.unraisablehook = hook
 
     def _turn(self, process: ProcessLoop) -> None:
