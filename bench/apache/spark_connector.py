@@ -26,12 +26,6 @@ _FALLBACK: Final = (
     ("org.apache.commons", "commons-pool2", "2.13.1"),
 )
 
-# Spark's poms name other repositories, too; Maven Central is enough.
-_SETTINGS: Final = """<settings><mirrors><mirror>
-  <id>central-only</id><mirrorOf>*</mirrorOf><url>https://repo.maven.apache.org/maven2</url>
-</mirror></mirrors></settings>
-"""
-
 
 def connector_jars() -> list[Path]:
     """The jars for `spark.jars`, fetched on first use: of PySpark's own version if there is one."""
@@ -55,8 +49,5 @@ def connector_version() -> str:
 
 
 def _fetch(home: Path, dependencies: Sequence[str], wanted: Sequence[str]) -> list[Path]:
-    home.mkdir(parents=True, exist_ok=True)
-    settings = home / "settings.xml"
-    settings.write_text(_SETTINGS)
-    options = ["-s", str(settings), f"-DincludeArtifactIds={','.join(wanted)}"]
+    options = [f"-DincludeArtifactIds={','.join(wanted)}"]
     return sorted(maven.fetch_jars(wanted[0], home, dependencies, options).glob("*.jar"))

@@ -42,7 +42,7 @@ class ForeignCodec(Protocol):
 
 
 class Kio:
-    """https://pypi.org/project/kio: one frozen dataclass per message and version, codec in Rust."""
+    """kio (a package on PyPI): one frozen dataclass per message and version, codec in Rust."""
 
     def has(self, cls: type[Any], version: int) -> bool:
         return self._class(cls.__name__, version) is not None
@@ -70,7 +70,7 @@ class Kio:
 
 
 class KafkaPython:
-    """https://pypi.org/project/kafka-python: classes made from Kafka's JSON when it is imported."""
+    """kafka-python (a package on PyPI): classes made from Kafka's JSON when it is imported."""
 
     def has(self, cls: type[Any], version: int) -> bool:
         theirs = self._classes().get(cls.__name__)
