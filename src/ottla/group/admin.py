@@ -108,7 +108,8 @@ def _deleted(group: ClassicGroup | None, turn: Turn) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP
-    turn.records += tombstones(group, ((topic, partition) for topic, partition, _ in group.offsets.items()))
+    offsets = ((topic, partition) for topic, partition, _ in group.offsets.items())
+    turn.records.extend(tombstones(group, offsets))
     # Last, so that a group of which only a part could be written is still there.
     turn.records.append(group_record(group.group_id, None))
     return ErrorCode.NONE

@@ -104,6 +104,53 @@ class ClassicGroup:
         """Go where the table says; KeyError for what cannot happen."""
         self.state = TRANSITIONS[self.state][event]
 
+    # Rebalances
+
+    def begin_rebalance(self) -> None:
+        """All members are to join again."""
+        self.unsynced.clear()
+        self.is_initial_rebalance = self.state is GroupState.EMPTY
+        self.move(GroupEvent.REBALANCE)
+
+    def begin_initial_delay(self, delay_ms: int) -> None:
+        """An empty group waits `delay_ms` for more members, and may wait again within their rebalance
+        timeout.
+        """
+        self.has_new_members = False
+        self.initial_delay_left_ms = max(self.rebalance_timeout_ms - delay_ms, 0)
+
+    def extend_initial_delay(self, delay_ms: int) -> int:
+        """How long to wait on, at most `delay_ms`; 0 if no member came meanwhile or no time is left."""
+        if not self.has_new_members:
+            return 0
+        extension_ms = min(delay_ms, self.initial_delay_left_ms)
+        self.has_new_members = False
+        self.initial_delay_left_ms -= extension_ms
+        return extension_ms
+
+    def begin_generation(self) -> None:
+        """The members that joined are the next generation; its leader is to assign."""
+        self.generation += 1
+        self.protocol = self.voted_protocol()
+        self.move(GroupEvent.JOINED)
+        self.refresh_subscribed_topics()
+
+    def enter_generation(self, member: Member) -> None:
+        """A member that joined is in the new generation, and is to ask for its assignment."""
+        self.park_join(member, None)
+        member.enter_generation()
+        self.unsynced.add(member.member_id)
+
+    def become_empty(self, now_ms: int) -> None:
+        """No member is left: a generation without protocol and leader begins."""
+        self.generation += 1
+        self.protocol = self.leader = None
+        self.move(GroupEvent.ABANDONED)
+        self.state_timestamp_ms = now_ms
+        self.refresh_subscribed_topics()
+
+    # Properties
+
     @property
     def is_bare(self) -> bool:
         """Whether nothing would be lost with it."""
@@ -153,10 +200,15 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
-    def add(self, member: Member, protocol_type: str | None = None) -> None:
-        """Take a member in; the first one says what the group is about, and leads until it is gone."""
-        if not self.members and protocol_type is not None:
+    def add_new(self, member: Member, protocol_type: str) -> None:
+        """Take in a member that joins; the first one sets the group's protocol type."""
+        if not self.members:
             self.protocol_type = protocol_type
+        self.add(member)
+        self.has_new_members = True
+
+    def add(self, member: Member) -> None:
+        """Take a member in; the first one leads until it is gone."""
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
             self._instances[member.group_instance_id] = member.member_id
@@ -164,6 +216,10 @@ class ClassicGroup:
         self._joined_count += member.parked_join is not None
         if self.leader is None:
             self.leader = member.member_id
+
+    def expect(self, member: Member) -> None:
+        """The next record of the group brings this member."""
+        self.arriving = {member.member_id: member}
 
     def remove(self, member: Member) -> None:
         """Let a member go; if it led, the one that is there longest leads."""
@@ -189,12 +245,12 @@ class ClassicGroup:
     def park_join(self, member: Member, parked: Parked | None) -> None:
         """A member waits for the next generation; or, with None, does no longer."""
         self._joined_count += (parked is not None) - (member.parked_join is not None)
-        member.parked_join = parked
+        member.park_join(parked)
 
     def update_protocols(self, member: Member, protocols: Protocols) -> None:
         """Take over the protocols and timeouts that a member sent with its latest join."""
         self._speakers -= Counter(member.spoken)
-        member.protocols = protocols
+        member.speak(protocols)
         self._speakers.update(member.spoken)
 
     # Protocols and leaders
@@ -238,13 +294,15 @@ class ClassicGroup:
 
     # The log
 
-    def value(self, members: Iterable[tuple[Member, bytes]], timestamp_ms: int) -> GroupMetadataValue:
-        """The group's record, with these members and their assignments."""
+    def value(
+        self, members: Iterable[tuple[Member, bytes]], timestamp_ms: int, leader: str | None
+    ) -> GroupMetadataValue:
+        """The group's record, with these members, their assignments and their leader."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
             protocol=self.protocol,
-            leader=self.leader,
+            leader=leader,
             current_state_timestamp=timestamp_ms,
             members=[member.recorded(self.protocol, assignment) for member, assignment in members],
         )
@@ -276,5 +334,5 @@ class ClassicGroup:
             # While loading, the member that is known is the one of an older record.
             if member is None or member.recorded(value.protocol, assignment) != recorded:
                 member = recorded_member(recorded, value.protocol)
-            member.assignment = assignment
+            member.assign(assignment)
             yield member

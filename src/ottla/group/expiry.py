@@ -26,7 +26,7 @@ def forget_expired(group: ClassicGroup, turn: Turn) -> bool:
         for topic, partition, value in group.offsets.items()
         if _is_expired(group, topic, value, turn) and not group.offsets.is_pending(topic, partition)
     ]
-    turn.records += tombstones(group, expired)
+    turn.records.extend(tombstones(group, expired))
     has_offsets = group.offsets.has_pending or len(expired) < group.offsets.count
     if has_offsets or group.state is not GroupState.EMPTY or group.pending:
         return False

@@ -20,7 +20,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.decision import GroupRequestContext, Parked, Turn
 from ottla.group.error_responses import join_refusal
-from ottla.group.member import Member, joining_member, protocols_of, rebalance_timeout_ms
+from ottla.group.member import Member, joining_member, protocols_of
 from ottla.group.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     expire_pending,
@@ -141,8 +141,7 @@ def _add(
     group: ClassicGroup, request: JoinGroupRequest, context: GroupRequestContext, member_id: str, turn: Turn
 ) -> None:
     member = joining_member(request, context, member_id)
-    group.add(member, request.protocol_type)
-    group.has_new_members = True
+    group.add_new(member, request.protocol_type)
     _park(group, member, context, turn)
     _go_on(group, _reason(request, f"'{member_id}' joins"), turn)
 
@@ -151,10 +150,7 @@ def _update(
     group: ClassicGroup, member: Member, request: JoinGroupRequest, context: GroupRequestContext
 ) -> None:
     group.update_protocols(member, protocols_of(request.protocols))
-    member.rebalance_timeout_ms = rebalance_timeout_ms(request, context.version)
-    member.session_timeout_ms = request.session_timeout_ms
-    member.client_id = context.client_id
-    member.client_host = context.client_host
+    member.rejoin(request, context)
 
 
 def _park(group: ClassicGroup, member: Member, context: GroupRequestContext, turn: Turn) -> None:

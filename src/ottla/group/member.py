@@ -33,6 +33,54 @@ class Member:
     parked_sync: Parked | None = None
     session: Timer = field(default_factory=Timer)
 
+    # State changes
+
+    def heard(self, now_ms: int) -> None:
+        """Extend the session. A session that is suspended, because the member waits for others, stays so."""
+        if self.parked_join is None and self.parked_sync is None:
+            self.session.postpone(now_ms + self.session_timeout_ms)
+
+    def rejoin(self, request: JoinGroupRequest, context: GroupRequestContext) -> None:
+        """Take over the timeouts and the client of the latest join; `ClassicGroup` has the protocols
+        changed.
+        """
+        self.rebalance_timeout_ms = rebalance_timeout_ms(request, context.version)
+        self.session_timeout_ms = request.session_timeout_ms
+        self.client_id = context.client_id
+        self.client_host = context.client_host
+
+    def speak(self, protocols: Protocols) -> None:
+        """Replace the protocols; `ClassicGroup.update_protocols` counts them."""
+        self.protocols = protocols
+
+    def inherit(self, former: Member) -> None:
+        """Take over what a static member's former self had."""
+        self.assignment = former.assignment
+        self.is_new = former.is_new
+
+    def assign(self, assignment: bytes) -> None:
+        """Take over an assignment that the log has."""
+        self.assignment = assignment
+
+    def enter_generation(self) -> None:
+        """The member is part of a generation."""
+        self.is_new = False
+
+    def park_join(self, parked: Parked | None) -> None:
+        """Wait for the next generation; with None, no longer. `ClassicGroup.park_join` counts who waits."""
+        self.parked_join = parked
+
+    def park_sync(self, parked: Parked) -> None:
+        """Wait for the leader's assignments."""
+        self.parked_sync = parked
+
+    def release_sync(self) -> Parked | None:
+        """The SyncGroup request that waits, if there is one: the caller answers it."""
+        parked, self.parked_sync = self.parked_sync, None
+        return parked
+
+    # Properties
+
     @property
     def is_static(self) -> bool:
         return self.group_instance_id is not None

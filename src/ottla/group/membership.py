@@ -31,10 +31,7 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest, now_ms: int) -> Er
     member = group.identified(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    # A session that is suspended (the member waits for others) stays so; any other only moves later: no heap
-    # needed.
-    if member.parked_join is None and member.parked_sync is None:
-        member.session.deadline_ms = now_ms + member.session_timeout_ms
+    member.heard(now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

@@ -129,7 +129,7 @@ def _deleted(group: ClassicGroup, topic: OffsetDeleteRequestTopic, turn: Turn) -
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if _is_needed(group, topic.name) else ErrorCode.NONE
     partitions = [item.partition_index for item in topic.partitions]
     if not error:
-        turn.records += tombstones(group, ((topic.name, partition) for partition in partitions))
+        turn.records.extend(tombstones(group, ((topic.name, partition) for partition in partitions)))
     answers = [OffsetDeleteResponsePartition(partition, error) for partition in partitions]
     return OffsetDeleteResponseTopic(topic.name, answers)
 
@@ -151,6 +151,5 @@ def forget_topics(groups: Iterable[ClassicGroup], command: TopicsDeleted, turn: 
     """Forget the offsets of deleted topics: they mean nothing to the next topics of these names."""
     for group in groups:
         for name in sorted(command.names):
-            turn.records += tombstones(
-                group, ((name, partition) for partition in group.offsets.partitions_of(name))
-            )
+            partitions = ((name, partition) for partition in group.offsets.partitions_of(name))
+            turn.records.extend(tombstones(group, partitions))

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla.group.classic import ClassicGroup, GroupEvent, GroupState
+from ottla.group.classic import ClassicGroup, GroupState
 from ottla.group.decision import Turn
 from ottla.group.error_responses import join_refusal
 from ottla.group.member import Member
@@ -36,17 +36,13 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 def prepare_rebalance(group: ClassicGroup, reason: str, turn: Turn) -> None:
     """Have all members join again."""
     for member in group.members.values():
-        if member.parked_sync is not None:
-            _refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, turn)
+        if _refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, turn):
             extend_session(group, member, turn)
-    group.unsynced.clear()
-    is_initial = group.state is GroupState.EMPTY
-    group.move(GroupEvent.REBALANCE)
+    group.begin_rebalance()
     turn.notes.append(
         f"group '{group.group_id}' prepares to rebalance from generation {group.generation}: {reason}"
     )
-    group.is_initial_rebalance = is_initial
-    if is_initial:
+    if group.is_initial_rebalance:
         _begin_initial_delay(group, turn)
     else:
         turn.after(group.timer, group.rebalance_timeout_ms, partial(complete_join, group))
@@ -55,8 +51,7 @@ def prepare_rebalance(group: ClassicGroup, reason: str, turn: Turn) -> None:
 
 def _begin_initial_delay(group: ClassicGroup, turn: Turn) -> None:
     delay_ms = turn.settings.initial_rebalance_delay_ms
-    group.has_new_members = False
-    group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+    group.begin_initial_delay(delay_ms)
     if delay_ms == 0:
         complete_join(group, turn)
     else:
@@ -67,13 +62,11 @@ def _end_initial_delay(group: ClassicGroup, turn: Turn) -> None:
     """Begin the first generation; or wait as long again, if members came in the meantime and there is time
     left.
     """
-    if not group.has_new_members or group.initial_delay_left_ms == 0:
+    delay_ms = group.extend_initial_delay(turn.settings.initial_rebalance_delay_ms)
+    if delay_ms == 0:
         complete_join(group, turn)
-        return
-    delay_ms = min(turn.settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
-    group.has_new_members = False
-    group.initial_delay_left_ms -= delay_ms
-    turn.after(group.timer, delay_ms, partial(_end_initial_delay, group))
+    else:
+        turn.after(group.timer, delay_ms, partial(_end_initial_delay, group))
 
 
 def maybe_complete_join(group: ClassicGroup, turn: Turn) -> None:
@@ -99,27 +92,18 @@ def complete_join(group: ClassicGroup, turn: Turn) -> None:
 
 
 def _become_empty(group: ClassicGroup, turn: Turn) -> None:
-    group.generation += 1
-    group.protocol = group.leader = None
-    group.move(GroupEvent.ABANDONED)
-    group.state_timestamp_ms = turn.now_ms
-    group.refresh_subscribed_topics()
-    turn.records.append(group_record(group.group_id, group.value([], turn.now_ms)))
+    group.become_empty(turn.now_ms)
+    turn.records.append(group_record(group.group_id, group.value([], turn.now_ms, group.leader)))
     turn.notes.append(f"group '{group.group_id}' is empty, generation {group.generation}")
 
 
 def _begin_generation(group: ClassicGroup, turn: Turn) -> None:
-    group.generation += 1
-    group.protocol = group.voted_protocol()
-    group.move(GroupEvent.JOINED)
-    group.refresh_subscribed_topics()
+    group.begin_generation()
     for member in group.members.values():
         if member.parked_join is None:
             continue  # a static member that is away; its session goes on
         turn.answer(member.parked_join, generation_response(group, member))
-        group.park_join(member, None)
-        member.is_new = False
-        group.unsynced.add(member.member_id)
+        group.enter_generation(member)
         extend_session(group, member, turn)
     turn.after(group.timer, group.rebalance_timeout_ms, partial(expire_sync, group))
     turn.notes.append(
@@ -187,13 +171,12 @@ def expire_pending(group: ClassicGroup, member_id: str, turn: Turn) -> None:
 def remove_member(group: ClassicGroup, member: Member, turn: Turn) -> None:
     """Remove a member; a request that waits in its name is answered with UNKNOWN_MEMBER_ID."""
     member.session.cancel()
-    parked, parked_sync = member.parked_join, member.parked_sync
+    parked = member.parked_join
+    group.park_join(member, None)
     group.remove(member)
     if parked is not None:
         turn.answer(parked, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, "", parked.version))
-        member.parked_join = None
-    if parked_sync is not None:
-        _refuse_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
+    _refuse_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, turn)
 
 
 def after_removal(group: ClassicGroup, reason: str, turn: Turn) -> None:
@@ -204,7 +187,10 @@ def after_removal(group: ClassicGroup, reason: str, turn: Turn) -> None:
         maybe_complete_join(group, turn)
 
 
-def _refuse_sync(member: Member, error: ErrorCode, turn: Turn) -> None:
-    if member.parked_sync is not None:
-        turn.answer(member.parked_sync, SyncGroupResponse(error_code=error))
-        member.parked_sync = None
+def _refuse_sync(member: Member, error: ErrorCode, turn: Turn) -> bool:
+    """Refuse the SyncGroup request of a member that waits for the leader; False if it does not wait."""
+    parked = member.release_sync()
+    if parked is None:
+        return False
+    turn.answer(parked, SyncGroupResponse(error_code=error))
+    return True

@@ -54,12 +54,10 @@ def replace_at_rest(
     """Put a member into its former place by a record; until that is in the log, the former one holds it."""
     is_leader = group.leader == former.member_id
     leader = member.member_id if is_leader else group.leader
-    member.assignment = former.assignment
-    member.is_new = False
-    group.arriving = {member.member_id: member}
+    member.inherit(former)
+    group.expect(member)
     members = list(_with(group, former, member))
-    value = group.value(((one, one.assignment) for one in members), group.state_timestamp_ms)
-    value.leader = leader
+    value = group.value(((one, one.assignment) for one in members), group.state_timestamp_ms, leader)
     turn.records.append(group_record(group.group_id, value))
     extend_session(group, member, turn)
     knows_skipping = context.version >= _SKIP_ASSIGNMENT_SINCE
@@ -89,6 +87,5 @@ def replace_in_motion(group: ClassicGroup, former: Member, member: Member, turn:
     if parked_sync is not None:
         turn.answer(parked_sync, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
     former.session.cancel()
-    member.assignment = former.assignment
-    member.is_new = former.is_new
+    member.inherit(former)
     group.replace(former, member)

@@ -53,7 +53,7 @@ def _park(member: Member, context: GroupRequestContext, turn: Turn) -> None:
     if member.parked_sync is not None:
         # The same member asks again, so it does not listen to the first question's answer any more.
         turn.answer(member.parked_sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    member.parked_sync = Parked(context.ticket, context.version)
+    member.park_sync(Parked(context.ticket, context.version))
     member.session.cancel()
 
 
@@ -63,11 +63,11 @@ def _complete(group: ClassicGroup, request: SyncGroupRequest, turn: Turn) -> Non
     """
     given = {item.member_id: bytes(item.assignment) for item in request.assignments}
     shares = [(member, given.get(member.member_id, b"")) for member in group.members.values()]
-    turn.records.append(group_record(group.group_id, group.value(shares, turn.now_ms)))
+    turn.records.append(group_record(group.group_id, group.value(shares, turn.now_ms, group.leader)))
     for member, assignment in shares:
-        if member.parked_sync is not None:
-            turn.answer(member.parked_sync, _response(group, assignment))
-            member.parked_sync = None
+        parked = member.release_sync()
+        if parked is not None:
+            turn.answer(parked, _response(group, assignment))
             extend_session(group, member, turn)
     turn.notes.append(f"group '{group.group_id}' is assigned, generation {group.generation}")
 

@@ -16,7 +16,7 @@ NEVER: Final = 2**63 - 1
 
 
 class Timer:
-    """One deadline. Its owner may move `deadline_ms` later; any other change goes through `Timers`."""
+    """One deadline. Its owner may cancel or postpone it; `Timers` does the rest."""
 
     __slots__ = ("action", "deadline_ms", "queued_ms")
 
@@ -26,8 +26,31 @@ class Timer:
         self.queued_ms = NEVER
 
     def cancel(self) -> None:
-        """It is never due, until it is set again."""
+        """The timer is never due, until it is set again."""
         self.deadline_ms = NEVER
+
+    def postpone(self, deadline_ms: int) -> None:
+        """Move the deadline later; the queue does not have to know."""
+        self.deadline_ms = deadline_ms
+
+    def arm(self, deadline_ms: int, action: Callable[[Any], None]) -> bool:
+        """Take a deadline and an action; whether an entry of the queue is missing that comes up in time."""
+        self.deadline_ms = deadline_ms
+        self.action = action
+        return deadline_ms < self.queued_ms
+
+    def enter_queue(self) -> int:
+        """The time at which the timer's only valid entry in the queue comes up."""
+        self.queued_ms = self.deadline_ms
+        return self.deadline_ms
+
+    def leave_queue(self, now_ms: int) -> bool:
+        """The valid entry came up; whether the timer is due, and by that disarmed."""
+        self.queued_ms = NEVER
+        if self.deadline_ms > now_ms:
+            return False
+        self.deadline_ms = NEVER
+        return True
 
 
 class Timers:
@@ -44,9 +67,7 @@ class Timers:
 
     def set(self, timer: Timer, deadline_ms: int, action: Callable[[Any], None]) -> None:
         """Have `action` carried out at a deadline; it takes the place of what the timer was set to."""
-        timer.action = action
-        timer.deadline_ms = deadline_ms
-        if deadline_ms < timer.queued_ms:
+        if timer.arm(deadline_ms, action):
             self._push(timer)
 
     def due(self, now_ms: int) -> Iterator[Callable[[Any], None]]:
@@ -57,15 +78,11 @@ class Timers:
             queued_ms, _, timer = heappop(self._queue)
             if timer.queued_ms != queued_ms:
                 continue  # the timer was set to an earlier time since, and has another entry
-            timer.queued_ms = NEVER
-            if timer.deadline_ms > now_ms:
-                if timer.deadline_ms != NEVER:
-                    self._push(timer)
-                continue
-            timer.deadline_ms = NEVER
-            if timer.action is not None:
-                yield timer.action
+            if timer.leave_queue(now_ms):
+                if timer.action is not None:
+                    yield timer.action
+            elif timer.deadline_ms != NEVER:
+                self._push(timer)
 
     def _push(self, timer: Timer) -> None:
-        timer.queued_ms = timer.deadline_ms
-        heappush(self._queue, (timer.deadline_ms, next(self._order), timer))
+        heappush(self._queue, (timer.enter_queue(), next(self._order), timer))

@@ -30,6 +30,12 @@ class SnapshotFetch:
     position: int = 0
     is_whole: bool = False  # all pieces are written; it is being checked and flushed
 
+    def written(self, count_bytes: int, size_bytes: int) -> bool:
+        """A piece of the snapshot's `size_bytes` is being written; whether that was the last one."""
+        self.position += count_bytes
+        self.is_whole = self.position >= size_bytes
+        return self.is_whole
+
 
 class Following:
     """The fetches of one node."""
@@ -140,8 +146,7 @@ class Following:
         else:
             self._high_watermark = answer.high_watermark
             if answer.records:
-                node.is_writing = True
-                node.emit(AppendRecords(answer.records))
+                node.change_log(AppendRecords(answer.records))
             else:
                 self.log_changed()
             self._proof.fetched(fetch.fetch_offset, answer.high_watermark, is_empty=not answer.records)
@@ -160,9 +165,7 @@ class Following:
         self._heard()
         node = self._node
         node.emit(WriteSnapshot(snapshot.attempt, snapshot.snapshot_id, snapshot.position, answer.data))
-        snapshot.position += len(answer.data)
-        if snapshot.position >= answer.size_bytes:
-            snapshot.is_whole = True
+        if snapshot.written(len(answer.data), answer.size_bytes):
             node.emit(FinishSnapshot(snapshot.attempt, snapshot.snapshot_id))
 
     def snapshot_ready(self, attempt: int) -> None:
@@ -175,8 +178,7 @@ class Following:
             self.retry_later()
             return
         self._high_watermark = snapshot.snapshot_id.end_offset
-        node.is_writing = True
-        node.emit(ResetLog(snapshot.snapshot_id))
+        node.change_log(ResetLog(snapshot.snapshot_id))
 
     def snapshot_refused(self, attempt: int) -> None:
         """It came broken: fetch it again."""
@@ -205,8 +207,7 @@ class Following:
         if offset >= node.log.log_end_offset:
             self.retry_later()  # there is nothing to cut: whatever the leader means, do not storm it
             return
-        node.is_writing = True
-        node.emit(TruncateTo(offset))
+        node.change_log(TruncateTo(offset))
 
     def _give_snapshot_up(self) -> None:
         self._snapshot = None

@@ -41,6 +41,26 @@ class Progress:
     fetched_at_ms: int
     caught_up_at_ms: int | None = None
 
+    def fetched(self, now_ms: int) -> None:
+        """The replica asked for records or for a piece of a snapshot."""
+        self.fetched_at_ms = now_ms
+
+    def identified(self, directory_id: UUID, now_ms: int) -> None:
+        """The replica asked for records, and said which directory its log is in."""
+        self.directory_id = directory_id
+        self.fetched_at_ms = now_ms
+
+    def caught_up(self, now_ms: int) -> None:
+        """The replica has all of the leader's log."""
+        self.caught_up_at_ms = now_ms
+
+    def advance(self, offset: int) -> bool:
+        """The replica has everything below an offset; False if that was known."""
+        if offset <= self.offset:
+            return False
+        self.offset = offset
+        return True
+
 
 class Parked(NamedTuple):
     """A fetch that waits for something to answer."""
@@ -112,7 +132,7 @@ class Leadership:
         node = self._node
         progress = self.voters.get(fetch.replica.node_id)
         if progress is not None and progress.directory_id == fetch.replica.directory_id:
-            progress.fetched_at_ms = node.now_ms
+            progress.fetched(node.now_ms)
         if fetch.position < 0:
             error = ErrorCode.POSITION_OUT_OF_RANGE
             node.reply(ticket, FetchSnapshotAnswer(error, node.epoch, node.node_id, fetch.snapshot_id))
@@ -127,15 +147,13 @@ class Leadership:
         node_id, directory_id = fetch.replica
         known = self.voters if fetch.is_proven and node_id in self.voters else self.observers
         progress = known.setdefault(node_id, Progress(directory_id, NO_OFFSET, self._node.now_ms))
-        progress.directory_id = directory_id
-        progress.fetched_at_ms = self._node.now_ms
+        progress.identified(directory_id, self._node.now_ms)
         return progress
 
     def _advance(self, progress: Progress, offset: int) -> None:
         if offset >= self._node.log.log_end_offset:
-            progress.caught_up_at_ms = self._node.now_ms
-        if offset > progress.offset:
-            progress.offset = offset
+            progress.caught_up(self._node.now_ms)
+        if progress.advance(offset):
             self.commit()
 
     def _has_news(self, fetch: Fetch) -> bool:
@@ -245,6 +263,5 @@ class Leadership:
 
     def _append_leader_change(self) -> None:
         node = self._node
-        node.is_writing = True
         voters = tuple(sorted(node.voters.ids))
-        node.emit(AppendLeaderChange(node.epoch, node.node_id, voters, self._granting))
+        node.change_log(AppendLeaderChange(node.epoch, node.node_id, voters, self._granting))

@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from ottla.model import NO_EPOCH
 from ottla.raft.events import (
+    AppendLeaderChange,
+    AppendRecords,
     Effect,
     Flush,
     Halt,
@@ -28,7 +30,9 @@ from ottla.raft.events import (
     Reply,
     ReplyRecords,
     ReplySnapshot,
+    ResetLog,
     Send,
+    TruncateTo,
 )
 from ottla.raft.log_view import LogView
 from ottla.raft.messages import Answer, ReplicaKey, Request
@@ -144,6 +148,10 @@ class Node:
 
     # ---- where it stands
 
+    def begin_step(self, now_ms: int) -> None:
+        """All of the next step happens at this time."""
+        self.now_ms = now_ms
+
     def to(self, state: State) -> None:
         """Change the state: what was asked in the old one is asked no more."""
         assert (self.state, state) in TRANSITIONS, f"there is no way from {self.state} to {state}"
@@ -168,6 +176,14 @@ class Node:
         self.leader_id = leader_id
         self.emit(LeaderChanged(leader_id, self.epoch))
 
+    def end_epoch(self, epoch: int) -> None:
+        """The leader of this epoch said that the epoch is over."""
+        self.ended_epoch = epoch
+
+    def leave(self) -> None:
+        """The node is about to stop: it does not stand for election any more."""
+        self.is_leaving = True
+
     def raise_high_watermark(self, offset: int) -> bool:
         """Move it up, never down."""
         if offset <= self.high_watermark:
@@ -185,6 +201,11 @@ class Node:
         return self._halt is not None
 
     # ---- what it remembers
+
+    def prove(self) -> None:
+        """The node can vote, although it lost its memory once (see `vote_recovery`)."""
+        self.is_proven = True
+        self.memory_changed()
 
     def memory_changed(self) -> None:
         """Have it persisted with this step. A node without a vote promises nothing, and writes nothing
@@ -232,6 +253,19 @@ class Node:
         if is_free and self.log.flushed_offset < self.log.log_end_offset:
             self.is_flushing = True
             self.emit(Flush())
+
+    def flushed(self) -> None:
+        """The flush is over."""
+        self.is_flushing = False
+
+    def change_log(self, effect: AppendLeaderChange | AppendRecords | TruncateTo | ResetLog) -> None:
+        """Have the log changed. Until the shell has done so, nothing is fetched or flushed."""
+        self.is_writing = True
+        self.emit(effect)
+
+    def log_changed(self) -> None:
+        """The log is changed, or the change was refused."""
+        self.is_writing = False
 
     def take_effects(self) -> list[Effect]:
         """All there is to do, the memory first."""

@@ -140,7 +140,7 @@ class RaftReplica:
         node = self._node
         if node.is_halted:
             return []
-        node.now_ms = now_ms
+        node.begin_step(now_ms)
         # Before anything is heard: what waited while the process stood still is no sign of life.
         self._check_quorum()
         self._hear(event)
@@ -176,7 +176,7 @@ class RaftReplica:
         node = self._node
         match event:
             case AppendRefused():
-                node.is_writing = False
+                node.log_changed()
                 self._following.retry_later()
             case SnapshotReady(attempt):
                 self._following.snapshot_ready(attempt)
@@ -225,7 +225,7 @@ class RaftReplica:
             self._following.fetched(fetch, answer)
         else:
             # The leader itself says so: it has resigned, or it has restarted. No need to wait for long.
-            node.ended_epoch = node.epoch
+            node.end_epoch(node.epoch)
             self._transitions.unattach()
             self._election.wait_a_little()
 
@@ -238,14 +238,14 @@ class RaftReplica:
                 self._following.retry_later()
 
     def _log_changed(self) -> None:
-        self._node.is_writing = False
+        self._node.log_changed()
         if self._node.state is State.LEADER:
             self._leadership.log_changed()
         elif self._node.state is State.FOLLOWER:
             self._following.log_changed()
 
     def _flushed(self) -> None:
-        self._node.is_flushing = False
+        self._node.flushed()
         if self._node.state is State.LEADER:
             self._leadership.commit()
         elif self._node.state is State.FOLLOWER:
@@ -260,7 +260,7 @@ class RaftReplica:
 
     def _leave(self) -> None:
         node = self._node
-        node.is_leaving = True
+        node.leave()
         if node.state is State.LEADER:
             self._transitions.resign()
         elif node.state in (State.PROSPECTIVE, State.CANDIDATE):

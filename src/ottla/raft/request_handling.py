@@ -108,7 +108,7 @@ class Questions:
     def _over(self, end: EndEpoch) -> None:
         """The leader has resigned: whom it would like to follow it, stands first."""
         node = self._node
-        node.ended_epoch = end.epoch
+        node.end_epoch(end.epoch)
         if node.state is State.FOLLOWER:
             self._transitions.unattach()
         successors = [successor.node_id for successor in end.successors]

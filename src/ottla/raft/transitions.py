@@ -98,7 +98,7 @@ class Transitions:
         """Stop leading, and tell the voters."""
         node = self._node
         successors = self._leadership.successors()
-        node.ended_epoch = node.epoch
+        node.end_epoch(node.epoch)
         node.to(State.RESIGNED)
         node.lead_by(None)
         self._refuse(self._leadership.end())

@@ -6,9 +6,8 @@ leaders in one epoch, or one without a committed record. So it votes for nobody,
 leaders neither count what it has nor that it asks (`Fetch.is_proven`), until it has been proven:
 
     in one epoch, from one leader,
-1. it has fetched all there was: a fetch at offset X was answered without records, so the leader's log ended
-   at X
-       after this node came back;
+    1. it has fetched all there was: a fetch at offset X was answered without records, so the leader's log
+       ended at X after this node came back;
     2. then the high watermark rose above X, and this node has flushed the record at X.
 
 Why that is enough. The record at X was appended after this node came back, and committed in the leader's
@@ -57,10 +56,9 @@ class Proof:
         self.check()
 
     def check(self) -> None:
-        """Whether that is all."""
+        """Prove the node once the high watermark and its flushed log are past the end of step 1."""
         node, end_offset = self._node, self._end_offset
         if node.is_proven or not node.is_voter or end_offset is None:
             return
         if self._committed_offset > end_offset and node.log.flushed_offset > end_offset:
-            node.is_proven = True
-            node.memory_changed()
+            node.prove()

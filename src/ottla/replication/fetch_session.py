@@ -106,11 +106,13 @@ class FetchSession:
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
-        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.epoch = INITIAL_EPOCH
         self.partitions: dict[PartitionKey, CachedPartition] = {}
 
-    def update(self, request: FetchRequest) -> None:
-        """Take over what an incremental request adds, moves and forgets."""
+    def update(self, request: FetchRequest, now_ms: int) -> None:
+        """Take over what a request adds, moves and forgets; the next request has the next epoch."""
+        self.epoch = next_epoch(self.epoch)
+        self.last_used_ms = now_ms
         for wanted in _partitions_of(request):
             key = (wanted.topic, wanted.topic_id, wanted.partition)
             cached = self.partitions.get(key)
@@ -202,9 +204,7 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         del self._sessions[session.session_id]
         self._cached_partitions -= len(session.partitions)
-        session.update(request)
-        session.epoch = next_epoch(session.epoch)
-        session.last_used_ms = now_ms
+        session.update(request, now_ms)
         return self._continued(session)
 
     def _continued(self, session: FetchSession) -> FetchContext:
@@ -223,7 +223,7 @@ class FetchSessions:
         if not size or not self._has_room(size, now_ms):
             return None
         session = FetchSession(self._free_id(), version >= _TOPIC_IDS_SINCE, now_ms)
-        session.update(request)
+        session.update(request, now_ms)
         self._sessions[session.session_id] = session
         self._cached_partitions += len(session.partitions)
         return session

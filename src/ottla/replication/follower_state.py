@@ -59,6 +59,20 @@ class FollowerState:
         self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
         return caught_up_ms != NEVER_MS
 
+    def ask_to_join(self, *, may_join: bool) -> None:
+        """The follower is not in the ISR; whether the high watermark is to wait for it already."""
+        self.is_joining = may_join
+
+    def count(self, *, is_counted: bool, is_member: bool) -> None:
+        """The ISR was decided or proposed: whether it counts this follower, and whether it has joined."""
+        self.is_counted = is_counted
+        if is_member:
+            self.is_joining = False
+
+    def give_up_joining(self) -> None:
+        """The high watermark does not wait for it any more, unless it is a member."""
+        self.is_joining = False
+
     def forget(self) -> None:
         """It left the ISR, or its broker is gone: it is in sync again when new fetches prove it."""
         self.last_caught_up_ms = NEVER_MS

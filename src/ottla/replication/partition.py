@@ -231,8 +231,8 @@ class PartitionReplica:
         is_caught_up = follower.fetched(event.fetch_offset, self.log_end_offset, event.broker_epoch, now_ms)
         if event.replica_id in self.isr:
             return self._advance()
-        # Who was just refused is not waited for.
-        follower.is_joining = is_caught_up and now_ms >= self._isr.retry_at_ms
+        # A follower that the controller has just refused is not waited for.
+        follower.ask_to_join(may_join=is_caught_up and now_ms >= self._isr.retry_at_ms)
         # First the ISR: a member that is to be added counts from the moment it is proposed.
         return self._change_isr(now_ms) + self._advance()
 
@@ -347,13 +347,11 @@ class PartitionReplica:
     def _count_members(self) -> None:
         maximal = self._isr.maximal
         for replica_id, follower in self.followers.items():
-            follower.is_counted = replica_id in maximal
-            if replica_id in self.isr:
-                follower.is_joining = False
+            follower.count(is_counted=replica_id in maximal, is_member=replica_id in self.isr)
 
     def _give_joining_up(self) -> None:
         for follower in self.followers.values():
-            follower.is_joining = False
+            follower.give_up_joining()
 
     def _change_isr(self, now_ms: int) -> list[Effect]:
         """Propose the ISR as it should be, if it is another one and nothing else is under way."""
