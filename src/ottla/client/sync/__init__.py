@@ -5,4 +5,5 @@ blocking_brokers      the blocking driver of `cluster.machine`: a connection to 
 planner_admin         topics, offsets and commits, for the planner
 range_reader          one range of offsets, for an executor
 range_batches         the batches in a fetch response
+machine               which fetches read a range, and when to try again
 """

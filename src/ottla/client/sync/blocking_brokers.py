@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ottla.client.cluster.backoff import backoff_ms
-from ottla.client.cluster.machine.conversation import Conversation, Pause, Send, Steps, located
+from ottla.client.cluster.machine.conversation import Ask, Conversation, Pause, Send, Steps
 from ottla.client.cluster.machine.known_cluster import CONNECT_TIMEOUT_MS, KnownCluster
 from ottla.client.cluster.machine.retries import Inquiry, Patience, settled
 from ottla.client.sync.blocking_connection import BlockingConnection
@@ -39,6 +39,7 @@ class BlockingBrokers:
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._connections: dict[Address, BlockingConnection] = {}
+        self._begun: tuple[Ask, BlockingConnection] | None = None
 
     def settle(self, inquiry: Inquiry[K, V, T]) -> dict[K, T | KafkaError]:
         """The outcome of every item of an inquiry, which is repeated for up to `timeout_ms`.
@@ -60,15 +61,26 @@ class BlockingBrokers:
                 conversation.heard(response, _now_ms())
         return conversation.result
 
-    def connection_to(self, node_id: int) -> BlockingConnection:
-        """An idle connection to one broker.
+    def begin(self, ask: Ask) -> None:
+        """Send a request ahead: steps that yield this very `ask` next get its response.
 
-        Raises KafkaError(BROKER_NOT_AVAILABLE) if the cluster has no such broker.
+        If the request cannot be sent now, it is sent when the steps yield it.
         """
-        address = self.known.address_of(node_id)
-        if address is None:
-            address = self.converse(located(self.known, node_id))
-        return self._connection(address)
+        address = None if ask.node_id is None else self.known.address_of(ask.node_id)
+        if address is not None:
+            with contextlib.suppress(ConnectionError, TimeoutError, KafkaError):
+                connection = self._connection(address)
+                connection.begin(ask.request, _version(connection, ask), timeout_ms=ask.timeout_ms)
+                self._begun = ask, connection
+
+    def abandon(self) -> None:
+        """Forget the request that was sent ahead.
+
+        Its connection is closed: receiving the response costs more than a new connection.
+        """
+        if self._begun is not None:
+            self._begun[1].close()
+            self._begun = None
 
     def close(self) -> None:
         """Close all connections."""
@@ -79,10 +91,12 @@ class BlockingBrokers:
     def _carry_out(self, want: Send | Pause) -> Any:
         if isinstance(want, Pause):
             return time.sleep(want.wait_ms / 1000)
-        connection, ask = self._connection(want.address), want.ask
-        api_key = declaration_of(type(ask.request)).key
-        version = connection.common_version(api_key, at_least=ask.at_least, at_most=ask.at_most)
-        return connection.ask(ask.request, version, timeout_ms=ask.timeout_ms)
+        ask, begun = want.ask, self._begun
+        if begun is not None and begun[0] is ask:
+            self._begun = None
+            return begun[1].finish()
+        connection = self._connection(want.address)
+        return connection.ask(ask.request, _version(connection, ask), timeout_ms=ask.timeout_ms)
 
     def _connection(self, address: Address) -> BlockingConnection:
         connection = self._connections.get(address)
@@ -104,6 +118,11 @@ class BlockingBrokers:
             )
         except (ConnectionLostError, TimeoutError) as failure:
             raise CannotConnectError(str(failure)) from failure
+
+
+def _version(connection: BlockingConnection, ask: Ask) -> int:
+    api_key = declaration_of(type(ask.request)).key
+    return connection.common_version(api_key, at_least=ask.at_least, at_most=ask.at_most)
 
 
 def _now_ms() -> int:

@@ -168,7 +168,7 @@ def test_a_topic_that_is_made_again_during_a_scan_is_data_loss(broker: EmbeddedB
         admin.delete_topics([topic])
     broker.create_topic(topic)
     fill(broker.bootstrap, topic, 1_000, batch_size=500)
-    with pytest.raises(DataLossError, match="the topic was deleted and made again"):
+    with pytest.raises(DataLossError, match="the topic was deleted and created again"):
         list(batches)
 
 

@@ -1,0 +1,4 @@
+"""Decisions of reading without an event loop. Pure.
+
+range_fetches   the fetches of one range of offsets: whom to ask, when to ask again, which offsets are lost
+"""
