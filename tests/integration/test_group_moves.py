@@ -112,18 +112,17 @@ def test_a_coordinator_that_leads_again_begins_with_what_the_log_says(tmp_path: 
     async def scenario() -> None:
         async with running(tmp_path, *NODES) as cluster:
             await with_group(cluster)
-            former = cluster.nodes[1].coordinators.shard_of("g")
+            former = cluster.nodes[1].services.coordinators.shard_of("g")
             await cluster.fence(1)
             await until_committed(cluster, 2, 10)
             assert await commit(cluster, 2, 20) == 0
-            await cluster.register(cluster.nodes[1], previous_epoch=cluster.nodes[1].quorum.broker_epoch)
             await cluster.until_isr(1, 2, 3, topic=OFFSETS)
             await cluster.kill(2)
             await until(lambda: cluster.placed(OFFSETS).leader in (1, 3), "another one leads")
             leader = cluster.placed(OFFSETS).leader
             await until_committed(cluster, leader, 20)
             if leader == 1:
-                assert cluster.nodes[1].coordinators.shard_of("g") is not former
+                assert cluster.nodes[1].services.coordinators.shard_of("g") is not former
 
     asyncio.run(scenario())
 
@@ -131,11 +130,12 @@ def test_a_coordinator_that_leads_again_begins_with_what_the_log_says(tmp_path: 
 def test_the_offsets_topic_waits_for_the_brokers_that_should_have_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
+            cluster.cut_off(2)
             await cluster.fence(2)
             early = await cluster.ask(1, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
             assert early.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert OFFSETS not in cluster.image.topics_by_name
-            await cluster.register(cluster.nodes[2], previous_epoch=cluster.nodes[2].quorum.broker_epoch)
+            await cluster.let_in(2)
             await cluster.ask(1, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
             assert len(cluster.placed(OFFSETS).replicas) == 2
 

@@ -77,7 +77,7 @@ def test_a_leader_that_does_not_know_that_it_is_none_acknowledges_nothing(tmp_pa
         async with running(tmp_path, *NODES, replica_lag_time_max_ms=500) as cluster:
             await cluster.create_topic("t", NODES)
             await cluster.produce(b"a")
-            cluster.nodes[1].quorum.is_cut_off = True
+            cluster.cut_off(1)
             await cluster.fence(1)
             assert cluster.placed().leader == 2
             late = await cluster.produce(b"lost", node=1, timeout_ms=1500)
@@ -121,7 +121,9 @@ def test_writes_go_on_soon_after_a_change_of_leaders_that_nobody_was_prepared_fo
             # An idle topic, so that node 3 has a fetch waiting at node 2 already.
             await cluster.create_topic("idle", (2, 3))
             await cluster.produce(b"a")
-            await until(lambda: len(cluster.nodes[2].sessions) == 1, "node 3 fetches from node 2")
+            await until(
+                lambda: len(cluster.nodes[2].services.follower_sessions) == 1, "node 3 fetches from node 2"
+            )
             await asyncio.sleep(0.1)
             await cluster.kill(1)
             async with asyncio.timeout(1):
@@ -136,40 +138,16 @@ def test_a_follower_that_hears_late_of_its_new_leader_comes_soon(tmp_path: Path)
             await cluster.create_topic("t", NODES)
             await cluster.create_topic("idle", (2, 3))
             await cluster.produce(b"a")
-            await until(lambda: len(cluster.nodes[2].sessions) == 1, "node 3 fetches from node 2")
+            await until(
+                lambda: len(cluster.nodes[2].services.follower_sessions) == 1, "node 3 fetches from node 2"
+            )
             await asyncio.sleep(0.1)
-            cluster.nodes[3].quorum.is_cut_off = True
+            cluster.cut_off(3)
             await cluster.kill(1)
             await asyncio.sleep(0.2)
             await cluster.let_in(3)
             async with asyncio.timeout(1):
                 assert (await cluster.produce(b"b")).error_code == 0
-
-    asyncio.run(scenario())
-
-
-def test_a_broker_acts_on_no_image_from_before_its_start(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, *NODES) as cluster:
-            await cluster.create_topic("t", (1,))
-            await cluster.produce(b"a")
-            await cluster.kill(1)
-            from tests.integration.replicas import Node
-
-            node = Node(cluster, 1)
-            # It has replayed its old metadata, in which it leads.
-            for batch in cluster.log[:-1]:
-                before = node.quorum.image
-                replay(node, batch)
-                await node.on_image(before)
-            assert node.quorum.image.topics_by_name["t"].partitions[0].leader == 1
-            assert not node.partition().replica.is_leader
-            assert not node.hosting.is_active
-            node.partition().log.close(clean=False)
-
-    def replay(node: Any, batch: list[Any]) -> None:
-        for record in batch:
-            node.quorum.controller.replay(record, node.quorum.image.last_offset + 1)
 
     asyncio.run(scenario())
 
@@ -219,20 +197,20 @@ def test_a_leader_that_is_elected_again_goes_on(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_leader_that_is_cut_off_sends_producers_away(tmp_path: Path) -> None:
+def test_a_leader_without_controller_and_followers_sends_producers_away(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, *NODES, broker_session_timeout_ms=1000) as cluster:
             await cluster.create_topic("t", NODES)
             await cluster.produce(b"a")
-            cluster.nodes[1].quorum.is_cut_off = True
+            await cluster.kill_controller()
             # Without a controller, but with its followers, it goes on. (On a busy machine they may be late.)
             await asyncio.sleep(1.2)
             await _accepted(cluster, b"b")
             for node_id in (2, 3):
                 await cluster.nodes[node_id].fetchers.stop()
             async with asyncio.timeout(3):
-                assert (await cluster.produce(b"c")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            early = await cluster.produce(b"d", acks=1)
+                assert (await cluster.produce(b"c", node=1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            early = await cluster.produce(b"d", node=1, acks=1)
             assert early.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             for node_id in (2, 3):
                 cluster.nodes[node_id].fetchers.start()
@@ -246,7 +224,7 @@ def test_a_leader_that_is_cut_off_sends_producers_away(tmp_path: Path) -> None:
 
 async def _accepted(cluster: Cluster, value: bytes) -> None:
     for _ in range(200):
-        if (await cluster.produce(value)).error_code == ErrorCode.NONE:
+        if (await cluster.produce(value, node=1)).error_code == ErrorCode.NONE:
             return
         await asyncio.sleep(0.05)
     raise AssertionError("no producer was accepted within 10 s")

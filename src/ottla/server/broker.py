@@ -156,7 +156,7 @@ class Broker:
         self._directory.close(clean=False)
 
     async def _stop_parts(self, parts: "_Parts") -> None:
-        await parts.load.stop()
+        await parts.services.load.stop()
         await parts.housekeeping.stop()
         if parts.compaction is not None:
             await parts.compaction.stop()
@@ -164,9 +164,9 @@ class Broker:
         await parts.fetchers.stop()
         for partition in parts.partitions:
             partition.waiters.wake()
-        await parts.coordinators.stop()
+        await parts.services.coordinators.stop()
         await parts.listener.drain(_DRAIN_S)
-        await parts.duties.stop()
+        await parts.services.duties.stop()
         await parts.quorum.stop()
         await parts.quorum.peers.close()
 
@@ -208,15 +208,13 @@ class Broker:
         listener = Listener(config.node.listener, gate, config.connections, runtime.network)
         return _Parts(
             quorum=quorum,
-            duties=services.duties,
+            services=services,
             partitions=partitions,
             hosting=hosting,
             isr=isr,
             fetchers=Fetchers(
                 config, quorum, partitions, hosting, quorum.peers, self._flusher, sessions, now_ms
             ),
-            coordinators=services.coordinators,
-            load=services.load,
             listener=listener,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
             compaction=Compaction(config.cleaner, partitions, self._directory, runtime.threads, now_ms)
@@ -232,10 +230,10 @@ class Broker:
         image = quorum.image
         await asyncio.get_running_loop().run_in_executor(None, parts.hosting.open_all, image)
         self._are_logs_open = True
-        parts.load.start()
+        parts.services.load.start()
         parts.isr.start()
         parts.fetchers.start()
-        parts.coordinators.start()
+        parts.services.coordinators.start()
         parts.housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
         if parts.compaction is not None:
             parts.compaction.start()
@@ -259,7 +257,7 @@ class Broker:
         """Carry a change of metadata out, in the order in which the parts depend on each other."""
         parts = self._built
         await parts.hosting.apply(before, after)
-        parts.coordinators.apply(before, after)
+        parts.services.coordinators.apply(before, after)
         parts.fetchers.apply(before, after)
 
     def _new_session_id(self) -> int:
@@ -295,13 +293,11 @@ class _Parts:
     """What a node is made of, built together."""
 
     quorum: Quorum
-    duties: ControllerDuties
+    services: Services
     partitions: Partitions
     hosting: Hosting
     isr: Isr
     fetchers: Fetchers
-    coordinators: Coordinators
-    load: Load
     listener: Listener
     housekeeping: Housekeeping
     compaction: Compaction | None

@@ -2,10 +2,19 @@
 
 import asyncio
 from pathlib import Path
+from uuid import uuid4
 
+from tests.integration.in_process import broker_thread
 from tests.integration.replicas import reassignment, running, until
 
+from ottla.controller.image import ClusterImage
+from ottla.log.directory import LogDirectory
+from ottla.log.files.open_files import OpenFiles
 from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.runtime.runtime import Runtime
+from ottla.server.partitions.file_removal import Remover
+from ottla.server.partitions.hosted_partition import Partitions
+from ottla.server.partitions.hosting import Hosting
 
 NODES = (1, 2, 3)
 
@@ -38,20 +47,16 @@ def leave_a_log(directory: Path) -> Path:
 
 def test_a_node_that_is_alone_leaves_the_log_of_an_unknown_topic_alone(tmp_path: Path) -> None:
     """If it lost its metadata it must not throw the rest away with it."""
-
-    async def scenario() -> None:
-        log = leave_a_log(tmp_path / "node-1")
-        async with running(tmp_path, 1):
-            assert log.exists()
-
-    asyncio.run(scenario())
+    log = leave_a_log(tmp_path)
+    with broker_thread(tmp_path):
+        assert log.exists()
+    assert log.exists()
 
 
 def test_a_topic_that_was_deleted_while_the_broker_was_down_is_removed(tmp_path: Path) -> None:
     async def scenario() -> None:
-        voters = ",".join(f"{n}@127.0.0.1:{9000 + n}" for n in range(3))
         log = leave_a_log(tmp_path / "node-1")
-        async with running(tmp_path, 1, controller_quorum_voters=voters):
+        async with running(tmp_path, 1):
             await until(lambda: not log.exists(), "it is removed")
 
     asyncio.run(scenario())
@@ -70,5 +75,37 @@ def test_a_topic_of_the_same_name_does_not_get_the_old_records(tmp_path: Path) -
             node = await cluster.start_node(2)
             await cluster.until_isr(1, 2)
             assert node.values() == [b"new"]
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_acts_on_no_image_from_before_its_start(tmp_path: Path) -> None:
+    """Its log may have lost its tail since: who leads is said by an image that has this start's
+    registration.
+    """
+
+    async def scenario() -> None:
+        async with running(tmp_path, 1) as cluster:
+            await cluster.create_topic("t", (1,))
+            await cluster.produce(b"a")
+            image, config = cluster.image, cluster.nodes[1].broker.config
+            await cluster.kill(1)
+        assert image.topics_by_name["t"].partitions[0].leader == 1
+        runtime = Runtime()
+        directory = LogDirectory(runtime.disk, config.logs.directory, OpenFiles())
+        directory.open(1, uuid4, image.cluster_id)
+        partitions, remover = Partitions(lambda: image), Remover(runtime.threads)
+        hosting = Hosting(
+            config, directory, partitions, remover, runtime.clock.wall_ms, incarnation_id=uuid4()
+        )
+        hosting.open_all(image)
+        await hosting.apply(ClusterImage(image.cluster_id), image)
+        (hosted,) = partitions
+        assert hosted.log.log_end_offset == 1
+        assert not hosted.replica.is_leader
+        assert not hosting.is_active
+        remover.stop()
+        hosted.log.close(clean=False)
+        directory.close(clean=False)
 
     asyncio.run(scenario())

@@ -5,13 +5,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.integration.peer import batch
-from tests.integration.replicas import Cluster, Node, reassignment, running, until
+from tests.integration.replicas import Cluster, Node, Overheard, reassignment, running, until
 
 from ottla.protocol.messages.configs import (
     IncrementalAlterableConfig,
@@ -23,47 +21,30 @@ from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, Partition
 NODES = (1, 2, 3)
 
 
-class Overheard:
-    """Sees every fetch of a node before it goes out, and may change its answer."""
+def overhear(node: Node) -> Overheard:
+    """The fetches of a follower, as they go out."""
+    return Overheard(node, FetchRequest, "fetch")
 
-    def __init__(self, node: Node) -> None:
-        self._ask = node.peers.ask
-        self.requests: list[tuple[str, FetchRequest]] = []
-        self._under_way: set[tuple[int, str]] = set()
-        self.change: Callable[[FetchResponse], FetchResponse | None] = lambda response: response
-        node.peers.ask = self.ask  # type: ignore[method-assign]
 
-    async def ask(self, node_id: int, request: Any, *, purpose: str, **options: Any) -> Any:
-        assert (node_id, purpose) not in self._under_way, "one fetch at a time"
-        self._under_way.add((node_id, purpose))
-        self.requests.append((purpose, request))
-        try:
-            response = await self._ask(node_id, request, purpose=purpose, **options)
-        finally:
-            self._under_way.discard((node_id, purpose))
-        changed = self.change(response)
-        if changed is None:
-            raise ConnectionResetError("lost")
-        return changed
-
-    def named(self) -> list[list[int]]:
-        return [
-            [p.partition for topic in request.topics for p in topic.partitions]
-            for _, request in self.requests
-        ]
+def named(overheard: Overheard) -> list[list[int]]:
+    """The partitions that each fetch names."""
+    return [
+        [p.partition for topic in request.topics for p in topic.partitions]
+        for _, request in overheard.requests
+    ]
 
 
 def test_only_partitions_whose_question_changed_are_named(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
-            overheard = Overheard(cluster.nodes[2])
+            overheard = overhear(cluster.nodes[2])
             await cluster.create_topic("t", *([(1, 2)] * 10))
             await cluster.produce(b"a", index=3)
             await until(lambda: len(overheard.requests) > 3, "it fetches on")
             overheard.requests.clear()
             await cluster.produce(b"b", index=3)
             await until(lambda: len(overheard.requests) > 1, "it fetches on")
-            assert all(named in ([], [3]) for named in overheard.named())
+            assert all(each in ([], [3]) for each in named(overheard))
 
     asyncio.run(scenario())
 
@@ -71,7 +52,7 @@ def test_only_partitions_whose_question_changed_are_named(tmp_path: Path) -> Non
 def test_an_answer_that_is_lost_is_asked_for_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
-            overheard = Overheard(cluster.nodes[2])
+            overheard = overhear(cluster.nodes[2])
             await cluster.create_topic("t", (1, 2))
             lost: list[FetchResponse] = []
 
@@ -93,7 +74,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(tmp_path: Path) -> None:
 def test_damaged_records_are_not_appended_and_fetched_again(tmp_path: Path, damage: str) -> None:
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
-            overheard = Overheard(cluster.nodes[2])
+            overheard = overhear(cluster.nodes[2])
             await cluster.create_topic("t", (1, 2))
             await cluster.produce(b"first")
             damaged: list[PartitionData] = []
@@ -126,13 +107,13 @@ def test_a_leader_that_forgot_the_session_is_asked_for_everything_again(tmp_path
         async with running(tmp_path, 1, 2) as cluster:
             await cluster.create_topic("t", *([(1, 2)] * 3))
             await cluster.produce(b"a")
-            overheard = Overheard(cluster.nodes[2])
-            sessions = cluster.nodes[1].sessions
+            overheard = overhear(cluster.nodes[2])
+            sessions = cluster.nodes[1].services.follower_sessions
             for session in list(sessions._sessions.values()):
                 session.close()
             sessions._sessions.clear()
             assert (await cluster.produce(b"b", index=2)).error_code == 0
-            assert [0, 1, 2] in [sorted(named) for named in overheard.named()]
+            assert [0, 1, 2] in [sorted(each) for each in named(overheard)]
 
     asyncio.run(scenario())
 
@@ -153,7 +134,7 @@ def test_a_replica_that_is_being_moved_here_keeps_to_its_rate_and_others_do_not(
             await cluster.create_topic("other", (1, 3))
             for _ in range(20):
                 await cluster.produce(b"x" * 5_000)
-            overheard = Overheard(cluster.nodes[3])
+            overheard = overhear(cluster.nodes[3])
             await cluster.submit(reassignment("t", [1, 2, 3]))
             await until(lambda: cluster.nodes[3].partition().log.extent.segments.size_bytes > 0, "it begins")
             assert (await cluster.produce(b"y", topic="other")).error_code == 0
@@ -170,7 +151,7 @@ def test_a_topic_that_is_to_be_flushed_changes_the_lane(tmp_path: Path) -> None:
         async with running(tmp_path, 1, 2) as cluster:
             await cluster.create_topic("t", (1, 2))
             await cluster.produce(b"a")
-            overheard = Overheard(cluster.nodes[2])
+            overheard = overhear(cluster.nodes[2])
             change = IncrementalAlterableConfig("ottla.flush.on.acks.all", 0, "true")
             resource = IncrementalAlterConfigsResource(2, "t", [change])
             await cluster.submit(IncrementalAlterConfigsRequest([resource]))

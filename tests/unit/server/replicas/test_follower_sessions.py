@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from tests.integration.peer import batch
-from tests.integration.replicas import Node, running, wall_ms
+from tests.integration.replicas import Cluster, Node, running
 
 from ottla.errors import ErrorCode
-from ottla.log.reading.reader import FileRange
 from ottla.log.writing.append import Appended
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.frame import RequestHeader, read_response
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -28,25 +23,24 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.replication.events import Assigned
 from ottla.runtime.clock import monotonic_ms
-from ottla.server.answers.send_queue import Part, part_bytes
-from ottla.server.apis.fetch import fetch
-from ottla.server.gate.handlers import RequestContext
-from ottla.server.gate.session import Session
 
 VERSION = 18
 
 
 class Follower:
-    """Fetches from a leader without a socket: requests go straight to the handler."""
+    """Fetches from a leader as a broker does, over a connection for each request."""
 
-    def __init__(self, leader: Node, replica_id: int, broker_epoch: int, topic_id: UUID) -> None:
+    def __init__(
+        self, cluster: Cluster, replica_id: int, broker_epoch: int, topic_id: UUID, leader: int = 1
+    ) -> None:
+        self._cluster = cluster
         self._leader = leader
         self._topic_id = topic_id
         self.state = ReplicaState(replica_id, broker_epoch)
         self.session_id = 0
         self.epoch = 0
 
-    def ask(
+    async def fetch(
         self,
         wants: dict[int, int],
         *,
@@ -56,7 +50,7 @@ class Follower:
         forgotten: tuple[int, ...] = (),
         wait_ms: int = 0,
         **options: Any,
-    ) -> list[Part] | Awaitable[list[Part]]:
+    ) -> FetchResponse:
         """Name partitions with their offsets in a fetch of the session."""
         named = [
             FetchPartition(
@@ -81,21 +75,7 @@ class Follower:
             ),
             **options,
         )
-        header = RequestHeader(ApiKey.FETCH, VERSION, 1, "broker-2")
-        context = RequestContext(self._leader.services, header, Session("PLAINTEXT", "127.0.0.1", 1))
-        return fetch(context, request)
-
-    async def fetch(self, wants: dict[int, int], **options: Any) -> FetchResponse:
-        answer = self.ask(wants, **options)
-        return self.read(await answer if isawaitable(answer) else answer)
-
-    def read(self, parts: list[Part]) -> FetchResponse:
-        whole = b"".join(
-            part.file.read(part.position, part.size) if isinstance(part, FileRange) else bytes(part)
-            for part in parts
-        )
-        assert len(whole) == sum(map(part_bytes, parts))
-        response: FetchResponse = read_response(ApiKey.FETCH, VERSION, memoryview(whole)[4:])[1]
+        response: FetchResponse = await self._cluster.ask(self._leader, request, VERSION)
         if not response.error_code:
             self.session_id, self.epoch = response.session_id, self.epoch + 1
         return response
@@ -105,17 +85,17 @@ def told(response: FetchResponse) -> dict[int, Any]:
     return {data.partition_index: data for topic in response.responses for data in topic.partitions}
 
 
-async def a_leader(cluster: Any, partitions: int = 2) -> tuple[Node, Follower]:
+async def a_leader(cluster: Cluster, partitions: int = 2) -> tuple[Node, Follower]:
     """Node 1 leads all partitions, and node 2, which follows, is played by the test."""
     topic_id = await cluster.create_topic("t", *([(1, 2)] * partitions))
     await cluster.nodes[2].fetchers.stop()
     leader = cluster.nodes[1]
     epoch = cluster.nodes[2].quorum.broker_epoch
-    return leader, Follower(leader, 2, epoch, topic_id)
+    return leader, Follower(cluster, 2, epoch, topic_id)
 
 
 async def append(leader: Node, *values: bytes, index: int = 0) -> None:
-    (outcome,) = leader.partition("t", index).append([memoryview(batch(*values))], wall_ms())
+    (outcome,) = leader.partition("t", index).append([memoryview(batch(*values))], leader.services.now_ms())
     assert isinstance(outcome, Appended)
 
 
@@ -225,14 +205,14 @@ def test_what_was_held_under_another_leader_epoch_does_not_count(
 def test_sessions_are_refused_that_are_not_the_followers_own(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
-            leader, follower = await a_leader(cluster)
+            _, follower = await a_leader(cluster)
             await follower.fetch({0: 0})
-            other = Follower(leader, 3, 99, UUID(int=1))
+            other = Follower(cluster, 3, 99, UUID(int=99))
             other.session_id, other.epoch = follower.session_id, follower.epoch
             assert (await other.fetch({})).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             follower.epoch += 1
             assert (await follower.fetch({})).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-            former = Follower(leader, 2, follower.state.replica_epoch - 1, UUID(int=1))
+            former = Follower(cluster, 2, follower.state.replica_epoch - 1, UUID(int=99))
             assert (await former.fetch({0: 0})).error_code == ErrorCode.STALE_BROKER_EPOCH
 
     asyncio.run(scenario())
@@ -245,9 +225,9 @@ def test_a_new_session_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
             await follower.fetch({0: 0, 1: 0})
             follower.epoch = 0
             await follower.fetch({0: 0, 1: 0})
-            assert len(leader.sessions) == 1
+            assert len(leader.services.follower_sessions) == 1
             # One that lost its memory does not name the old one: then its partitions are taken over.
-            forgetful = Follower(leader, 2, follower.state.replica_epoch, leader.partition().topic_id)
+            forgetful = Follower(cluster, 2, follower.state.replica_epoch, leader.partition().topic_id)
             await forgetful.fetch({0: 0, 1: 0})
             assert len(leader.partition("t", 0).waiters.cursors) == 1
             assert told(await follower.fetch({})) == {}
@@ -281,7 +261,7 @@ def test_replicas_that_are_being_moved_get_no_more_than_the_rate_allows(tmp_path
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
             leader, follower = await a_leader(cluster, 1)
-            leader.sessions.throttle.limit(100)
+            leader.services.follower_sessions.throttle.limit(100)
             await append(leader, b"x" * 1000)
             partition = leader.partition()
             assert told(await follower.fetch({0: 0}))[0].records
@@ -298,11 +278,11 @@ def test_sessions_that_nobody_uses_are_forgotten(tmp_path: Path, monkeypatch: py
         async with running(tmp_path, 1, 2) as cluster:
             leader, follower = await a_leader(cluster)
             await follower.fetch({0: 0})
-            leader.sessions.expire()
-            assert len(leader.sessions) == 1
+            leader.services.follower_sessions.expire()
+            assert len(leader.services.follower_sessions) == 1
             monkeypatch.setattr("ottla.server.replicas.follower_sessions.IDLE_MS", -1)
-            leader.sessions.expire()
-            assert len(leader.sessions) == 0
+            leader.services.follower_sessions.expire()
+            assert len(leader.services.follower_sessions) == 0
             assert not leader.partition().waiters.cursors
 
     asyncio.run(scenario())
