@@ -89,11 +89,14 @@ class Tail:
 
     def age_limit_ms(self) -> int:
         """The maximum age of the active segment: segment.ms, less a jitter that spreads rolls."""
-        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        config = self.config
+        if not config.segment_jitter_ms:
+            return config.segment_ms
+        bound = min(config.segment_jitter_ms, config.segment_ms)
         # The same segment always gets the same jitter, without a random number.
         seed = f"{self._extent.location.name}/{self._extent.segments.active.base_offset}"
         jitter_ms = crc32(seed.encode()) % bound if bound > 0 else 0
-        return self.config.segment_ms - jitter_ms
+        return config.segment_ms - jitter_ms
 
     def last_timestamp_before_roll(self, now_ms: int) -> int:
         """The largest timestamp that the active segment may take before it is too old (segment.ms)."""

@@ -18,7 +18,15 @@ from ottla.log.log import Log
 class FlushPolicy:
     """The flush settings of one partition, and what they ask for as its log stands."""
 
-    __slots__ = ("_config", "_counts_flushed", "_flushes_acks_all", "_flushes_always", "_log", "is_by_time")
+    __slots__ = (
+        "_config",
+        "_counts_flushed",
+        "_flushes_acks_all",
+        "_flushes_always",
+        "_has_limits",
+        "_log",
+        "is_by_time",
+    )
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -30,6 +38,10 @@ class FlushPolicy:
         self._flushes_always = config.flush_messages == 1
         self._flushes_acks_all = self._flushes_always or config.ottla_flush_on_acks_all
         self._counts_flushed = self._flushes_acks_all and replicas > 1
+        # Nearly all topics have none, and every append asks.
+        self._has_limits = (
+            self._counts_flushed or config.flush_messages < LONG_MAX or config.ottla_flush_bytes < LONG_MAX
+        )
         self.is_by_time = config.flush_ms < LONG_MAX
 
     def must_flush(self, acks_all: bool) -> bool:
@@ -43,12 +55,16 @@ class FlushPolicy:
         A segment that is full is always flushed: after a crash only the last segment has to be scanned then.
         Where only flushed records count as committed, no record waits for another reason to be flushed.
         """
-        log, config, durability = self._log, self._config, self._log.durability
+        log, durability = self._log, self._log.durability
+        if durability.flushed_offset < log.extent.segments.active.base_offset:
+            return True
+        if not self._has_limits:
+            return False
+        config = self._config
         return (
             durability.unflushed_messages >= config.flush_messages
-            or durability.flushed_offset < log.extent.segments.active.base_offset
             or (self._counts_flushed and durability.flushed_offset < log.log_end_offset)
-            or 0 < config.ottla_flush_bytes <= durability.unflushed_bytes
+            or config.ottla_flush_bytes <= durability.unflushed_bytes
         )
 
     def is_overdue(self, now_ms: int) -> bool:

@@ -118,7 +118,7 @@ class HostedPartition:
         self.log.tail.configure(config)
         self._take_policy(len(self.replica.replicas))
         if self.replica.is_leader:
-            self._log_end_offset_moved(0, 0)
+            self._log_end_offset_moved(self.log.log_end_offset, 0, 0)
 
     def moves_to(self, adding_replicas: Collection[int]) -> None:
         """These replicas are being added by a reassignment."""
@@ -157,8 +157,9 @@ class HostedPartition:
         log = self.log
         end_before = log.log_end_offset
         outcomes = log.append(record_sets, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
-        if log.log_end_offset != end_before:
-            self._log_end_offset_moved(sum(map(len, record_sets)), now_ms)
+        end = log.log_end_offset
+        if end != end_before:
+            self._log_end_offset_moved(end, sum(map(len, record_sets)), now_ms)
         return outcomes
 
     def append_own(self, batch: memoryview, now_ms: int) -> Appended:
@@ -167,7 +168,7 @@ class HostedPartition:
         if error:
             raise KafkaError(error)
         appended = self.log.append_records(batch, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
-        self._log_end_offset_moved(len(batch), now_ms)
+        self._log_end_offset_moved(self.log.log_end_offset, len(batch), now_ms)
         return appended
 
     def append_replicated(self, records: memoryview, now_ms: int) -> None:
@@ -279,12 +280,12 @@ class HostedPartition:
         self.flush_policy.configure(self._config, replicas)
         self.replica.configure(self._config.min_insync_replicas)
 
-    def _log_end_offset_moved(self, size_bytes: int, now_ms: int) -> None:
+    def _log_end_offset_moved(self, end_offset: int, size_bytes: int, now_ms: int) -> None:
         waiters = self.waiters
         if waiters.cursors:
             self._hear_followers()
         waiters.appended(size_bytes)
-        moved = LogEndOffsetMoved(self.log.log_end_offset, self.flush_policy.counted_offset)
+        moved = LogEndOffsetMoved(end_offset, self.flush_policy.counted_offset)
         effects = self.replica.step(moved, now_ms)
         if effects:
             self._carry_out(effects)
