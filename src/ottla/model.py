@@ -22,6 +22,7 @@ NO_SEQUENCE: Final = -1  # of a producer without idempotence
 NO_GENERATION: Final = -1  # of a consumer outside a group's membership
 
 # Numbers below zero that mean something else.
+ACKS_LEADER: Final = 1  # answer a Produce request when the leader has the records
 ACKS_ALL: Final = -1  # answer a Produce request when all in-sync replicas have the records
 BROKER_DEFAULT: Final = -1  # as many partitions or replicas as the broker's settings say
 CONSUMER_REPLICA_ID: Final = -1  # the replica id of a client that is not a broker

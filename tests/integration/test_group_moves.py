@@ -1,6 +1,7 @@
 """Group coordinators move with their partition of `__consumer_offsets`."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.replication.events import Assigned
 from ottla.server.coordinators import group_shard
 
 NODES = (1, 2, 3)
@@ -39,13 +41,18 @@ async def committed(cluster: Cluster, node: int) -> tuple[int, int]:
 
 
 async def until_committed(cluster: Cluster, node: int, offset: int) -> None:
+    await until_told(cluster, node, (ErrorCode.NONE, offset))
+
+
+async def until_told(cluster: Cluster, node: int, expected: tuple[int, int]) -> None:
+    """Ask for the offset until the broker answers with this error and offset."""
     found = (-1, -1)
-    for _ in range(500):
+    for _ in range(1000):
         found = await committed(cluster, node)
-        if found == (0, offset):
+        if found == expected:
             return
         await asyncio.sleep(0.01)
-    raise TimeoutError(f"{offset} is not known, but {found}")
+    raise TimeoutError(f"{expected} is not told, but {found}")
 
 
 def test_the_next_coordinator_knows_what_was_committed(tmp_path: Path) -> None:
@@ -90,6 +97,46 @@ def test_a_coordinator_that_is_replaced_in_the_middle_of_a_write_says_so(tmp_pat
             for node_id in (2, 3):
                 cluster.nodes[node_id].fetchers.start()
             await until_committed(cluster, 2, 10)
+
+    asyncio.run(scenario())
+
+
+def test_a_coordinator_that_is_cut_off_tells_no_offsets(tmp_path: Path) -> None:
+    """Another broker may coordinate the group by now, and may have committed more."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES, broker_session_timeout_ms=1000) as cluster:
+            await with_group(cluster)
+            await cluster.kill_controller()
+            for node_id in (2, 3):
+                await cluster.nodes[node_id].fetchers.stop()
+            await until_told(cluster, 1, (ErrorCode.NOT_COORDINATOR, -1))
+            beat = await cluster.ask(1, HeartbeatRequest("g", 1, "m"), 4)
+            assert beat.error_code == ErrorCode.NOT_COORDINATOR
+            for node_id in (2, 3):
+                cluster.nodes[node_id].fetchers.start()
+            await until_committed(cluster, 1, 10)
+
+    asyncio.run(scenario())
+
+
+def test_a_coordinator_that_lost_and_regained_its_partition_at_once_begins_anew(tmp_path: Path) -> None:
+    """Both elections come in one change of metadata: the broker never sees another leader."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await with_group(cluster)
+            former = cluster.nodes[1].services.coordinators.shard_of("g")
+            partition = cluster.nodes[1].partition(OFFSETS)
+            replica = partition.replica
+            again = Assigned(
+                1, replica.leader_epoch + 2, replica.isr, replica.replicas, replica.partition_epoch + 2
+            )
+            partition.assign(again, time.monotonic_ns() // 1_000_000)
+            coordinators, image = cluster.nodes[1].services.coordinators, cluster.nodes[1].quorum.image
+            coordinators.apply(image, image)
+            assert coordinators.shard_of("g") is not former
+            await until_committed(cluster, 1, 10)
 
     asyncio.run(scenario())
 

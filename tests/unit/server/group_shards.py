@@ -86,6 +86,10 @@ class Hosted:
     def release_watermark(self) -> None:
         self.partition.assign(Assigned(NODE, 0, (NODE,), (NODE, FOLLOWER)), wall_ms())
 
+    def lose_leadership(self) -> None:
+        """The controller gives the partition to the follower."""
+        self.partition.assign(Assigned(FOLLOWER, 1, (FOLLOWER,), (NODE, FOLLOWER)), wall_ms())
+
     def shard(self, flusher: Flusher | None = None) -> GroupShard:
         """A shard that knows nothing yet."""
         machine = GroupCoordinator(self.settings, lambda name: f"{name}-{next(self._ids)}")

@@ -32,7 +32,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from ottla.server.apis.groups import ask_shard
+from ottla.server.apis.groups import answered, ask_shard
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 
 api = ApiFamily()
@@ -173,21 +173,22 @@ async def _with_unknown_later(
 
 
 @api.handles(OffsetFetchRequest)
-def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """How far groups have come."""
     if context.version < _SEVERAL_GROUPS_SINCE:
-        answer: OffsetFetchResponse = ask_shard(context, request.group_id, request)
+        answer: OffsetFetchResponse = await answered(ask_shard(context, request.group_id, request))
         return answer
-    return OffsetFetchResponse(groups=[_fetch_group(context, request, group) for group in request.groups])
+    groups = [await _fetch_group(context, request, group) for group in request.groups]
+    return OffsetFetchResponse(groups=groups)
 
 
-def _fetch_group(
+async def _fetch_group(
     context: RequestContext, request: OffsetFetchRequest, group: OffsetFetchRequestGroup
 ) -> OffsetFetchResponseGroup:
     image = context.services.quorum.image
     unknown = _name_topics(image, context.version, group)
     one = OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
-    answer: OffsetFetchResponse = ask_shard(context, group.group_id, one)
+    answer: OffsetFetchResponse = await answered(ask_shard(context, group.group_id, one))
     fetched = answer.groups[0]
     if context.version >= _TOPIC_IDS_SINCE:
         # Offsets of a topic that was deleted have no id that a client could know them by.

@@ -69,9 +69,7 @@ def _heartbeat_frame(version: int, error: int) -> bytes:
 
 
 def ask_shard(context: RequestContext, group_id: str, request: Any) -> Any:
-    """The answer of the group's coordinator, or a refusal in the request's own words; what only reads never
-    waits.
-    """
+    """The answer of the group's coordinator, or a refusal in the request's own words; or what to await."""
     try:
         shard = context.services.coordinators.shard_of(group_id)
         client_host = "/" + context.session.host
@@ -88,33 +86,39 @@ async def _await(context: RequestContext, request: Any, answer: Awaitable[Any]) 
         return refusal(request, error.code, context.version)
 
 
+async def answered(answer: Any) -> Any:
+    """An answer of a coordinator that may have to be awaited."""
+    return await answer if isawaitable(answer) else answer
+
+
 @api.handles(DeleteGroupsRequest)
 async def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete groups without members, with their offsets."""
     response = DeleteGroupsResponse()
     for group_id in dict.fromkeys(request.groups_names):
-        answer = ask_shard(context, group_id, DeleteGroupsRequest([group_id]))
-        response.results += (await answer if isawaitable(answer) else answer).results
+        response.results += (
+            await answered(ask_shard(context, group_id, DeleteGroupsRequest([group_id])))
+        ).results
     return response
 
 
 @api.handles(DescribeGroupsRequest)
-def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+async def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """State and members of each group."""
     response = DescribeGroupsResponse()
     for group_id in request.groups:
         one = DescribeGroupsRequest([group_id], request.include_authorized_operations)
-        response.groups += ask_shard(context, group_id, one).groups
+        response.groups += (await answered(ask_shard(context, group_id, one))).groups
     return response
 
 
 @api.handles(ListGroupsRequest)
-def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """The groups that this broker coordinates; an error while it does not know all of them yet."""
     response = ListGroupsResponse()
     for shard in context.services.coordinators.shards:
         try:
-            response.groups += shard.ask(request, context.version, "", "").groups
+            response.groups += (await answered(shard.ask(request, context.version, "", ""))).groups
         except KafkaError as error:
             return ListGroupsResponse(error_code=error.code)
     return response

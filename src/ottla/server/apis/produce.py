@@ -15,7 +15,7 @@ from functools import partial
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.writing.append import Appended
-from ottla.model import ACKS_ALL
+from ottla.model import ACKS_ALL, ACKS_LEADER
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_version
 from ottla.protocol.frame import RequestHeader, response_frame
@@ -47,7 +47,6 @@ api = ApiFamily()
 _TOPIC_IDS_SINCE = first_version(TopicProduceData, "topic_id")
 _LEADER_HINTS_SINCE = first_version(PartitionProduceResponse, "current_leader")
 _VALID_ACKS = (-1, 0, 1)
-_ACKS_LEADER = 1
 # As in Kafka: a client of this name means it, and may repair an internal topic.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -109,7 +108,7 @@ class ProduceGatherer:
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
         # The strictest acks of the read: its requests are answered together.
-        self._acks = _ACKS_LEADER
+        self._acks = ACKS_LEADER
 
     @property
     def has_requests(self) -> bool:
@@ -178,7 +177,7 @@ class ProduceGatherer:
         outcomes: Outcomes = {}
         for partition, record_sets in staged.items():
             outcomes[partition] = partition.append(record_sets, now_ms)
-        acks, self._acks = self._acks, _ACKS_LEADER
+        acks, self._acks = self._acks, ACKS_LEADER
         missing = self._acknowledgements.missing(outcomes, acks)
         if not missing:
             return self._answers(entries, outcomes)

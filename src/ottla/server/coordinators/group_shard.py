@@ -2,9 +2,13 @@
 
 A decision's records are appended and, once they are in the log, replayed. The answers leave when the append
 is acknowledged (partitions/acknowledgement.py). A decision that cannot be written did not happen: its
-requests are answered with COORDINATOR_NOT_AVAILABLE, and the client asks again. A shard belongs to one
-leadership of its partition: when that leadership ends, waiting requests are answered with NOT_COORDINATOR,
-and the shard writes nothing more.
+requests are answered with COORDINATOR_NOT_AVAILABLE, and the client asks again. A question that writes
+nothing is answered as soon as everything that the machine has replayed is committed: no client sees an offset
+or a generation that the next coordinator may not know.
+
+A shard belongs to one leadership of its partition: when that leadership ends, waiting requests are answered
+with NOT_COORDINATOR, and the shard writes nothing more. A broker that is cut off from controller and followers
+(replication/isolation.py) may have been replaced without knowing, so its shards answer NOT_COORDINATOR, too.
 
 Loading replays the log and nothing else. Until it is done every request is answered with
 COORDINATOR_LOAD_IN_PROGRESS.
@@ -21,7 +25,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.decision import Decision, GroupRequestContext
 from ottla.group.records import GroupRecord
-from ottla.model import ACKS_ALL
+from ottla.model import ACKS_ALL, ACKS_LEADER
 from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.records.builder import build_batch
 from ottla.records.header import HEADER_BYTES
@@ -60,6 +64,8 @@ class GroupShard:
         self._committed = partition.high_watermark
         self.is_loaded = False
         self._is_gone = False
+        # The end of the last record that the machine has replayed.
+        self._replayed_end = 0
         self._machine = machine
         self._flusher = flusher
         self._acknowledgements = Acknowledgements(flusher)
@@ -93,6 +99,7 @@ class GroupShard:
 
     def begin(self) -> None:
         """Answer from now on: the log is replayed, or there is nothing in it."""
+        self._replayed_end = self.partition.log.log_end_offset
         self._machine.loaded(self._steady_ms())
         self.is_loaded = True
         self._set_timer()
@@ -119,37 +126,38 @@ class GroupShard:
         self.tell(TopicsDeleted(frozenset(names)))
 
     def ask(self, request: Any, version: int, client_id: str, client_host: str) -> Any:
-        """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator.
-
-        Questions that change nothing are always answered at once.
-        """
-        if not self.is_loaded:
-            raise self._absence()
+        """The answer to a request, or what to await for it. Raises KafkaError while there is no coordinator."""
+        self._check_presence()
         ticket = next(self._tickets)
         context = GroupRequestContext(version, client_id, client_host, ticket)
         decision = self._machine.command(request, context, self._steady_ms())
         response = decision.response
         if response is None:
             return self._wait(ticket, decision)
-        end = self._carry_out(decision)
-        if end and not self.partition.is_acknowledged(end, acks_all=True):
-            return self._answer_when_acknowledged(end, response)
-        return response
+        self._carry_out(decision)
+        # Also where nothing was written: the answer may tell of what others wrote a moment ago.
+        end = self._replayed_end
+        if self.partition.is_acknowledged(end, acks_all=True):
+            return response
+        return self._answer_when_acknowledged(end, response)
 
     def heartbeat(self, request: HeartbeatRequest) -> int:
         """The error code that answers a heartbeat, without the rest of `ask`.
 
-        Nothing is written, no timer is set.
+        Nothing is written, no timer is set, and nothing is awaited: a member hears of a rebalance early.
         """
-        if not self.is_loaded:
-            raise self._absence()
+        self._check_presence()
         error: int = self._machine.command(request, _COMMAND_CONTEXT, self._steady_ms()).response.error_code
         return error
 
-    def _absence(self) -> KafkaError:
-        return KafkaError(
-            ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        )
+    def _check_presence(self) -> None:
+        """Raise KafkaError unless this shard answers for its groups, and knows that no other does."""
+        if not self.is_loaded:
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR if self._is_gone else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+        if self.partition.append_error(ACKS_LEADER):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def _wait(self, ticket: int, decision: Decision) -> asyncio.Future[Any]:
         answer = self._waiting[ticket] = asyncio.get_running_loop().create_future()
@@ -160,8 +168,8 @@ class GroupShard:
             raise
         return answer
 
-    def _carry_out(self, decision: Decision) -> int:
-        """Write, replay, and release waiting requests. The end offset of the append, or 0 without records."""
+    def _carry_out(self, decision: Decision) -> None:
+        """Write, replay, and release waiting requests."""
         end = self._write(decision) if decision.records else 0
         for note in decision.notes:
             logger.info("%s", note)
@@ -171,7 +179,6 @@ class GroupShard:
             else:
                 self._release_when_acknowledged(end, decision)
         self._set_timer()
-        return end
 
     # Writing
 
@@ -197,6 +204,7 @@ class GroupShard:
         for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):
             batch = build_batch([Record(n, now_ms, key, value) for n, (key, value) in enumerate(some)])
             end = self.partition.append_own(memoryview(batch), now_ms).last_offset + 1
+            self._replayed_end = end
             for key, value in some:
                 self._machine.replay(key, value)
         if self.partition.flush_policy.is_due:

@@ -85,18 +85,6 @@ def test_what_is_answered_is_in_the_log_and_in_force(hosted: Hosted) -> None:
     assert len(hosted.batches()) == 1
 
 
-def test_an_answer_waits_until_its_records_are_committed(hosted: Hosted) -> None:
-    async def scenario(shard: GroupShard) -> None:
-        hosted.hold_watermark()
-        answer = asyncio.ensure_future(ask(shard, commit_request("g", {0: 7})))
-        await asyncio.sleep(0)
-        assert not answer.done()
-        hosted.release_watermark()
-        assert (await answer).topics[0].partitions[0].error_code == 0
-
-    run(hosted, scenario)
-
-
 def test_those_who_wait_for_a_leader_are_answered_when_its_word_is_committed(hosted: Hosted) -> None:
     async def scenario(shard: GroupShard) -> None:
         generation, leader, follower = await pair(shard, "g")
