@@ -49,6 +49,7 @@ from ottla.protocol.messages.configs import (
 from ottla.records.batch import iter_batches
 from ottla.records.builder import BatchBuilder
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.workers import OsWorkers
 
 NOW_MS = 1_700_000_000_000
 MAP_BYTES = 64 << 20
@@ -167,7 +168,7 @@ def measure_keys(directory: Path, scale: Scale) -> list[Figure]:
     log.roll(NOW_MS)
     before_bytes = log.extent.segments.size_bytes
     limits = CleanerLimits(scale.map_bytes, LIMITS.io_bytes, LIMITS.bytes_per_second)
-    cleaner = RemoteCleaner(limits)
+    cleaner = RemoteCleaner(limits, OsWorkers())
     try:
         begun = time.perf_counter()
         peaks = list(run_passes(log, cleaner))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 
 from ottla.log.producers.producer_state import BATCHES_KEPT, Incoming, ProducedBatch, Producers, Staged
 from ottla.log.segments.leader_epochs import LeaderEpochs

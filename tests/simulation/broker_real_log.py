@@ -11,8 +11,8 @@ from random import Random
 from struct import Struct
 
 from tests.simulation.broker_log import Appended, Batch, BrokerLog
-from tests.simulation.disk import SimulatedDisk
 from tests.simulation.raft_checks import require
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.logs import config, open_log, read_all
 
 from ottla.errors import KafkaError

@@ -9,9 +9,9 @@ from __future__ import annotations
 from random import Random
 from struct import Struct
 
-from tests.simulation.disk import SimulatedDisk
 from tests.simulation.raft_checks import require
 from tests.simulation.raft_disk import Entry, SimulatedLog
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.logs import config, open_log, read_all
 
 from ottla.log.writing.flush import FlushJob

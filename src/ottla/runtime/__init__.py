@@ -7,6 +7,7 @@ threads          named thread pools for work that must not hold the event loop u
 network          listening sockets, socket options, sendfile; connections are opened by the event loop
 disk             files, directories and memory maps
 directory_lock   one process per data directory
+workers          processes of Python modules that answer lines
 process          what the operating system says about this process
 
 The event loop belongs to the edge as well: coroutines, timers and connections run unchanged on the

@@ -8,6 +8,7 @@ from ottla.runtime.network import Network, OsNetwork
 from ottla.runtime.process import OsProcess, Process
 from ottla.runtime.randomness import OsRandomness, Randomness
 from ottla.runtime.threads import OsThreads, Threads
+from ottla.runtime.workers import OsWorkers, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,4 @@ class Runtime:
     network: Network = field(default_factory=OsNetwork)
     disk: Disk = field(default_factory=OsDisk)
     process: Process = field(default_factory=OsProcess)
+    workers: Workers = field(default_factory=OsWorkers)

@@ -217,7 +217,7 @@ class Broker:
             ),
             listener=listener,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
-            compaction=Compaction(config.cleaner, partitions, self._directory, runtime.threads, now_ms)
+            compaction=Compaction(config.cleaner, partitions, self._directory, runtime, now_ms)
             if config.cleaner.enable
             else None,
         )

@@ -3,7 +3,9 @@
 story        one seed: start, faults, healing, checks
 settings     the settings of nodes and clients in a story
 ledger       what clients were told, and what follows from it
-clients      writers, readers, members of groups, an administrator
+clients      what clients have in common; an administrator
+writers      clients that write, under several promises
+readers      clients that read again and again; members of a group
 faults       the faults, by name, and when they happen
 watcher      what is checked while brokers run
 audit        what is checked at the end

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from tests.simulation.stories.ledger import Promise, content_of, name_of
+
 from ottla.records.batch import BatchView
 
 if TYPE_CHECKING:
@@ -22,12 +24,12 @@ def log_bytes(disk: NodeDisk, root: str, partition: Partition) -> bytes:
     return b"".join(bytes(disk.content(path)) for path in paths)
 
 
-def values_of(data: bytes) -> dict[int, str]:
-    """Offset → value of all records in a log."""
+def names_of(data: bytes) -> dict[int, str]:
+    """Offset → name of all records in a log."""
     found: dict[int, str] = {}
     for batch in _batches(data):
         for record in batch.records():
-            found[record.offset] = (record.value or b"").decode()
+            found[record.offset] = name_of(record.value)
     return found
 
 
@@ -59,37 +61,56 @@ class Audit:
     def check_partition(self, partition: Partition, found: dict[int, str]) -> None:
         """Nothing lost, doubled, moved or changed."""
         ledger = self._ledger
-        for offset, value in ledger.acknowledged[partition].items():
-            if found.get(offset) != value:
+        for offset, name in ledger.acknowledged[partition].items():
+            if found.get(offset) != name:
                 self.broken.append(
-                    f"{partition}: {value} was acknowledged at {offset}, where now is {found.get(offset)}"
+                    f"{partition}: {name} was acknowledged at {offset}, where now is {found.get(offset)}"
                 )
-        for offset, value in ledger.values[partition].items():
-            if found.get(offset) != value:
+        for offset, name in ledger.names[partition].items():
+            if found.get(offset) != name:
                 self.broken.append(
-                    f"{partition}: {value} was seen at {offset}, where now is {found.get(offset)}"
+                    f"{partition}: {name} was seen at {offset}, where now is {found.get(offset)}"
                 )
         places: dict[str, int] = {}
-        for offset, value in found.items():
-            if value in places:
-                self.broken.append(f"{partition}: {value} is there twice, at {places[value]} and {offset}")
-            places[value] = offset
-            sent = ledger.sent.get(value)
+        for offset, name in found.items():
+            sent = ledger.sent.get(name)
             if sent is None or sent.partition != partition:
-                self.broken.append(f"{partition}: {value} at {offset} was never sent there")
+                self.broken.append(f"{partition}: {name} at {offset} was never sent there")
+            elif name in places and sent.promise is Promise.ONCE:
+                self.broken.append(f"{partition}: {name} is there twice, at {places[name]} and {offset}")
+            places[name] = offset
         if list(found) != list(range(len(found))):
             self.broken.append(f"{partition}: offsets have a hole")
+
+    def check_compacted(self, partition: Partition, replicas: dict[int, dict[int, str]], keys: int) -> None:
+        """The last record of each key is in every replica, and what replicas still hold they agree on."""
+        known = self._ledger.names[partition]
+        last = {content_of(known[offset], keys).key: offset for offset in sorted(known)}
+        together: dict[int, str] = dict(known)
+        for number, found in replicas.items():
+            for offset, name in found.items():
+                if together.setdefault(offset, name) != name:
+                    self.broken.append(
+                        f"{partition}: n{number} holds {name} at {offset}, where was {together[offset]}"
+                    )
+            newest = {content_of(name, keys).key: offset for offset, name in found.items()}
+            for key, offset in last.items():
+                if newest.get(key, -1) < offset:
+                    self.broken.append(
+                        f"{partition}: {known[offset]} at {offset} is the last of {key!r}, "
+                        f"and n{number} has compacted it away"
+                    )
 
     def check_order(self) -> None:
         """Acknowledged records of one writer stand in a partition in the order in which they were sent."""
         last: dict[tuple[str, Partition], int] = defaultdict(lambda: -1)
-        for value, sent in self._ledger.sent.items():
-            if sent.offset is None:
+        for name, sent in self._ledger.sent.items():
+            if sent.offset is None or sent.promise is not Promise.ONCE:
                 continue
             way = sent.writer, sent.partition
             if sent.offset <= last[way]:
                 self.broken.append(
-                    f"{sent.partition}: {value} at {sent.offset} stands before an earlier record at {last[way]}"
+                    f"{sent.partition}: {name} at {sent.offset} stands before an earlier record at {last[way]}"
                 )
             last[way] = sent.offset
 

@@ -7,15 +7,39 @@ when the story's time of faults is over is healed by `Faults.heal_all`.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.stories.clients import TROUBLE
+from tests.simulation.stories.settings import HOSTS_PORT
+
 import ottla
+from ottla.client.requests.configs import ConfigChange, ConfigResource, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tests.simulation.stories.story import Story
     from tests.simulation.world.node import Node
+    from tests.simulation.world.process import ProcessLoop
+
+
+def _change(topic: str, name: str, value: str) -> dict[ConfigResource, list[ConfigChange]]:
+    return {ConfigResource(ResourceType.TOPIC, topic): [ConfigChange(name, value)]}
+
+
+async def _send_and_stay(process: ProcessLoop, port: int, data: bytes) -> None:
+    with suppress(ConnectionError):
+        transport, _ = await process.create_connection(_Deaf, "127.0.0.1", port)
+        transport.write(data)
+
+
+class _Deaf(asyncio.BufferedProtocol):
+    """Takes what arrives, and does nothing with it."""
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return bytearray(1024)
+
 
 # The losses of a disk that a cluster cannot survive yet; they are switched on by name.
 SWITCHED_OFF: Final = ("wipe-any", "power-unflushed")
@@ -64,6 +88,10 @@ class Faults:
             "add-partitions": (1, self.add_partitions),
             "reassign": (3, self.reassign),
             "elect": (1, self.elect),
+            "min-isr": (2, self.min_isr),
+            "flush-setting": (1, self.flush_setting),
+            "spoil-index": (1, self.spoil_index),
+            "garbage": (1, self.garbage),
         }
 
     # ---- processes
@@ -84,14 +112,14 @@ class Faults:
             if leader is not None:
                 self._say(f"chase n{leader.number}")
                 leader.kill()
-                await self._sleep(0.3, 1.5)
+                await self._sleep(0.18, 0.9)
                 await self._up([leader])
 
     async def stop(self) -> None:
         for node in self._some(1):
             self._say(f"stop {node.host}")
             node.stop()
-            await self._sleep(1, 4)
+            await self._sleep(0.6, 2.4)
             node.kill()
             await self._up([node])
 
@@ -99,10 +127,10 @@ class Faults:
         for node in self._some(len(self._story.nodes)):
             self._say(f"rolling restart of {node.host}")
             node.stop()
-            await self._sleep(0.8, 1.5)
+            await self._sleep(0.48, 0.9)
             node.kill()
             await self._up([node])
-            await self._sleep(0.5, 2)
+            await self._sleep(0.3, 1.2)
 
     async def crash_in_write(self) -> None:
         """The process dies in the middle of its work on the disk, which a write may leave half done."""
@@ -110,7 +138,7 @@ class Faults:
             node.crash_loses_power = self._story.flushes and self._dice.random() < 0.5
             node.disk.crash_after = self._dice.randrange(1, 60)
             self._say(f"{node.host} dies at its disk operation {node.disk.crash_after} from now")
-            await self._sleep(0.5, 4)
+            await self._sleep(0.3, 2.4)
             node.disk.crash_after = None
             await self._up([node])
 
@@ -120,7 +148,7 @@ class Faults:
             if process is not None:
                 self._say(f"pause {node.host}")
                 process.pause()
-                await self._sleep(0.2, 7)
+                await self._sleep(0.12, 4.2)
                 process.go_on()
 
     # ---- disks
@@ -150,14 +178,28 @@ class Faults:
                     node.wipe()
                     break
             await self._up([node])
-            await self._sleep(2, 4)
+            await self._sleep(1.2, 2.4)
 
     async def wipe_any(self) -> None:
         for node in self._some(1):
             self._say(f"kill and wipe {node.host}")
             node.kill()
             node.wipe()
-            await self._sleep(0.1, 3)
+            await self._sleep(0.06, 1.8)
+            await self._up([node])
+
+    async def spoil_index(self) -> None:
+        """A process is killed, and its disk has lost a part of an index, which can be built again."""
+        for node in self._some(1):
+            node.kill()
+            if node.is_running:
+                continue
+            indexes = node.disk.files_named((".index", ".timeindex"))
+            for path in self._dice.sample(indexes, min(2, len(indexes))):
+                self._say(f"cut {path}")
+                content = node.disk.content(path)
+                del content[int(len(content) * self._dice.random()) :]
+            await self._sleep(0, 1)
             await self._up([node])
 
     async def full_disk(self) -> None:
@@ -165,7 +207,7 @@ class Faults:
             self._say(f"the disk of {node.host} is full")
             node.disk.is_full = True
             disk = node.disk
-            await self._sleep(0.3, 4)
+            await self._sleep(0.18, 2.4)
             disk.is_full = False
             await self._replace_if_broken(node)
 
@@ -174,7 +216,7 @@ class Faults:
             self._say(f"reads fail on {node.host}")
             disk = node.disk
             disk.reads_fail = True
-            await self._sleep(0.1, 2)
+            await self._sleep(0.06, 1.2)
             disk.reads_fail = False
             await self._replace_if_broken(node)
 
@@ -183,7 +225,7 @@ class Faults:
             self._say(f"syncs fail on {node.host}")
             disk = node.disk
             disk.syncs_fail = True
-            await self._sleep(0.1, 1)
+            await self._sleep(0.06, 0.6)
             disk.syncs_fail = False
             await self._replace_if_broken(node)
 
@@ -191,7 +233,7 @@ class Faults:
         for node in self._some(1):
             node.slowness = self._dice.choice((20.0, 200.0, 1000.0))
             self._say(f"work of threads on {node.host} takes {node.slowness:.0f} times as long")
-            await self._sleep(0.5, 4)
+            await self._sleep(0.3, 2.4)
             node.slowness = 1.0
 
     # ---- network
@@ -201,14 +243,14 @@ class Faults:
         victim = self._some(1)[0].host
         way = self._dice.choice(("both", "in", "out"))
         self._say(f"cut {victim} off ({way})")
-        await self._cut_for(victim, self._others(victim), way, self._dice.uniform(0.3, 7))
+        await self._cut_for(victim, self._others(victim), way, self._dice.uniform(0.2, 4.5))
 
     async def cut_pair(self) -> None:
         """Two nodes do not hear each other, and both are heard by the rest."""
         one, other = (node.host for node in self._some(2))
         way = self._dice.choice(("both", "in", "out"))
         self._say(f"cut between {one} and {other} ({way})")
-        await self._cut_for(one, [other], way, self._dice.uniform(0.3, 5))
+        await self._cut_for(one, [other], way, self._dice.uniform(0.2, 3))
 
     async def ring(self) -> None:
         """Each node hears only its neighbours: every node sees another majority."""
@@ -226,7 +268,7 @@ class Faults:
         self._say("ring: each node hears only some others")
         for source, target in cuts:
             self._network.cut(source, target)
-        await self._sleep(0.5, 5)
+        await self._sleep(0.3, 3)
         for source, target in cuts:
             self._network.heal(source, target)
 
@@ -235,13 +277,13 @@ class Faults:
         victim = self._some(1)[0].host
         clients = [client.host for client in self._story.clients]
         self._say(f"cut clients off from {victim}")
-        await self._cut_for(victim, clients, "both", self._dice.uniform(0.5, 5))
+        await self._cut_for(victim, clients, "both", self._dice.uniform(0.3, 3))
 
     async def slow_link(self) -> None:
         victim = self._some(1)[0].host
         self._network.slow[victim] = self._dice.choice((20.0, 100.0))
         self._say(f"the link of {victim} is slow")
-        await self._sleep(0.5, 4)
+        await self._sleep(0.3, 2.4)
         self._network.slow.pop(victim, None)
 
     async def reset(self) -> None:
@@ -253,16 +295,29 @@ class Faults:
         self._say(f"reset connections of {victim} with {' '.join(others)}")
         for other in others:
             self._network.reset_between(victim, other)
+        await self._sleep(0.06, 0.6)
+
+    async def garbage(self) -> None:
+        """Somebody connects to a node, sends random bytes or a part of a request, and stays."""
+        node = self._some(1)[0]
+        self._say(f"send garbage to {node.host}")
+        stranger = self._world.start("stranger", "stranger")
+        data = self._dice.randbytes(self._dice.randrange(1, 60))
+        if self._dice.random() < 0.5:
+            data = b"\0\0\0\x50" + data
+        stranger.create_task(_send_and_stay(stranger, HOSTS_PORT + node.number, data))
         await self._sleep(0.1, 1)
+        stranger.kill()
+        self._network.killed(stranger)
 
     async def hold(self) -> None:
         """Single connections stand still for long, and go on: what arrives then was said two elections ago."""
         open_now = list(self._network.sockets.values())
         for socket in self._dice.sample(open_now, min(len(open_now), 3)):
-            seconds = self._dice.uniform(0.5, 6)
+            seconds = self._dice.uniform(0.3, 4)
             self._say(f"hold a connection of {socket.host} with {socket.peer.host} for {seconds:.1f} s")
             self._network.hold(socket, seconds)
-        await self._sleep(1, 3)
+        await self._sleep(0.6, 1.8)
 
     # ---- clocks
 
@@ -271,7 +326,7 @@ class Faults:
             offset_s = self._dice.choice((-7200.0, -5.0, 3.0, 600.0, 36_000.0, 0.0))
             self._say(f"set the clock of {node.host} to {offset_s:+.0f} s")
             node.set_clock(offset_s)
-        await self._sleep(0.5, 3)
+        await self._sleep(0.3, 1.8)
 
     # ---- clients and administration
 
@@ -279,14 +334,14 @@ class Faults:
         client = self._dice.choice(self._story.clients)
         self._say(f"crash {client.name}")
         client.crash()
-        await self._sleep(0.1, 1)
+        await self._sleep(0.06, 0.6)
 
     async def pause_client(self) -> None:
         client = self._dice.choice(self._story.clients)
         self._say(f"pause {client.name}")
         process = client.process
         process.pause()
-        await self._sleep(0.5, 7)
+        await self._sleep(0.3, 4.2)
         process.go_on()
 
     async def recreate(self) -> None:
@@ -300,7 +355,7 @@ class Faults:
 
         self._say(f"delete {FLEETING} and create it again")
         self._story.administrator.order(work)
-        await self._sleep(0.5, 2)
+        await self._sleep(0.3, 1.2)
 
     async def add_partitions(self) -> None:
         topic = self._dice.choice(self._story.topics)
@@ -314,7 +369,7 @@ class Faults:
         if self._story.partition_counts[topic] < 4:
             self._say(f"add a partition to {topic}")
             self._story.administrator.order(work)
-        await self._sleep(0.5, 2)
+        await self._sleep(0.3, 1.2)
 
     async def reassign(self) -> None:
         """Move a partition to other nodes; with three nodes, to fewer or in another order."""
@@ -327,7 +382,7 @@ class Faults:
 
         self._say(f"reassign {topic}-{index} to {replicas}")
         self._story.administrator.order(work)
-        await self._sleep(0.5, 3)
+        await self._sleep(0.3, 1.8)
 
     async def elect(self) -> None:
         partitions = [ottla.TopicPartition(*each) for each in self._story.partitions]
@@ -337,13 +392,31 @@ class Faults:
 
         self._say("elect preferred leaders")
         self._story.administrator.order(work)
-        await self._sleep(0.5, 2)
+        await self._sleep(0.3, 1.2)
+
+    async def min_isr(self) -> None:
+        """Change how many replicas must have a record, while producers send to the topic."""
+        topic = self._dice.choice(self._story.topics)
+        await self._set_topic(topic, "min.insync.replicas", self._dice.choice(("1", "2", "3")))
+        await self._sleep(0.3, 2)
+        await self._set_topic(topic, "min.insync.replicas", "2")
+
+    async def flush_setting(self) -> None:
+        """Change when records are flushed; a cluster that may lose power goes on flushing at once."""
+        often = "1" if self._story.flushes else self._dice.choice(("1", "5"))
+        await self._set_topic(self._dice.choice(self._story.topics), "flush.messages", often)
+
+    async def _set_topic(self, topic: str, name: str, value: str) -> None:
+        self._say(f"set {name} of {topic} to {value}")
+        self._story.administrator.order(lambda admin: admin.alter_configs(_change(topic, name, value)))
+        await self._sleep(0.1, 1)
 
     # ---- healing
 
     def heal_all(self) -> None:
         """Take everything back that a cluster cannot heal by itself."""
         self._say("heal everything")
+        self._story.administrator.order(self._set_back)
         self._network.cuts.clear()
         self._network.slow.clear()
         for client in self._story.clients:
@@ -361,6 +434,15 @@ class Faults:
             if not node.is_running:
                 node.start()
 
+    async def _set_back(self, admin: ottla.Admin) -> None:
+        """All topics can be written again with two replicas in sync."""
+        for topic in self._story.topics:
+            while True:
+                with suppress(*TROUBLE):
+                    ottla.succeeded(await admin.alter_configs(_change(topic, "min.insync.replicas", "2")))
+                    break
+                await asyncio.sleep(0.2)
+
     # ---- inside
 
     def _some(self, count: int) -> list[Node]:
@@ -375,8 +457,8 @@ class Faults:
             self._say(f"{'power of' if loses_power else 'kill'} {node.host}")
             node.kill(loses_power=loses_power)
             if self._dice.random() < 0.5:
-                await self._sleep(0, 1.5)
-        await self._sleep(0, 3)
+                await self._sleep(0, 0.9)
+        await self._sleep(0, 1.8)
         await self._up(self._dice.sample(nodes, len(nodes)))
 
     async def _up(self, nodes: list[Node]) -> None:
@@ -385,11 +467,11 @@ class Faults:
                 self._say(f"start {node.host}")
                 node.start()
             if self._dice.random() < 0.5:
-                await self._sleep(0, 2)
+                await self._sleep(0, 1.2)
 
     async def _replace_if_broken(self, node: Node) -> None:
         """An operator restarts a broker whose disk failed: what it could not write it will never take for written."""
-        await self._sleep(0.1, 2)
+        await self._sleep(0.06, 1.2)
         if node.is_running and node.disk.has_failed:
             self._say(f"restart {node.host} after its disk failed")
             node.kill()

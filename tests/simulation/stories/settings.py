@@ -9,24 +9,31 @@ _NODE: Final = {
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "2",
-    "log.cleaner.enable": "false",
+    "log.cleaner.backoff.ms": "300",
     "log.index.size.max.bytes": "2048",
     "log.index.interval.bytes": "256",
     "log.segment.bytes": "8192",
     "log.retention.ms": "-1",
     "log.flush.offset.checkpoint.interval.ms": "1500",
-    "broker.heartbeat.interval.ms": "400",
-    "broker.session.timeout.ms": "2400",
-    "controller.quorum.election.timeout.ms": "500",
-    "controller.quorum.election.backoff.max.ms": "300",
-    "controller.quorum.fetch.timeout.ms": "1000",
-    "controller.quorum.request.timeout.ms": "1000",
-    "replica.lag.time.max.ms": "2400",
-    "replica.fetch.wait.max.ms": "300",
-    "replica.fetch.backoff.ms": "200",
-    "group.initial.rebalance.delay.ms": "100",
+    "broker.heartbeat.interval.ms": "300",
+    "broker.session.timeout.ms": "1500",
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.election.backoff.max.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "700",
+    "controller.quorum.request.timeout.ms": "700",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.wait.max.ms": "400",
+    "replica.fetch.backoff.ms": "100",
+    "group.initial.rebalance.delay.ms": "50",
     "group.min.session.timeout.ms": "500",
-    "leader.imbalance.check.interval.seconds": "5",
+    "leader.imbalance.check.interval.seconds": "3",
+}
+
+
+COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1500",
+    "min.cleanable.dirty.ratio": "0.1",
 }
 
 
@@ -54,23 +61,23 @@ def bootstrap(nodes: int) -> str:
 
 
 PRODUCER: Final[dict[str, Any]] = {
-    "request_timeout_ms": 2_000,
-    "delivery_timeout_ms": 15_000,
-    "max_block_ms": 15_000,
-    "metadata_max_age_ms": 3_000,
+    "request_timeout_ms": 1_500,
+    "delivery_timeout_ms": 10_000,
+    "max_block_ms": 10_000,
+    "metadata_max_age_ms": 2_000,
     "linger_ms": 5,
 }
 CONSUMER: Final[dict[str, Any]] = {
     "auto_offset_reset": "earliest",
-    "request_timeout_ms": 3_000,
-    "default_api_timeout_ms": 6_000,
-    "metadata_max_age_ms": 3_000,
-    "fetch_max_wait_ms": 300,
+    "request_timeout_ms": 2_000,
+    "default_api_timeout_ms": 4_000,
+    "metadata_max_age_ms": 2_000,
+    "fetch_max_wait_ms": 700,
 }
 MEMBER: Final[dict[str, Any]] = {
     **CONSUMER,
     "enable_auto_commit": False,
-    "session_timeout_ms": 3_000,
-    "heartbeat_interval_ms": 700,
-    "max_poll_interval_ms": 6_000,
+    "session_timeout_ms": 2_000,
+    "heartbeat_interval_ms": 500,
+    "max_poll_interval_ms": 3_000,
 }

@@ -7,18 +7,22 @@ import gc
 import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
 
-from tests.simulation.stories.audit import Audit, log_bytes, values_of
-from tests.simulation.stories.clients import Administrator, Client, LastWriter, Member, Reader, Writer
+from tests.simulation.stories.audit import Audit, log_bytes, names_of
+from tests.simulation.stories.clients import Administrator, Client
 from tests.simulation.stories.faults import SWITCHED_OFF, Faults
-from tests.simulation.stories.ledger import Ledger
-from tests.simulation.stories.settings import bootstrap, node_settings
+from tests.simulation.stories.ledger import Ledger, Promise
+from tests.simulation.stories.readers import Member, Reader
+from tests.simulation.stories.settings import COMPACTED, bootstrap, node_settings
 from tests.simulation.stories.watcher import Watcher
+from tests.simulation.stories.writers import LastWriter, Writer
 from tests.simulation.world.node import Node
 from tests.simulation.world.scheduler import World
 
 import ottla
 from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.server.answers import send_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +34,7 @@ FLEETING: Final = "fleeting"
 GROUP: Final = "g"
 _START_S: Final = 30.0
 # How long faults happen, in simulated seconds.
-FAULTS_S: Final = 12.0
+FAULTS_S: Final = 6.0
 _HEALING_S: Final = 90.0
 
 
@@ -59,11 +63,13 @@ class Story:
     ) -> None:
         self.seed = seed
         self.world = World(seed)
-        self.ledger = Ledger()
+        # A topic that is compacted, and how many keys its records have.
+        self.compacted = {"c0": 6} if self.world.dice.random() < 0.4 else {}
+        self.ledger = Ledger(self.compacted)
         self.lines: list[str] = []
         self._listen = listen
         dice = self.world.dice
-        count = 3 if dice.random() < 0.7 else 5
+        count = 3 if dice.random() < 0.8 else 5
         voters = dice.choice((3, count))
         self.flushes = dice.random() < 0.5
         self.nodes = [
@@ -71,7 +77,7 @@ class Story:
             for number in range(1, count + 1)
         ]
         self.servers = bootstrap(count)
-        self.partition_counts = {f"t{number}": dice.randrange(1, 3) for number in range(dice.randrange(1, 3))}
+        self.partition_counts = {f"t{number}": dice.randrange(1, 4) for number in range(dice.randrange(1, 3))}
         self.clients: list[Client] = []
         self._committed: dict[Partition, int] = {}
         self._faults = Faults(self)
@@ -88,6 +94,12 @@ class Story:
 
     @property
     def partitions(self) -> list[Partition]:
+        """All partitions that are written and read."""
+        return [*self.group_partitions, *((topic, 0) for topic in self.compacted)]
+
+    @property
+    def group_partitions(self) -> list[Partition]:
+        """The partitions of which nothing goes away: the group reads and commits all of it."""
         return [(topic, index) for topic, count in self.partition_counts.items() for index in range(count)]
 
     def say(self, what: str) -> None:
@@ -124,8 +136,10 @@ class Story:
     def run(self) -> Outcome:
         """Tell it to the end."""
         gc.disable()
+        sendfile_bytes = self.world.dice.choice((64, 400, send_queue.SENDFILE_BYTES))
         try:
-            self._tell()
+            with patch.object(send_queue, "SENDFILE_BYTES", sendfile_bytes):
+                self._tell()
         except Exception as error:
             self.ledger.broken.append("".join(traceback.format_exception(error)))
         outcome = Outcome(
@@ -148,7 +162,8 @@ class Story:
             return
         self._start_clients()
         self._watcher.look()
-        fates = [self._fate.create_task(self._draw_faults(self.world.now + self._faults_s)) for _ in range(2)]
+        self._names = self._possible_faults()
+        fates = [self._fate.create_task(self._draw_faults(self.world.now + self._faults_s)) for _ in range(3)]
         if not self._until(lambda: all(fate.done() for fate in fates), 600, "faults end"):
             return
         for fate in fates:
@@ -159,36 +174,55 @@ class Story:
 
     def _start_clients(self) -> None:
         world, servers, ledger, dice = self.world, self.servers, self.ledger, self.world.dice
-        self.administrator = Administrator(world, "admin", servers, ledger)
+        self.administrator = Administrator(world, "admin", servers, ledger, group=GROUP)
         self.administrator.order(self._create_topics)
         self._until(lambda: self.administrator.is_idle, 30, "topics are created")
-        self._writers = [Writer(world, f"w{n}", servers, ledger, lambda: self.partitions) for n in range(2)]
+        promises = (Promise.ONCE, Promise.ONCE, dice.choice((Promise.ONCE, Promise.KEPT, Promise.NONE)))
+        self._writers = [
+            Writer(world, f"w{n}", servers, ledger, lambda: self.partitions, promise=promise)
+            for n, promise in enumerate(promises)
+        ]
         fleeting = [(FLEETING, 0), (FLEETING, 1)]
-        self._fleeting = Writer(world, "f0", servers, Ledger(), lambda: fleeting)
+        self._fleeting = Writer(world, "f0", servers, Ledger(), lambda: fleeting, longest_pause_s=4.0)
         self._reader = Reader(world, "r0", servers, ledger, lambda: self.partitions)
         strategy = dice.choice(("range", "roundrobin", "sticky", "cooperative-sticky"))
+        is_static = dice.random() < 0.3
         self._members = [
-            Member(world, f"m{n}", servers, ledger, group=GROUP, topics=self.topics, strategy=strategy)
+            Member(
+                world,
+                f"m{n}",
+                servers,
+                ledger,
+                group=GROUP,
+                topics=self.topics,
+                strategy=strategy,
+                is_static=is_static,
+            )
             for n in range(dice.randrange(1, 4))
         ]
         self.clients = [*self._writers, self._fleeting, self._reader, *self._members, self.administrator]
 
     async def _create_topics(self, admin: ottla.Admin) -> None:
         wanted = {**self.partition_counts, FLEETING: 2}
-        await admin.create_topics([ottla.NewTopic(name, partitions=count) for name, count in wanted.items()])
+        topics = [ottla.NewTopic(name, partitions=count) for name, count in wanted.items()]
+        topics += [ottla.NewTopic(name, partitions=1, configs=COMPACTED) for name in self.compacted]
+        await admin.create_topics(topics)
+
+    def _possible_faults(self) -> list[str]:
+        """The names that faults are drawn from: in most stories a few only, so that they meet more often."""
+        dice, table = self.world.dice, self._faults.table()
+        possible = [name for name in table if name not in SWITCHED_OFF]
+        if dice.random() < 0.6:
+            possible = dice.sample(possible, dice.randrange(2, 9))
+        return [name for name in self._wanted or possible for _ in range(table[name][0])]
 
     async def _draw_faults(self, until_s: float) -> None:
-        dice = self.world.dice
-        table = {
-            name: entry
-            for name, entry in self._faults.table().items()
-            if (name in self._wanted if self._wanted else name not in SWITCHED_OFF)
-        }
-        names = [name for name, (weight, _) in table.items() for _ in range(weight)]
+        dice, table, names = self.world.dice, self._faults.table(), self._names
         while True:
-            await asyncio.sleep(dice.uniform(0.1, 3))
+            await asyncio.sleep(dice.uniform(0.05, 0.8))
             if self.world.now >= until_s:
                 return
+            self.ledger.counts["faults"] += 1
             await table[dice.choice(names)][1]()
 
     def _heal(self) -> bool:
@@ -238,7 +272,7 @@ class Story:
         ends = self.ledger.known_end
         return all(
             self.ledger.committed.get((GROUP, partition), 0) >= ends[partition]
-            for partition in self.partitions
+            for partition in self.group_partitions
         )
 
     def _check_logs(self) -> None:
@@ -250,11 +284,16 @@ class Story:
                 number: log_bytes(self.nodes[number - 1].disk, f"/data/{number}", (topic.name, placed.index))
                 for number in placed.replicas
             }
-            audit.compare_replicas((topic.name, placed.index), replicas)
+            partition = topic.name, placed.index
+            if topic.name in self.compacted:
+                found = {number: names_of(data) for number, data in replicas.items()}
+                audit.check_compacted(partition, found, self.compacted[topic.name])
+                continue
+            audit.compare_replicas(partition, replicas)
             if topic.name in self.partition_counts:
-                audit.check_partition((topic.name, placed.index), values_of(replicas[placed.leader]))
+                audit.check_partition(partition, names_of(replicas[placed.leader]))
         audit.check_order()
-        for partition in self.partitions:
+        for partition in self.group_partitions:
             audit.check_group(GROUP, partition, self._committed.get(partition, 0))
 
     def _until(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -9,12 +10,17 @@ from uuid import UUID
 from tests.simulation.world.sockets import Door
 from tests.simulation.world.threads import SimulatedPool
 
+from ottla.log.compaction.cleaner import Cleaner, CleanerLimits
+from ottla.log.compaction.remote_cleaner import MODULE
+from ottla.log.compaction.segment_reader import Throttle
+from ottla.log.compaction.worker_process import answer
 from ottla.runtime.network import ListeningSocket
 from ottla.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.simulation.world.node_disk import NodeDisk
     from tests.simulation.world.process import ProcessLoop
 
     from ottla.runtime.disk import Disk
@@ -60,8 +66,9 @@ class SimulatedThreads:
 class SimulatedNetwork:
     """The accepting side of the world's network."""
 
-    def __init__(self, process: ProcessLoop) -> None:
+    def __init__(self, process: ProcessLoop, disk: NodeDisk | None) -> None:
         self._process = process
+        self._disk = disk
 
     def host_name(self) -> str:
         return self._process.host
@@ -76,7 +83,43 @@ class SimulatedNetwork:
         """Nothing: a simulated socket has no options."""
 
     def sendfile(self, to: Any, descriptor: int, position: int, size: int) -> int:
-        raise AssertionError("files of the simulation have no descriptor")
+        assert self._disk is not None
+        data = self._disk.files[descriptor].read(position, size)
+        return to.send(data) if data else 0
+
+
+class SimulatedWorkers:
+    """The cleaner without a process of its own: a call is a whole piece of the calling thread's work."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def start(self, module: str, argument: str) -> SimulatedWorker:
+        assert module == MODULE
+        return SimulatedWorker(self._disk, CleanerLimits(**json.loads(argument)))
+
+
+class SimulatedWorker:
+    """Answers as the cleaner's process does."""
+
+    pid = 1
+
+    def __init__(self, disk: Disk, limits: CleanerLimits) -> None:
+        throttle = Throttle(float("inf"), lambda: 0.0, lambda _: None)
+        self._cleaner = Cleaner(disk, limits, throttle)
+        self._is_killed = False
+
+    def ask(self, line: str) -> str:
+        return "" if self._is_killed else json.dumps(answer(self._cleaner, json.loads(line)))
+
+    def kill(self) -> None:
+        self._is_killed = True
+
+    def wait(self) -> int:
+        return -9
+
+    def close(self) -> None:
+        self._is_killed = True
 
 
 class SimulatedProcess:
@@ -89,14 +132,14 @@ class SimulatedProcess:
         return 32 << 20
 
 
-def runtime_of(process: ProcessLoop, disk: Disk | None, slowness: Callable[[], float]) -> Runtime:
+def runtime_of(process: ProcessLoop, disk: NodeDisk | None, slowness: Callable[[], float]) -> Runtime:
     """The edge of one process. A client has no disk."""
-    parts: dict[str, Any] = {} if disk is None else {"disk": disk}
+    parts: dict[str, Any] = {} if disk is None else {"disk": disk, "workers": SimulatedWorkers(disk)}
     return Runtime(
         clock=SimulatedClock(process),
         random=SimulatedRandomness(process.world.dice.getrandbits(64)),
         threads=SimulatedThreads(process, slowness),
-        network=SimulatedNetwork(process),
+        network=SimulatedNetwork(process, disk),
         process=SimulatedProcess(),
         **parts,
     )

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from random import Random
 
-from tests.simulation.disk import SimulatedCrash, SimulatedDisk
+from tests.simulation.world.disk import SimulatedCrash, SimulatedDisk, SimulatedFile
 
 _WRITES = ("append", "create", "truncate", "reserve")
 
@@ -22,6 +22,7 @@ class NodeDisk(SimulatedDisk):
         self.on_crash: Callable[[], None] = lambda: None
         self.is_dead = False
         self.has_failed = False
+        self.files: list[SimulatedFile] = []
 
     def operation(self, kind: str, path: str) -> None:
         if self.is_dead:
@@ -33,12 +34,24 @@ class NodeDisk(SimulatedDisk):
         if self.crash_after is not None:
             self.crash_after -= 1
             if self.crash_after <= 0:
-                self.on_crash()
+                if kind != "append":
+                    self.on_crash()
                 raise SimulatedCrash
         if self.is_full and kind in _WRITES:
             self._fail(errno.ENOSPC)
         if self.syncs_fail and kind in ("sync", "sync_directory"):
             self._fail(errno.EIO)
+
+    def torn_bytes(self, size: int) -> int:
+        # Any part, and always the same one of the same write.
+        return 0 if self.is_dead else (size * 2654435761 >> 7) % (size + 1)
+
+    def crashed(self) -> None:
+        self.on_crash()
+
+    def descriptor(self, file: SimulatedFile) -> int:
+        self.files.append(file)
+        return len(self.files) - 1
 
     def next_incarnation(self, dice: Random, *, loses_power: bool) -> "NodeDisk":
         """The disk that the next process finds; this object does nothing any more."""

@@ -106,8 +106,9 @@ class ProcessLoop(_AnyLoop):  # type: ignore[misc]
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
-        if not self._is_queued:
-            self._queue()
+        if not (self._is_queued or self.is_paused or self.is_dead):
+            self._is_queued = True
+            self.world.runnable(self)
         return handle
 
     call_soon_threadsafe = call_soon
@@ -137,7 +138,8 @@ class ProcessLoop(_AnyLoop):  # type: ignore[misc]
             self._graveyard.append(handle)
         elif not handle._cancelled:
             self._ready.append(handle)
-            self._queue()
+            if not self._is_queued:
+                self._queue()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Asyncio's handles tell; the timer finds its handle cancelled."""

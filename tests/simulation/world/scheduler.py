@@ -18,7 +18,6 @@ from asyncio import events
 from collections.abc import Callable, Coroutine
 from heapq import heappop, heappush
 from random import Random
-from struct import Struct
 from typing import Any, Final
 
 from tests.simulation.world.network import Network
@@ -26,7 +25,6 @@ from tests.simulation.world.process import ProcessLoop
 
 # What a turn of an event loop takes. A process that polls in a loop would stop the world otherwise.
 TURN_S: Final = 1e-5
-_STAMP: Final = Struct(">dI")
 
 
 class StuckError(RuntimeError):
@@ -68,23 +66,32 @@ class World:
         """A process has something to do."""
         self._runnable.append(process)
 
-    def note(self, number: int, data: bytes = b"") -> None:
-        """Mix an event into the trace."""
-        self.trace = zlib.crc32(data, zlib.crc32(_STAMP.pack(self.now, number), self.trace))
+    def note(self, number: int, data: bytes) -> None:
+        """Mix what arrives at a process into the trace."""
+        self.trace = hash((self.trace, self.now, number, zlib.crc32(data)))
 
     def run(self, until: Callable[[], bool], limit_s: float) -> bool:
         """Run until a condition holds; False if it does not by `limit_s` of virtual time."""
         timers, runnable, dice = self._timers, self._runnable, self.dice
+        set_running_loop = events._set_running_loop
         before = events._get_running_loop()
         try:
             while not until():
                 if self.now > limit_s:
                     return False
-                while timers and timers[0][0] <= self.now:
-                    events._set_running_loop(None)
-                    heappop(timers)[2]()
+                if timers and timers[0][0] <= self.now:
+                    set_running_loop(None)
+                    while timers and timers[0][0] <= self.now:
+                        heappop(timers)[2]()
                 if runnable:
-                    self._turn(runnable.pop(int(dice.random() * len(runnable))))
+                    waiting = len(runnable)
+                    process = runnable.pop(int(dice.random() * waiting) if waiting > 1 else 0)
+                    self.turns += 1
+                    self.now += TURN_S
+                    # Hashes of numbers are the same in every process.
+                    self.trace = hash((self.trace, self.now, process.number))
+                    set_running_loop(process)
+                    process.turn()
                 elif timers:
                     self.now = max(self.now, timers[0][0])
                 else:
@@ -121,13 +128,6 @@ class World:
         finally:
             events._set_running_loop(before)
             sys.unraisablehook = hook
-
-    def _turn(self, process: ProcessLoop) -> None:
-        self.turns += 1
-        self.now += TURN_S
-        self.note(process.number)
-        events._set_running_loop(process)
-        process.turn()
 
 
 def current_process() -> ProcessLoop:

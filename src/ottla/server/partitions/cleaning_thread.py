@@ -8,6 +8,7 @@ from ottla.log.compaction.cleaner import CleanerLimits
 from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.runtime.clock import monotonic_s
 from ottla.runtime.threads import Threads
+from ottla.runtime.workers import Workers
 
 # The process may go when it had nothing to do for so long: it takes 20 MiB, and a fifth of a second to start
 # again.
@@ -19,8 +20,9 @@ T = TypeVar("T")
 class CleaningThread:
     """One thread, and the process while there is use for one."""
 
-    def __init__(self, limits: CleanerLimits, threads: Threads) -> None:
+    def __init__(self, limits: CleanerLimits, threads: Threads, workers: Workers) -> None:
         self._limits = limits
+        self._workers = workers
         self._thread = threads.pool(1, "ottla-clean")
         self._cleaner: RemoteCleaner | None = None
         self._last_used_s = 0.0
@@ -54,7 +56,7 @@ class CleaningThread:
 
     def _work(self, work: Callable[[RemoteCleaner], T]) -> T:
         if self._cleaner is None:
-            self._cleaner = RemoteCleaner(self._limits)
+            self._cleaner = RemoteCleaner(self._limits, self._workers)
         if self._is_stopping:
             self._cleaner.kill()
         try:

@@ -23,7 +23,7 @@ from ottla.log.directory import LogDirectory
 from ottla.log.plan.dirtiest_log import CleaningPlan, dirtiest
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.clock import monotonic_s
-from ottla.runtime.threads import Threads
+from ottla.runtime.runtime import Runtime
 from ottla.server.partitions.cleaning_thread import CleaningThread
 from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
 
@@ -46,7 +46,7 @@ class Compaction:
         config: CleanerConfig,
         partitions: Partitions,
         directory: LogDirectory,
-        threads: Threads,
+        runtime: Runtime,
         now_ms: Callable[[], int],
     ) -> None:
         self._backoff_s = max(config.backoff_ms / 1000, _SHORTEST_BACKOFF_S)
@@ -59,7 +59,8 @@ class Compaction:
                 io_bytes=config.io_buffer_size,
                 bytes_per_second=config.io_max_bytes_per_second,
             ),
-            threads,
+            runtime.threads,
+            runtime.workers,
         )
         self._set_aside: dict[HostedPartition, int] = {}
         self._task: asyncio.Task[None] | None = None

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.simulation.disk import SimulatedDisk, SimulatedFile
+from tests.simulation.world.disk import SimulatedDisk, SimulatedFile
 from tests.unit.log.batches import NOW_MS
 from tests.unit.log.compaction_model import (
     COMPACTED,

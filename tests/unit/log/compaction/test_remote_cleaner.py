@@ -21,6 +21,7 @@ from ottla.log.compaction.worker_process import NICENESS
 from ottla.log.log import Log
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.workers import OsWorkers
 
 LIMITS = CleanerLimits(map_bytes=1 << 16, io_bytes=1 << 16, bytes_per_second=1e300)
 
@@ -37,7 +38,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 @pytest.fixture
 def cleaner() -> Iterator[RemoteCleaner]:
-    remote = RemoteCleaner(LIMITS)
+    remote = RemoteCleaner(LIMITS, OsWorkers())
     yield remote
     remote.close()
 
@@ -99,7 +100,7 @@ def test_it_has_a_low_priority_and_neither_the_loop_nor_the_server_in_it(cleaner
 
 
 def test_a_process_that_was_killed_says_so_and_leaves_nothing(log: Log) -> None:
-    remote = RemoteCleaner(LIMITS)
+    remote = RemoteCleaner(LIMITS, OsWorkers())
     remote.kill()
     with pytest.raises(CleanerDied):
         remote.build_map(job_of(log))
@@ -108,7 +109,7 @@ def test_a_process_that_was_killed_says_so_and_leaves_nothing(log: Log) -> None:
 
 
 def test_closing_leaves_neither_a_process_nor_a_zombie() -> None:
-    remote = RemoteCleaner(LIMITS)
+    remote = RemoteCleaner(LIMITS, OsWorkers())
     remote.close()
     remote.close()
     assert not Path(f"/proc/{remote.pid}").exists()
@@ -118,8 +119,9 @@ PARENT = """
 import sys
 from ottla.log.compaction.cleaner import CleanerLimits, CleaningJob
 from ottla.log.compaction.remote_cleaner import RemoteCleaner
+from ottla.runtime.workers import OsWorkers
 
-remote = RemoteCleaner(CleanerLimits(map_bytes=1 << 16, io_bytes=1 << 10, bytes_per_second={rate}))
+remote = RemoteCleaner(CleanerLimits(map_bytes=1 << 16, io_bytes=1 << 10, bytes_per_second={rate}), OsWorkers())
 if {rate} < 1e9:
     print(remote.pid, flush=True)
     remote.build_map(CleaningJob({directory!r}, 0, 60, 0, 0, 4096, 4096, {segments!r}))

@@ -1,7 +1,7 @@
 """Reading for compaction: in pieces, checked, and not too fast (RET-5)."""
 
 import pytest
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import batch
 
 from ottla.log.compaction.segment_reader import SegmentReader, Throttle

@@ -5,7 +5,7 @@ meanwhile.
 from random import Random
 
 import pytest
-from tests.simulation.disk import SimulatedCrash, SimulatedDisk
+from tests.simulation.world.disk import SimulatedCrash, SimulatedDisk
 from tests.unit.log.batches import NOW_MS
 from tests.unit.log.compaction_model import (
     COMPACTED,

@@ -6,7 +6,7 @@ import logging
 from random import Random
 
 import pytest
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import DIRECTORY, append, config, content, open_log, read_all, refusal
 

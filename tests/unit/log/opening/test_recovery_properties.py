@@ -9,7 +9,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.simulation.disk import SimulatedCrash, SimulatedDisk
+from tests.simulation.world.disk import SimulatedCrash, SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import DIRECTORY, append, content, open_log, read_all
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, open_log, refusal
 

@@ -1,7 +1,7 @@
 """Sequences of idempotent and transactional producers (PRO-4)."""
 
 import pytest
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, open_log, refusal
 

@@ -1,7 +1,7 @@
 """Leader epochs and where they begin (REP-6)."""
 
 import pytest
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 
 from ottla.log.files.checkpoint import CheckpointError
 from ottla.log.segments.leader_epochs import LeaderEpochs

@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import DIRECTORY, append, open_log, read_all, refusal
 

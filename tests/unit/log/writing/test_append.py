@@ -1,7 +1,7 @@
 """Appending what clients send (STO-3, STO-4, STO-5, STO-11)."""
 
 import pytest
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch, sealed
 from tests.unit.log.logs import append, config, content, open_log, read_all, refusal
 

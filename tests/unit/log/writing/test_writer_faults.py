@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from tests.simulation.disk import SimulatedCrash, SimulatedDisk
+from tests.simulation.world.disk import SimulatedCrash, SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, content, open_log
 

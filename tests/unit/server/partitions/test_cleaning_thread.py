@@ -12,6 +12,7 @@ from ottla.localcluster.waiting import wait_until
 from ottla.log.compaction.cleaner import CleanerLimits, CleaningJob
 from ottla.log.compaction.remote_cleaner import CleanerDied, RemoteCleaner
 from ottla.runtime.threads import OsThreads
+from ottla.runtime.workers import OsWorkers
 from ottla.server.partitions import cleaning_thread
 from ottla.server.partitions.cleaning_thread import CleaningThread
 
@@ -31,7 +32,7 @@ def is_there(pid: int) -> bool:
 
 
 def test_the_process_is_started_by_the_first_call_and_gone_after_the_end() -> None:
-    thread = CleaningThread(LIMITS, OsThreads())
+    thread = CleaningThread(LIMITS, OsThreads(), OsWorkers())
     assert thread.pid is None
     first = asyncio.run(thread.call(ask))
     assert thread.pid == first == asyncio.run(thread.call(ask))
@@ -41,7 +42,7 @@ def test_the_process_is_started_by_the_first_call_and_gone_after_the_end() -> No
 
 
 def test_a_process_that_died_is_replaced_by_the_next_call() -> None:
-    thread = CleaningThread(LIMITS, OsThreads())
+    thread = CleaningThread(LIMITS, OsThreads(), OsWorkers())
     first = asyncio.run(thread.call(ask))
     os.kill(first, signal.SIGKILL)
     with pytest.raises(CleanerDied):
@@ -53,7 +54,7 @@ def test_a_process_that_died_is_replaced_by_the_next_call() -> None:
 
 
 def test_a_stop_ends_a_call_under_way() -> None:
-    thread = CleaningThread(LIMITS, OsThreads())
+    thread = CleaningThread(LIMITS, OsThreads(), OsWorkers())
     pid = asyncio.run(thread.call(ask))
     os.kill(pid, signal.SIGSTOP)
     stopping = threading.Timer(0.05, thread.stop)
@@ -66,7 +67,7 @@ def test_a_stop_ends_a_call_under_way() -> None:
 
 
 def test_a_process_without_work_goes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    thread = CleaningThread(LIMITS, OsThreads())
+    thread = CleaningThread(LIMITS, OsThreads(), OsWorkers())
     pid = asyncio.run(thread.call(ask))
     thread.rest()
     assert thread.pid == pid
@@ -77,6 +78,6 @@ def test_a_process_without_work_goes_after_a_while(monkeypatch: pytest.MonkeyPat
 
 
 def test_ending_before_anything_began_is_fine() -> None:
-    thread = CleaningThread(LIMITS, OsThreads())
+    thread = CleaningThread(LIMITS, OsThreads(), OsWorkers())
     thread.stop()
     thread.close()

@@ -67,6 +67,7 @@ class SimulatedFile:
         self._disk = disk
         self._path = path
         self._inode = inode
+        self._descriptor: int | None = None
 
     @property
     def size(self) -> int:
@@ -79,6 +80,10 @@ class SimulatedFile:
         except OSError:
             # A full disk takes a part before it says so.
             self._inode.data += data[: len(data) // 2]
+            raise
+        except SimulatedCrash:
+            self._inode.data += data[: self._disk.torn_bytes(len(data))]
+            self._disk.crashed()
             raise
         self._inode.data += data
         return len(data)
@@ -100,7 +105,9 @@ class SimulatedFile:
             data.extend(bytes(size - len(data)))
 
     def fileno(self) -> int | None:
-        return None
+        if self._descriptor is None:
+            self._descriptor = self._disk.descriptor(self)
+        return self._descriptor
 
 
 class SimulatedMap:
@@ -175,6 +182,17 @@ class SimulatedDisk:
         if code is not None:
             raise OSError(code, os.strerror(code))
 
+    def torn_bytes(self, size: int) -> int:
+        """How much of an append arrives if the process dies in the middle of it."""
+        return 0
+
+    def crashed(self) -> None:
+        """A write has left behind what arrived of it before the crash."""
+
+    def descriptor(self, file: SimulatedFile) -> int | None:
+        """A number for `sendfile`; None if files have none."""
+        return None
+
     def crash(self, random: Random) -> "SimulatedDisk":
         """The disk after a power loss now."""
         survivor = type(self)()
@@ -218,6 +236,15 @@ class SimulatedDisk:
 
     def paths(self, directory: str) -> list[str]:
         return sorted(f"{directory}/{name}" for name in self._directories[directory].names)
+
+    def files_named(self, suffixes: tuple[str, ...]) -> list[str]:
+        """All files whose names end so."""
+        return [
+            f"{path}/{name}"
+            for path, directory in self._directories.items()
+            for name in directory.names
+            if name.endswith(suffixes)
+        ]
 
     # -- Disk
 

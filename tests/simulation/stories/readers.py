@@ -1,0 +1,125 @@
+"""Clients that read: alone, going back and reading again; and as members of a group that commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.stories.clients import Client
+from tests.simulation.stories.ledger import Content
+from tests.simulation.stories.settings import CONSUMER, MEMBER
+
+import ottla
+from ottla.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.simulation.stories.ledger import Ledger, Partition
+    from tests.simulation.world.process import ProcessLoop
+    from tests.simulation.world.scheduler import World
+
+    from ottla.client.fetching.plan.record_batch import ConsumerRecord
+
+# A commit that took longer was sent more than once, or stood still on its way.
+_SURE_WITHIN_S: Final = 0.5
+
+
+class Reader(Client):
+    """Reads all partitions without a group; goes back at times, and must find the same again."""
+
+    def __init__(
+        self, world: World, name: str, servers: str, ledger: Ledger, partitions: Callable[[], list[Partition]]
+    ) -> None:
+        self._partitions = partitions
+        super().__init__(world, name, servers, ledger)
+
+    async def live(self, process: ProcessLoop, life: int) -> None:
+        dice = self.world.dice
+        limit = dice.choice((200, 2_000, 1 << 20))
+        async with ottla.Consumer(self.servers, max_partition_fetch_bytes=limit, **CONSUMER) as consumer:
+            consumer.assign([ottla.TopicPartition(*each) for each in self._partitions()])
+            expected: dict[Partition, int] = {}
+            while not self.is_stopping:
+                records = await consumer.poll(max_records=dice.randrange(1, 400), timeout_ms=1_000)
+                self._check(records, expected)
+                if expected and dice.random() < 0.05:
+                    place = dice.choice(list(expected))
+                    expected[place] = int(expected[place] * dice.random())
+                    consumer.seek(ottla.TopicPartition(*place), expected[place])
+
+    def _check(self, records: Iterable[ConsumerRecord], expected: dict[Partition, int]) -> None:
+        ledger = self.ledger
+        for record in records:
+            place = record.topic, record.partition
+            ledger.read(place, record.offset, content_in(record))
+            if record.offset != expected.get(place, 0):
+                ledger.skipped(self.name, place, expected.get(place, 0), record.offset)
+            expected[place] = record.offset + 1
+
+
+class Member(Client):
+    """A member of a group: reads its share, and commits what it has read."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        servers: str,
+        ledger: Ledger,
+        *,
+        group: str,
+        topics: list[str],
+        strategy: str,
+        is_static: bool,
+    ) -> None:
+        self._group = group
+        self._topics = topics
+        self._strategy = strategy
+        self._instance = name if is_static else None
+        super().__init__(world, name, servers, ledger)
+
+    async def live(self, process: ProcessLoop, life: int) -> None:
+        dice = self.world.dice
+        async with ottla.Consumer(
+            self.servers,
+            group_id=self._group,
+            group_instance_id=self._instance,
+            partition_assignment_strategy=[self._strategy],
+            client_id=self.name,
+            **MEMBER,
+        ) as consumer:
+            uncommitted: dict[ottla.TopicPartition, int] = {}
+
+            def revoked(partitions: frozenset[ottla.TopicPartition]) -> None:
+                for partition in partitions:
+                    uncommitted.pop(partition, None)
+
+            consumer.subscribe(self._topics, on_revoked=revoked)
+            while not self.is_stopping:
+                for record in await consumer.poll(max_records=dice.randrange(1, 100), timeout_ms=700):
+                    place = record.topic, record.partition
+                    self.ledger.process(self._group, place, record.offset, content_in(record))
+                    uncommitted[ottla.TopicPartition(*place)] = record.offset + 1
+                await self._commit(consumer, uncommitted)
+
+    async def _commit(self, consumer: ottla.Consumer, uncommitted: dict[ottla.TopicPartition, int]) -> None:
+        """Commit, and try again later what is refused, as long as the partitions are this member's."""
+        if not uncommitted:
+            return
+        offsets = {(each.topic, each.partition): offset for each, offset in uncommitted.items()}
+        began = self.world.now
+        self.ledger.begin_commit(self._group, offsets)
+        try:
+            await consumer.commit(uncommitted)
+        except KafkaError:
+            self.ledger.counts["refused commits"] += 1
+            return
+        self.ledger.commit(self._group, offsets, is_sure=self.world.now - began < _SURE_WITHIN_S)
+        uncommitted.clear()
+
+
+def content_in(record: ConsumerRecord) -> Content:
+    """What a consumer was handed."""
+    return Content(
+        record.key, record.value or b"", tuple((name, value or b"") for name, value in record.headers)
+    )
