@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": "20",
     "log.segment.delete.delay.ms": "0",
 }
+COMPACTION_DEADLINE_S = 60.0  # writes, a roll and a pass of the cleaner's process on a busy machine
 COMPACTED: dict[str, Any] = {
     "cleanup_policy": "compact",
     "segment_bytes": 4000,
@@ -348,7 +350,7 @@ class Overwriter:
     def _write(self, client: Client) -> None:
         self.number += 1
         keys = [b"k%d" % (self.number * 7 % 13), b"k%d" % (self.number % 13)]
-        value = b"%d" % self.number + b"." * 50
+        value = b"%d" % self.number + b"." * 500  # a segment is full after twenty writes
         self.sent |= dict.fromkeys(keys, self.number)
         batch = build_batch([Record(delta, now_ms(), key, value) for delta, key in enumerate(keys)])
         answer = client.ask(ApiKey.PRODUCE, PRODUCE_VERSION, produce_request("kills", batch))
@@ -356,35 +358,45 @@ class Overwriter:
             self.acknowledged |= dict.fromkeys(keys, self.number)
 
 
+@pytest.mark.timeout(400)
 def test_brokers_killed_while_they_compact_keep_the_newest_value_of_every_key(tmp_path: Path) -> None:
     rng = random.Random(7)
-    broker = start_broker(tmp_path / "data", SETTINGS)
-    with Peer(broker.port) as peer:
-        create_topic(peer, "kills", **(COMPACTED | {"segment_bytes": 20_000}))
-    writer = Overwriter(broker.port)
-    writer.thread.start()
-    try:
-        for _ in range(5):
-            wait_until(partial(has_compacted, broker), "passes are under way")
-            # Not a wait for a condition: the moment itself is what is drawn at random.
-            writer.stopping.wait(rng.uniform(0.0, 0.2))
-            (cleaner,) = children(broker.pid)
-            broker.kill()
-            wait_until(partial(is_gone, cleaner), "its cleaner died too")
-            broker = start_broker(broker.data, SETTINGS, port=broker.port)
-    finally:
-        writer.stopping.set()
-        writer.thread.join()
-    with running(broker), Peer(broker.port) as peer:
-        newest: dict[bytes, int] = {}
-        for record in read_records(peer, "kills"):
-            assert record.key is not None
-            number = int((record.value or b"").rstrip(b"."))
-            assert number >= newest.get(record.key, 0), "an older value came back behind a newer one"
-            newest[record.key] = number
-        for key, number in writer.acknowledged.items():
-            assert number <= newest[key] <= writer.sent[key]
-        wait_until(lambda: len(read_records(peer, "kills")) < 1000, "what is left is compacted")
+    with ExitStack() as brokers:
+        broker = brokers.enter_context(running(start_broker(tmp_path / "data", SETTINGS)))
+        with Peer(broker.port) as peer:
+            create_topic(peer, "kills", **(COMPACTED | {"segment_bytes": 20_000}))
+        writer = Overwriter(broker.port)
+        writer.thread.start()
+        try:
+            for _ in range(5):
+                wait_until(partial(has_compacted, broker), "passes are under way", COMPACTION_DEADLINE_S)
+                # Not a wait for a condition: the moment itself is what is drawn at random.
+                writer.stopping.wait(rng.uniform(0.0, 0.2))
+                (cleaner,) = children(broker.pid)
+                broker.kill()
+                wait_until(partial(is_gone, cleaner), "its cleaner died too")
+                again = start_broker(broker.data, SETTINGS, port=broker.port)
+                broker = brokers.enter_context(running(again))
+        finally:
+            writer.stopping.set()
+            writer.thread.join()
+        with Peer(broker.port) as peer:
+            check_newest(peer, writer)
+
+
+def check_newest(peer: Peer, writer: Overwriter) -> None:
+    """Every key has a value that is not older than its last acknowledged one, and older ones do not follow."""
+    newest: dict[bytes, int] = {}
+    for record in read_records(peer, "kills"):
+        assert record.key is not None
+        number = int((record.value or b"").rstrip(b"."))
+        assert number >= newest.get(record.key, 0), "an older value came back behind a newer one"
+        newest[record.key] = number
+    for key, number in writer.acknowledged.items():
+        assert number <= newest[key] <= writer.sent[key]
+    wait_until(
+        lambda: len(read_records(peer, "kills")) < 1000, "what is left is compacted", COMPACTION_DEADLINE_S
+    )
 
 
 def has_compacted(broker: BrokerProcess) -> bool:

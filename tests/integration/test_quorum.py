@@ -213,8 +213,11 @@ def test_brokers_that_do_not_vote_and_controllers_that_hold_nothing(tmp_path: Pa
             roles = {"process_roles": "controller"}
             controllers = asyncio.gather(*(cluster.start(node_id, **roles) for node_id in (1, 2, 3)))
             await asyncio.gather(controllers, cluster.start(11, 12))
-            image = cluster.running[11].quorum.image
-            assert sorted(image.brokers) == [11, 12]
+            await eventually(
+                lambda: sorted(cluster.running[11].quorum.image.brokers) == [11, 12],
+                "a broker knows the other",
+                SOON_S,
+            )
             assert not cluster.running[12].quorum.member.is_voter
             await create(cluster, 12, "t", replicas=2)
             await eventually(knows(cluster, "t"), "all know of it", SOON_S)
