@@ -71,6 +71,9 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 def parse_address(text: str) -> Address:
     """One address. The port may be left out; an IPv6 address with a port stands in brackets."""
+    scheme, is_url, _ = text.partition("://")
+    if is_url:
+        raise ValueError(f'"{text}" is not an address: write HOST:PORT, without "{scheme}://"')
     if text.count(":") > 1 and not text.startswith("["):
         raise ValueError(
             f'"{text}" is not an address: write an IPv6 address in brackets, for example [::1]:9092'

@@ -351,7 +351,7 @@ def test_a_producer_that_is_closed_says_so(broker: BrokerProcess, peer: Peer, to
             await producer.close()
             await producer.close()
             assert (await delivery).offset == 0
-            with pytest.raises(RuntimeError, match="use it in `async with`"):
+            with pytest.raises(RuntimeError, match="the producer is not open any more"):
                 await producer.send(topic, b"v")
 
     awaited(body)

@@ -43,7 +43,7 @@ class Admin:
     the first error into an exception. `timeout_ms` limits each call, retries included.
     """
 
-    def __init__(self, bootstrap: str='localhost:9092', *, client_id: str='ottla-admin', timeout_ms: int=30000) -> None:
+    def __init__(self, bootstrap: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-admin', timeout_ms: int=30000) -> None:
         ...
 
     def __enter__(self) -> Admin:
@@ -171,7 +171,7 @@ class Consumer:
       fetched ahead.
     """
 
-    def __init__(self, bootstrap_servers: str='localhost:9092', *, group_id: str | None=None, group_instance_id: str | None=None, client_id: str='ottla-consumer', auto_offset_reset: OffsetReset='latest', enable_auto_commit: bool=True, auto_commit_interval_ms: int=5000, partition_assignment_strategy: Sequence[str]=..., isolation_level: IsolationLevel='read_uncommitted', max_poll_records: int=500, max_poll_interval_ms: int=300000, session_timeout_ms: int=45000, heartbeat_interval_ms: int=3000, fetch_min_bytes: int=1, fetch_max_bytes: int=..., fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=..., max_buffered_bytes: int=..., check_crcs: bool=True, metadata_max_age_ms: int=300000, request_timeout_ms: int=30000, default_api_timeout_ms: int=60000) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, group_id: str | None=None, group_instance_id: str | None=None, client_id: str='ottla-consumer', auto_offset_reset: OffsetReset='latest', enable_auto_commit: bool=True, auto_commit_interval_ms: int=5000, partition_assignment_strategy: Sequence[str]=..., isolation_level: IsolationLevel='read_uncommitted', max_poll_records: int=500, max_poll_interval_ms: int=300000, session_timeout_ms: int=45000, heartbeat_interval_ms: int=3000, fetch_min_bytes: int=1, fetch_max_bytes: int=..., fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=..., max_buffered_bytes: int=..., check_crcs: bool=True, metadata_max_age_ms: int=300000, request_timeout_ms: int=30000, default_api_timeout_ms: int=60000) -> None:
         ...
 
     def __enter__(self) -> Consumer:
@@ -298,7 +298,7 @@ class Producer:
       text.
     """
 
-    def __init__(self, bootstrap_servers: str='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, runtime: Runtime | None=None) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, runtime: Runtime | None=None) -> None:
         ...
 
     def __enter__(self) -> Producer:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
@@ -28,6 +29,7 @@ class LoopThread:
     """Runs from its constructor until `end`."""
 
     def __init__(self, name: str) -> None:
+        self._process = os.getpid()  # a forked process has no threads but its own
         self._ready: Future[asyncio.AbstractEventLoop] = Future()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._thread.start()
@@ -98,7 +100,9 @@ class LoopThread:
                 "this would wait for itself: a callback runs on the client's own event loop, where only calls that do not"
                 " wait are possible; hand the work to your own thread"
             )
-        raise RuntimeError("it is closed")
+        if os.getpid() != self._process:
+            raise RuntimeError("this client was made before the process forked: make one in the new process")
+        raise RuntimeError("this client is closed: make another one")
 
     def _main(self) -> None:
         # When the program ends, a newer Python starts no more threads: not even those that would end others.

@@ -1,5 +1,6 @@
 """Ottla's own clients on asyncio: `Producer`, `Consumer`, `Admin`, and the ways to process records.
 
+calls        checks of arguments, and of the way in which a client is used
 requests     plain values and their translation to and from Kafka's messages; pure
 cluster      connections, metadata kept fresh, routing, retries, group coordinators
 producer     batching, sending, delivery reports; its decisions are in producer/machine
@@ -11,5 +12,5 @@ sync         reading without an event loop, for Spark's planner and executors
 
 The client core is cluster/machine: pure decisions, carried out by cluster on asyncio and by sync on blocking
 sockets. Imports between these rooms have no cycle: admin, consumer -> membership, fetching -> cluster ->
-requests; producer, sync -> cluster.
+requests -> calls; producer, sync -> cluster.
 """

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.client.admin.record_peek import peek
+from ottla.client.calls import arguments
+from ottla.client.calls.lifetime import Lifetime
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.machine.conversation import Ask, Steps
 from ottla.client.cluster.machine.coordinators import by_coordinator
@@ -42,12 +44,15 @@ from ottla.client.requests.configs import (
     ConfigResource,
     alter_configs_request,
     altered_configs,
+    config_changes,
+    config_resources,
     describe_configs_request,
     described_configs,
 )
 from ottla.client.requests.group_offsets import (
     CommittedOffset,
     CommittedOffsets,
+    committable,
     delete_offsets_request,
     deleted_offsets,
 )
@@ -65,7 +70,13 @@ from ottla.client.requests.groups import (
     removed_members,
 )
 from ottla.client.requests.metadata import TopicInfo
-from ottla.client.requests.offsets import ListedOffset, delete_records_request, low_watermarks
+from ottla.client.requests.offsets import (
+    HIGH_WATERMARK,
+    ListedOffset,
+    OffsetSpec,
+    delete_records_request,
+    low_watermarks,
+)
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.quorum import QuorumDescription, describe_quorum_request, described_quorum
 from ottla.client.requests.reassignments import (
@@ -87,9 +98,10 @@ from ottla.client.requests.topics import (
     delete_topics_request,
     deleted_topics,
     grown_topics,
+    new_topics,
 )
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import TopicPartition, parse_addresses
+from ottla.model import TopicPartition
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
@@ -109,15 +121,24 @@ class Admin:
     """
 
     def __init__(
-        self, bootstrap: str = "localhost:9092", *, client_id: str = "ottla-admin", timeout_ms: int = 30_000
+        self,
+        bootstrap: str | Sequence[str] = "localhost:9092",
+        *,
+        client_id: str = "ottla-admin",
+        timeout_ms: int = 30_000,
     ) -> None:
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = arguments.whole_number("timeout_ms", timeout_ms, 1, arguments.MOST_INT32)
+        self._lifetime = Lifetime("administrator's client")
         self._connections = Connections(
-            KnownCluster(parse_addresses(bootstrap)), client_id=client_id, timeout_ms=timeout_ms
+            KnownCluster(arguments.addresses("bootstrap", bootstrap)),
+            client_id=arguments.text("client_id", client_id),
+            timeout_ms=timeout_ms,
         )
 
     async def __aenter__(self) -> Admin:
+        self._lifetime.needs_new()
         await self._connections.reach()
+        self._lifetime.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -125,26 +146,31 @@ class Admin:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._connections.close()
+        self._lifetime.needs_own_loop()
+        if self._lifetime.is_open:
+            self._lifetime.end()
+            await self._connections.close()
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Create topics; with `validate_only`, only check whether they could be created."""
+        wanted = new_topics("topics", topics)
+        arguments.flag("validate_only", validate_only)
         attempt: Attempt[str, NewTopic, CreatedTopic] = by_any(
             lambda pending, left_ms: create_topics_request(pending.values(), left_ms, validate_only),
             lambda response, _: created_topics(response),
         )
-        wanted = {topic.name: topic for topic in topics}
         return await self._settle(Inquiry(wanted, attempt, is_repeatable=validate_only))
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete topics with all their records."""
+        wanted = dict.fromkeys(arguments.names("names", names))
         attempt: Attempt[str, None, None] = by_any(
             lambda pending, left_ms: delete_topics_request(list(pending), left_ms),
             lambda response, _: deleted_topics(response),
         )
-        return await self._settle(Inquiry(dict.fromkeys(names), attempt, is_repeatable=False))
+        return await self._settle(Inquiry(wanted, attempt, is_repeatable=False))
 
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
@@ -153,49 +179,58 @@ class Admin:
 
         Records with the same key may go to another partition from then on.
         """
+        wanted = arguments.by_name("counts", counts, _count)
+        arguments.flag("validate_only", validate_only)
         attempt: Attempt[str, int, None] = by_any(
             lambda pending, left_ms: create_partitions_request(pending, left_ms, validate_only),
             lambda response, _: grown_topics(response),
         )
-        return await self._settle(Inquiry(counts, attempt, is_repeatable=validate_only))
+        return await self._settle(Inquiry(wanted, attempt, is_repeatable=validate_only))
 
     async def list_topics(self, *, include_internal: bool = False) -> list[TopicInfo]:
         """All topics, by name."""
+        arguments.flag("include_internal", include_internal)
         metadata = await self._one(cluster_metadata_inquiry(self._connections.known))
         return topics_of(metadata, include_internal=include_internal)
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicInfo | KafkaError]:
         """The named topics with their partitions, leaders and replicas."""
-        return await self._settle(describe_topics(self._connections.known, names))
+        return await self._settle(describe_topics(self._connections.known, arguments.names("names", names)))
 
     async def describe_configs(
         self, resources: Iterable[ConfigResource]
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
         """All settings of topics and brokers, with where each value comes from."""
+        wanted = dict.fromkeys(config_resources("resources", resources))
         attempt = by_resource(describe_configs_request, described_configs)
-        return await self._settle(Inquiry(dict.fromkeys(resources), attempt))
+        return await self._settle(Inquiry(wanted, attempt))
 
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
     ) -> dict[ConfigResource, KafkaError | None]:
         """Change the named settings and leave all others as they are."""
+        wanted = config_changes("changes", changes)
+        arguments.flag("validate_only", validate_only)
         attempt: Attempt[ConfigResource, Iterable[ConfigChange], None] = by_resource(
             lambda part: alter_configs_request(part, validate_only), altered_configs
         )
-        return await self._settle(Inquiry(changes, attempt))
+        return await self._settle(Inquiry(wanted, attempt))
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
         """Offsets by `OffsetSpec`, or of the first record at or after a timestamp in milliseconds."""
+        specs = arguments.by_partition("wanted", wanted, _offset_spec)
+        arguments.flag("read_committed", read_committed)
         known = self._connections.known
-        return await self._settle(list_offsets(known, wanted, read_committed=read_committed))
+        return await self._settle(list_offsets(known, specs, read_committed=read_committed))
 
     async def peek(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ConsumerRecord | KafkaError | None]:
         """The first record at or after an offset of each partition; None at the end of the partition."""
-        return await self._settle(Inquiry(offsets, by_leader(self._connections.known, peek)))
+        wanted = arguments.by_partition("offsets", offsets, arguments.offset)
+        return await self._settle(Inquiry(wanted, by_leader(self._connections.known, peek)))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
@@ -207,14 +242,17 @@ class Admin:
         ) -> Steps[Mapping[TopicPartition, int | KafkaError]]:
             return low_watermarks((yield Ask(leader, delete_records_request(part, left_ms), left_ms)))
 
-        return await self._settle(Inquiry(before, by_leader(self._connections.known, ask)))
+        wanted = arguments.by_partition("before", before, _end)
+        return await self._settle(Inquiry(wanted, by_leader(self._connections.known, ask)))
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """The cluster's id, controller and brokers.
 
         With `include_fenced`, also brokers that are registered and not alive.
         """
-        request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
+        request = DescribeClusterRequest(
+            include_fenced_brokers=arguments.flag("include_fenced", include_fenced)
+        )
         return await self._one(one_answer(lambda _: request, described_cluster))
 
     async def describe_quorum(self) -> QuorumDescription:
@@ -223,6 +261,7 @@ class Admin:
 
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good. It must hold no replicas and must not be alive."""
+        node_id = arguments.whole_number("node_id", node_id, most=arguments.MOST_INT32)
         request = UnregisterBrokerRequest(broker_id=node_id)
         await self._one(one_answer(lambda _: request, unregistered_broker))
 
@@ -230,10 +269,11 @@ class Admin:
         self, replicas: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Begin to move partitions to these brokers, the preferred leader first; None cancels a move."""
+        wanted = arguments.by_partition("replicas", replicas, _brokers)
         attempt: Attempt[TopicPartition, Sequence[int] | None, None] = by_any(
             alter_reassignments_request, altered_reassignments
         )
-        return await self._settle(Inquiry(replicas, attempt))
+        return await self._settle(Inquiry(wanted, attempt))
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The moves that are under way."""
@@ -247,10 +287,13 @@ class Admin:
         With `ElectionType.UNCLEAN`, partitions without a leader are given to any live replica, which may lose
         records.
         """
+        wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
+        if not isinstance(election, ElectionType):
+            raise TypeError(f"election must be an ElectionType, not {election!r}")
         attempt: Attempt[TopicPartition, None, None] = by_any(
             lambda pending, left_ms: elect_leaders_request(pending, election, left_ms), elected_leaders
         )
-        return await self._settle(Inquiry(dict.fromkeys(partitions), attempt))
+        return await self._settle(Inquiry(wanted, attempt))
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None
@@ -258,16 +301,18 @@ class Admin:
         """The data directories of some brokers, or of all, with the size of every partition's log."""
         if node_ids is None:
             node_ids = [broker.node_id for broker in (await self.describe_cluster()).brokers]
+        wanted = dict.fromkeys(arguments.numbers("node_ids", node_ids))
         attempt = by_node(DescribeLogDirsRequest(topics=None), described_log_dirs)
-        return await self._settle(Inquiry(dict.fromkeys(node_ids), attempt))
+        return await self._settle(Inquiry(wanted, attempt))
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
         """All groups, or those in one of these states, by name.
 
         Every broker is asked for the groups it coordinates.
         """
+        wanted = arguments.names("states", states)
         nodes = [broker.node_id for broker in (await self.describe_cluster()).brokers]
-        attempt = by_node(list_groups_request(states), listed_groups)
+        attempt = by_node(list_groups_request(wanted), listed_groups)
         listed = succeeded(await self._settle(Inquiry(dict.fromkeys(nodes), attempt)))
         # Brokers before Kafka 2.6 know no states: they list every group.
         return sorted((group for groups in listed.values() for group in groups), key=lambda g: g.group_id)
@@ -281,7 +326,8 @@ class Admin:
             response = yield Ask(coordinator, DescribeGroupsRequest(groups=list(part)), left_ms)
             return described_groups(response, coordinator)
 
-        return await self._settle(self._by_group(dict.fromkeys(names), _itself, ask))
+        wanted = dict.fromkeys(arguments.names("names", names))
+        return await self._settle(self._by_group(wanted, _itself, ask))
 
     async def delete_groups(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete groups that have no members, with their committed offsets."""
@@ -292,7 +338,8 @@ class Admin:
             request = DeleteGroupsRequest(groups_names=list(part))
             return deleted_groups((yield Ask(coordinator, request, left_ms)))
 
-        return await self._settle(self._by_group(dict.fromkeys(names), _itself, ask, is_repeatable=False))
+        wanted = dict.fromkeys(arguments.names("names", names))
+        return await self._settle(self._by_group(wanted, _itself, ask, is_repeatable=False))
 
     async def remove_members(
         self,
@@ -308,10 +355,14 @@ class Admin:
         members that are gone: one that still runs joins again. Raises KafkaError if all members are to be
         removed and the group does not exist. The broker logs the reason.
         """
+        arguments.name_of("group_id", group_id)
+        arguments.text("reason", reason)
+        by_id = arguments.names("members", members or ())
+        by_instance = arguments.names("instances", instances or ())
         if members is None and instances is None:
             wanted = all_members(succeeded(await self.describe_groups([group_id]))[group_id])
         else:
-            wanted = named_members(members or (), instances or ())
+            wanted = named_members(by_id, by_instance)
         why = f"removed by an administrator{f': {reason}' if reason else ''}"
 
         def ask(
@@ -336,7 +387,9 @@ class Admin:
 
         Partitions without a committed offset are left out.
         """
-        inquiry = fetch_offsets(self._connections.known, group_id, partitions)
+        group_id = arguments.name_of("group_id", group_id)
+        wanted = None if partitions is None else arguments.partitions("partitions", partitions)
+        inquiry = fetch_offsets(self._connections.known, group_id, wanted)
         outcomes = await self._settle(inquiry)
         return succeeded(outcomes)[group_id]
 
@@ -344,7 +397,9 @@ class Admin:
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Commit offsets for a group that has no members; the group is created if it does not exist."""
-        return await self._settle(commit_offsets(self._connections.known, group_id, offsets))
+        group_id = arguments.name_of("group_id", group_id)
+        wanted = arguments.by_partition("offsets", offsets, committable)
+        return await self._settle(commit_offsets(self._connections.known, group_id, wanted))
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
@@ -357,9 +412,12 @@ class Admin:
             response = yield Ask(coordinator, delete_offsets_request(group_id, part), left_ms)
             return deleted_offsets(response, part)
 
-        return await self._settle(self._by_group(dict.fromkeys(partitions), lambda _: group_id, ask))
+        group_id = arguments.name_of("group_id", group_id)
+        wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
+        return await self._settle(self._by_group(wanted, lambda _: group_id, ask))
 
     async def _settle(self, inquiry: Inquiry[K, V, T]) -> dict[K, T | KafkaError]:
+        self._lifetime.needs_open()
         return await self._connections.settle(inquiry, self._timeout_ms)
 
     async def _one(self, inquiry: Inquiry[str, None, T]) -> T:
@@ -380,3 +438,19 @@ class Admin:
 
 def _itself(group_id: str) -> str:
     return group_id
+
+
+def _count(name: str, value: object) -> int:
+    return arguments.whole_number(name, value, 1, arguments.MOST_INT32)
+
+
+def _offset_spec(name: str, value: object) -> int:
+    return arguments.whole_number(name, value, min(OffsetSpec))
+
+
+def _end(name: str, value: object) -> int:
+    return arguments.whole_number(name, value, HIGH_WATERMARK)
+
+
+def _brokers(name: str, value: object) -> list[int] | None:
+    return None if value is None else arguments.numbers(name, value)

@@ -27,6 +27,11 @@ class Background:
         task.add_done_callback(self._finished)
         return task
 
+    def fail(self, failure: BaseException) -> None:
+        """Something failed outside of the tasks: keep the failure, as if it had been in one of them."""
+        self.failure = self.failure or failure
+        self._on_failure()
+
     async def close(self) -> None:
         """Cancel all running tasks, and wait until they have ended."""
         tasks = list(self._tasks)
@@ -37,5 +42,4 @@ class Background:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
-            self.failure = self.failure or failure
-            self._on_failure()
+            self.fail(failure)

@@ -3,6 +3,7 @@
 consumer           the public class
 reading            everything that a poll has to attend to
 group_membership   owns the member's session and its subscription
+batch_iteration    `async for` over batches
 subscription       the topics and partitions of a member, and how partitions change hands
 positions          the first positions in partitions that have none
 commits            the application's positions become committed offsets

@@ -23,10 +23,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 
+from ottla.client.calls import arguments
+from ottla.client.consumer.batch_iteration import Batches
 from ottla.client.consumer.plan.settings import (
     DEFAULT_ASSIGNORS,
     ConsumerSettings,
@@ -39,11 +41,11 @@ from ottla.client.consumer.record_worker import Worker
 from ottla.client.consumer.subscription import Listener, Listeners
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
-from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.group_offsets import CommittedOffset, committable
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import TopicPartition, parse_addresses
+from ottla.model import TopicPartition
 
 __all__ = [
     "CommittedOffset",
@@ -81,7 +83,7 @@ class Consumer:
 
     def __init__(
         self,
-        bootstrap_servers: str = "localhost:9092",
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
         *,
         group_id: str | None = None,
         group_instance_id: str | None = None,
@@ -128,7 +130,8 @@ class Consumer:
             default_api_timeout_ms=default_api_timeout_ms,
         )
         self._settings = settings
-        self._reading = Reading(parse_addresses(bootstrap_servers), client_id, settings)
+        addresses = arguments.addresses("bootstrap_servers", bootstrap_servers)
+        self._reading = Reading(addresses, arguments.text("client_id", client_id), settings)
         self._readers = self._reading.readers
         # The positions of the readers before the records that were handed out last and are not done.
         self._last: dict[PartitionReader, int] = {}
@@ -148,6 +151,7 @@ class Consumer:
 
     async def close(self) -> None:
         """Commit finished records (if commits are automatic), leave the group, close all connections."""
+        self._reading.lifetime.needs_own_loop()
         if self._reading.is_open:
             await self._reading.close()
         iterator, self._iterator = self._iterator, None
@@ -174,13 +178,19 @@ class Consumer:
         - `on_lost`: other members have the partitions already. Without it, `on_revoked` is called.
         """
         reading = self._needs_open()
-        if isinstance(topics, str):
-            raise ValueError(f"subscribe needs a list of topics, or a pattern: [{topics!r}]")
+        wanted = topics if isinstance(topics, re.Pattern) else arguments.names("topics", topics)
+        if not wanted:
+            raise ValueError("topics must name one topic at least; to give up all topics, use unsubscribe")
+        listeners = Listeners(
+            arguments.function("on_assigned", on_assigned),
+            arguments.function("on_revoked", on_revoked),
+            arguments.function("on_lost", on_lost),
+        )
         if reading.commits is None:
             raise ValueError("subscribe needs a group_id; to read without a group, use assign")
         if reading.membership is None and self._readers:
             raise ValueError("this consumer was assigned partitions: it cannot subscribe as well")
-        reading.subscribe(topics, Listeners(on_assigned, on_revoked, on_lost))
+        reading.subscribe(wanted, listeners)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without a group.
@@ -188,9 +198,9 @@ class Consumer:
         Partitions that were read before keep their position.
         """
         reading = self._needs_open()
+        wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
         if reading.membership is not None:
             raise ValueError("this consumer has subscribed: its group assigns partitions")
-        wanted = dict.fromkeys(TopicPartition(*each) for each in partitions)
         reading.fetcher.drop(self._readers.keys() - wanted.keys())
         reading.fetcher.add(wanted.keys() - self._readers.keys())
         reading.topology.want(partition.topic for partition in wanted)
@@ -226,8 +236,14 @@ class Consumer:
         closed meanwhile. The records of the last call count as done from now on.
         """
         reading = self._needs_open()
-        limit = self._settings.max_poll_records if max_records is None else max_records
-        deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
+        limit = self._settings.max_poll_records
+        if max_records is not None:
+            # None at all, with a time limit: the application says only that its records are done.
+            limit = arguments.whole_number("max_records", max_records, 1 if timeout_ms is None else 0)
+        deadline = None
+        if timeout_ms is not None:
+            wait_ms = arguments.duration_ms("timeout_ms", timeout_ms)
+            deadline = asyncio.get_running_loop().time() + wait_ms / 1000
         self._begin_poll()
         try:
             while reading.is_open:
@@ -242,11 +258,13 @@ class Consumer:
 
     def batches(self, *, max_records: int = 1 << 20) -> AsyncIterator[RecordBatch]:
         """Batches of one partition each, as they come: the fastest way to read (see `RecordBatch`)."""
-        return _Batches(self._next_batch, max_records)
+        self._needs_open()
+        return Batches(self._next_batch, arguments.whole_number("max_records", max_records, 1))
 
     async def _next_batch(self, limit: int) -> RecordBatch | None:
         """The next batch; None if the consumer is closed."""
         reading = self._reading
+        reading.lifetime.needs_own_loop()
         self._begin_poll()
         try:
             while reading.is_open:
@@ -262,6 +280,7 @@ class Consumer:
         return None
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        self._needs_open()
         # One for all loops: after a `break`, the next loop continues where the last one was.
         if self._iterator is None:
             self._iterator = self._iterate()
@@ -286,6 +305,7 @@ class Consumer:
     async def _next_reader(self) -> PartitionReader | None:
         """A reader that has records; None if the consumer is closed."""
         reading = self._reading
+        reading.lifetime.needs_own_loop()
         self._begin_poll()
         try:
             while reading.is_open:
@@ -333,10 +353,9 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at this offset."""
-        if offset < 0:
-            raise ValueError(f"an offset cannot be {offset}; to go to an end of the log, use seek_to")
+        place = arguments.offset("offset", offset)
         reader = self._reader(partition)
-        reader.seek(offset)
+        reader.seek(place)
         self._reading.fetcher.pump_one(reader)
         self._reading.wake()
 
@@ -348,8 +367,10 @@ class Consumer:
         A time is a datetime, or milliseconds since 1970. Where no record is as late as that, reading
         continues at the end. Without partitions: all that are assigned.
         """
-        moment = round(when.timestamp() * 1000) if isinstance(when, datetime) else int(when)
-        readers = [self._reader(each) for each in (self.assignment if partitions is None else partitions)]
+        if isinstance(when, datetime):
+            when = round(when.timestamp() * 1000)
+        moment = int(when) if isinstance(when, OffsetSpec) else arguments.timestamp_ms("when", when)
+        readers = self._chosen_readers(self.assignment if partitions is None else partitions)
         wanted = {reader.partition: moment for reader in readers}
         found = succeeded(await offsets_at(self._reading.asking, wanted, self._settings))
         for reader in readers:
@@ -360,6 +381,7 @@ class Consumer:
 
     async def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between the position and the end of each partition, as its leader says now."""
+        self._reading.lifetime.needs_connections()
         wanted = dict.fromkeys(self.assignment, int(OffsetSpec.LATEST))
         ends = succeeded(await list_offsets(self._reading.asking, wanted, self._settings))
         positions = {each: reader.position for each, reader in self._readers.items()}
@@ -371,13 +393,13 @@ class Consumer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out no records of these until they are resumed, or until a rebalance takes them."""
-        for reader in [self._reader(each) for each in partitions]:
+        for reader in self._chosen_readers(partitions):
             reader.pause()
         self._reading.wake()
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Continue with partitions that were paused."""
-        for reader in [self._reader(each) for each in partitions]:
+        for reader in self._chosen_readers(partitions):
             reader.resume()
             self._reading.turns.join(reader)
             self._reading.fetcher.pump_one(reader)
@@ -402,10 +424,7 @@ class Consumer:
             progress = commits.progress_of(self._readers.values())
             wanted = {reader.partition: place for reader, place in progress.items()}
         else:
-            wanted = {
-                TopicPartition(*each): place if isinstance(place, CommittedOffset) else CommittedOffset(place)
-                for each, place in offsets.items()
-            }
+            wanted = arguments.by_partition("offsets", offsets, committable)
         if self._reading.membership is not None and (foreign := wanted.keys() - self._readers.keys()):
             raise KafkaError(
                 ErrorCode.ILLEGAL_GENERATION, f"{min(foreign)} is not assigned to this consumer any more"
@@ -421,7 +440,7 @@ class Consumer:
         self._needs_group()
         coordinator = self._reading.coordinator
         assert coordinator is not None
-        return succeeded(await coordinator.committed([TopicPartition(*each) for each in partitions]))
+        return succeeded(await coordinator.committed(arguments.partitions("partitions", partitions)))
 
     # ---- the rest
 
@@ -456,33 +475,21 @@ class Consumer:
         self._reading.employ(worker)
 
     def _reader(self, partition: TopicPartition) -> PartitionReader:
-        reader = self._readers.get(partition)
+        self._reading.lifetime.needs_connections()
+        reader = self._readers.get(arguments.partition("partition", partition))
         if reader is None:
             raise ValueError(f"{TopicPartition(*partition)} is not assigned to this consumer")
         return reader
 
+    def _chosen_readers(self, partitions: Iterable[TopicPartition]) -> list[PartitionReader]:
+        self._reading.lifetime.needs_connections()
+        return [self._reader(each) for each in arguments.partitions("partitions", partitions)]
+
     def _needs_open(self) -> Reading:
-        if not self._reading.is_open:
-            raise RuntimeError("the consumer is not open: use it in `async with`")
+        self._reading.lifetime.needs_open()
         return self._reading
 
     def _needs_group(self) -> None:
+        self._reading.lifetime.needs_connections()
         if self._reading.commits is None:
             raise ValueError("commits need a group_id")
-
-
-class _Batches:
-    """Batches, as they come, until the consumer is closed."""
-
-    def __init__(self, next_batch: Callable[[int], Awaitable[RecordBatch | None]], limit: int) -> None:
-        self._next_batch = next_batch
-        self._limit = limit
-
-    def __aiter__(self) -> AsyncIterator[RecordBatch]:
-        return self
-
-    async def __anext__(self) -> RecordBatch:
-        batch = await self._next_batch(self._limit)
-        if batch is None:
-            raise StopAsyncIteration
-        return batch

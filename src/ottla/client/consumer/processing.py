@@ -29,8 +29,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
+from ottla.client.calls import arguments
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord
 from ottla.client.consumer.plan.processing_plan import Order, ProcessingPlan, Work
 from ottla.errors import KafkaError
@@ -98,12 +99,18 @@ class _Processing:
         *,
         commits_first: bool,
     ) -> None:
-        if workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers}")
-        if order not in ("partition", "key", "none"):
-            raise ValueError(f"order cannot be {order!r}: choose from partition, key, none")
-        if commits_first and consumer.group_id is None:
-            raise ValueError("at_most_once commits, and that needs a group_id")
+        if not isinstance(consumer, Consumer):
+            raise TypeError(f"consumer must be an ottla.Consumer, not a {type(consumer).__name__}")
+        if not callable(handle):
+            raise TypeError(f"handle must be a function of one record, not {handle!r}")
+        arguments.function("on_error", on_error)
+        arguments.whole_number("workers", workers, 1)
+        arguments.one_of("order", order, get_args(Order))
+        if not consumer.is_open:
+            raise RuntimeError("consumer is not open: use it in `async with`")
+        if consumer.group_id is None:
+            way = "at_most_once" if commits_first else "at_least_once"
+            raise ValueError(f"{way} commits offsets, and for that consumer needs a group_id")
         self._consumer = consumer
         self._handle = handle
         self._on_error = on_error
@@ -210,8 +217,6 @@ class _Processing:
 
     async def _commit(self) -> bool:
         """Commit; False if other members have the records by now: then they must not be processed."""
-        if self._consumer.group_id is None:
-            return True
         try:
             await self._consumer.commit()
         except (KafkaError, ConnectionError, TimeoutError):

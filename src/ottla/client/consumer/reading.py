@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from ottla.client.calls.lifetime import Lifetime
 from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.coordinator import Coordinator
@@ -95,21 +96,27 @@ class Reading:
         self._told_seconds = 0.0
         self._rested_seconds = 0.0
         self.is_woken = False
-        self.is_open = False
+        self.lifetime = Lifetime("consumer")
+
+    @property
+    def is_open(self) -> bool:
+        return self.lifetime.is_open
 
     async def open(self) -> None:
         """Connect, and keep metadata fresh from now on."""
+        self.lifetime.needs_new()
         await self.asking.reach()
+        self.lifetime.begin()
         self._background.start(self.topology.run())
         self._background.start(self._tick())
-        self.is_open = True
 
     async def close(self) -> None:
         """Commit if commits are automatic, leave the group, end all tasks, close all connections."""
-        self.is_open = False
+        self.lifetime.begin_end()
         try:
             await self.leave()
         finally:
+            self.lifetime.end()
             self.wake()
             await self.fetcher.close()
             await self._background.close()

@@ -25,12 +25,17 @@ class Delivery:
 
     def __await__(self) -> Generator[Any, None, DeliveryReport]:
         batch = self._batch
-        batch.heard += 1
         if not batch.is_done:
+            loop = asyncio.get_running_loop()
+            if loop is not batch.home:
+                raise RuntimeError("a Delivery is awaited in the event loop that its producer belongs to")
             # A future for each task: a cancelled task cancels the future that it awaits.
-            waiter = asyncio.get_running_loop().create_future()
+            waiter = loop.create_future()
             batch.waiters.append(waiter)
+            batch.heard += 1
             yield from waiter
+        else:
+            batch.heard += 1
         outcome = batch.outcome(self._index)
         if isinstance(outcome, DeliveryError):
             raise outcome

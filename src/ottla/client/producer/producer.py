@@ -21,15 +21,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from types import TracebackType
 from typing import Final
 
+from ottla.client.calls import arguments
+from ottla.client.calls.lifetime import Lifetime
 from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.topology import Topology
 from ottla.client.producer.broker_loads import BrokerLoads
+from ottla.client.producer.buffer_room import BufferRoom
 from ottla.client.producer.delivery import Delivery
 from ottla.client.producer.delivery_outcomes import Outcomes, ended
 from ottla.client.producer.machine.accumulator import Accumulator
@@ -41,8 +44,9 @@ from ottla.client.producer.machine.delivery_report import (
     Failure,
     ProducerRecord,
     SerializationError,
+    final_failure,
 )
-from ottla.client.producer.machine.partitioners import Partitioner, load_aware, partitioner_named
+from ottla.client.producer.machine.partitioners import Partitioner, chosen_partitioner, load_aware
 from ottla.client.producer.machine.settings import (
     Acks,
     CompressionName,
@@ -55,7 +59,7 @@ from ottla.client.producer.sender import Sender
 from ottla.client.producer.serializers import Headers, Serializer, checked_headers, serialized
 from ottla.client.producer.topic_metadata import ProducerTopics
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import ACKS_ALL, parse_addresses
+from ottla.model import ACKS_ALL
 from ottla.runtime.clock import precise_ms
 from ottla.runtime.runtime import Runtime
 
@@ -101,7 +105,7 @@ class Producer:
 
     def __init__(
         self,
-        bootstrap_servers: str = "localhost:9092",
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
         *,
         client_id: str = "ottla-producer",
         acks: Acks = "all",
@@ -152,10 +156,12 @@ class Producer:
                 retry_backoff_max_ms=retry_backoff_max_ms,
             )
         )
-        known = KnownCluster(parse_addresses(bootstrap_servers))
+        known = KnownCluster(arguments.addresses("bootstrap_servers", bootstrap_servers))
+        client_id = arguments.text("client_id", client_id)
         self._asking = Connections(known, client_id=client_id, timeout_ms=request_timeout_ms)
         self._assemble(partitioner, metadata_max_age_ms, allow_auto_create_topics)
-        self._key_serializer, self._value_serializer = key_serializer, value_serializer
+        self._key_serializer = arguments.function("key_serializer", key_serializer)
+        self._value_serializer = arguments.function("value_serializer", value_serializer)
         self._has_serializers = key_serializer is not None or value_serializer is not None
 
     def _assemble(
@@ -165,11 +171,13 @@ class Producer:
         self._sending = self._asking.sibling()
         self._topology = Topology(
             self._asking,
-            max_age_ms=metadata_max_age_ms,
+            max_age_ms=arguments.whole_number(
+                "metadata_max_age_ms", metadata_max_age_ms, 1, arguments.MOST_INT32
+            ),
             on_change=self._topology_changed,
-            may_create_topics=may_create_topics,
+            may_create_topics=arguments.flag("allow_auto_create_topics", may_create_topics),
         )
-        chosen = partitioner_named(partitioner) if isinstance(partitioner, str) else partitioner
+        chosen = chosen_partitioner(partitioner)
         self._wants_loads = chosen is load_aware
         self._accumulator = Accumulator(
             settings,
@@ -194,24 +202,26 @@ class Producer:
         self._background = Background(self._fail)
         self._outcomes = Outcomes()
         self._drain_bytes = int(settings.buffer_memory * _DRAIN_SHARE)
-        self._room: list[asyncio.Future[None]] = []
+        self._room = BufferRoom()
         self._seen_turns = 0
         self._stamp_ms, self._stamp_from, self._stamp_until = 0, 0.0, 0.0
         self._turn_ms = 0
         self._nothing: asyncio.Future[None] | None = None
         self._failure: Failure | None = None
-        self._is_open = False
+        self._lifetime = Lifetime("producer")
 
     async def __aenter__(self) -> Producer:
+        self._lifetime.needs_new()
         await self._asking.reach()
+        loop = self._lifetime.begin()
+        self._accumulator.belong_to(loop)
         self._background.start(self._topology.run())
         if self._wants_loads:
             timeout_ms = self._settings.request_timeout_ms
             loads = BrokerLoads(self._asking, self._directory.leaders, self._weigh, timeout_ms=timeout_ms)
             self._background.start(loads.run())
-        self._nothing = asyncio.get_running_loop().create_future()
+        self._nothing = loop.create_future()
         self._nothing.set_result(None)
-        self._is_open = True
         self._sender.pump()
         return self
 
@@ -272,7 +282,7 @@ class Producer:
         """
         # Dense: this is the way of most records (bytes, to a batch that is open). `_take` is that of all
         # others.
-        known = self._topics.get(topic)
+        known = self._topics.get(topic) if type(topic) is str else None
         if known is not None and type(value) is bytes and partition is None and not headers:
             size = len(value) + RECORD_OVERHEAD_BYTES
             if key is None:
@@ -298,6 +308,8 @@ class Producer:
                 values = batch.values
                 values.append(value)
                 return Delivery(batch, len(values) - 1)
+        if on_delivery is not None:
+            arguments.function("on_delivery", on_delivery)
         batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
         if on_delivery is not None:
             batch.call_back(index, on_delivery)
@@ -308,6 +320,7 @@ class Producer:
 
         `partitions_for` has to be called for their topic before.
         """
+        self._lifetime.needs_open()
         known = self._topics.get(block.topic)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f'nothing is known of "{block.topic}"')
@@ -327,6 +340,7 @@ class Producer:
         Raises DeliveryError with all records that failed since the last call and whose errors no caller has
         seen.
         """
+        self._lifetime.needs_open()
         with self._hurried():
             await ended(list(self._ledger.incomplete))
         self._outcomes.raise_unheard()
@@ -336,8 +350,8 @@ class Producer:
 
         Raises KafkaError.
         """
-        self._needs_open()
-        return await self._directory.partitions_count(topic)
+        self._lifetime.needs_open()
+        return await self._directory.partitions_count(arguments.name_of("topic", topic))
 
     async def close(self, *, timeout_ms: float | None = None) -> None:
         """Flush, then close all connections.
@@ -345,12 +359,15 @@ class Producer:
         With `timeout_ms`, records that are not delivered by then have failed. Raises DeliveryError like
         `flush`.
         """
-        if not self._is_open:
+        limit_ms = None if timeout_ms is None else arguments.duration_ms("timeout_ms", timeout_ms)
+        self._lifetime.needs_own_loop()
+        if not self._lifetime.is_open:
             return
-        self._is_open = False
+        self._lifetime.end()
+        self._nothing = None
         try:
             with self._hurried():
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
                     await ended(list(self._ledger.incomplete))
         except TimeoutError:
             pass
@@ -369,30 +386,35 @@ class Producer:
         headers: Headers,
         timestamp_ms: int | None,
     ) -> tuple[ProducerBatch, int]:
-        """Any record: its batch, and its index there."""
+        """Any record: its batch, and its index there. A wrong argument is refused before anything changes."""
+        known = self._topics.get(topic) if type(topic) is str else None
+        if known is None:
+            topic = arguments.name_of("topic", topic)
         record = (topic, value, key)
-        value_bytes = serialized(self._value_serializer, value, record)
-        key_bytes = serialized(self._key_serializer, key, record)
+        value_bytes = serialized("value", self._value_serializer, value, record)
+        key_bytes = serialized("key", self._key_serializer, key, record)
         pairs = checked_headers(headers) if headers else ()
         now_ms = self._tick()
         if timestamp_ms is None:
             timestamp_ms = now_ms
-        elif timestamp_ms < 0:
-            raise ValueError(f"a timestamp is milliseconds since 1970, not {timestamp_ms}")
-        known = self._topics.get(topic)
+        elif type(timestamp_ms) is not int or not 0 <= timestamp_ms <= arguments.MOST_INT64:
+            timestamp_ms = arguments.timestamp_ms("timestamp_ms", timestamp_ms)
+        if partition is not None and (type(partition) is not int or partition < 0):
+            partition = arguments.whole_number("partition", partition, most=arguments.MOST_INT32)
         if known is not None:
             return self._accumulator.append(known, value_bytes, key_bytes, pairs, timestamp_ms, partition)
         return self._hold(ProducerRecord(topic, value_bytes, key_bytes, partition, pairs, timestamp_ms))
 
     def _hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
         """A record of a topic that is not known: to be waited for, if there is anything to wait for."""
-        self._needs_open()
+        self._lifetime.needs_open()
         if self._failure is not None:
             raise DeliveryError(self._failure.code, self._failure.message, (record,))
         self._directory.want(record.topic)
         return self._accumulator.hold(record)
 
     async def _drain(self) -> None:
+        self._lifetime.needs_open()
         self._seen_turns = self._accumulator.turns
         await asyncio.sleep(0)
         while self._ledger.buffered_bytes > self._drain_bytes:
@@ -401,10 +423,12 @@ class Producer:
     def _tick(self) -> int:
         """The time of day, kept for the rest of the millisecond.
 
-        Now and then `drain` is given something to do.
+        Once in a millisecond the event loop is checked: asking for it costs as much as taking a record. Now
+        and then `drain` is given something to do.
         """
         now = self._wall_s()
         if not self._stamp_from <= now < self._stamp_until:
+            self._lifetime.needs_open()
             self._stamp_ms = stamp_ms = int(now * 1000)
             self._stamp_from, self._stamp_until = stamp_ms / 1000, (stamp_ms + 1) / 1000
             if not 0 < self._turn_ms - stamp_ms <= _TURN_MS:
@@ -428,22 +452,12 @@ class Producer:
 
     def _tell(self, batches: list[ProducerBatch]) -> None:
         self._outcomes.tell(batches)
-        waiters, self._room = self._room, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._room.wake()
 
     async def _wait_for_room(self, timeout_ms: float | None) -> bool:
         """Wait until something is delivered; False if the time is over before."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._room.append(waiter)
-        try:
-            with self._hurried():
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                    await waiter
-        except TimeoutError:
-            return False
-        return True
+        with self._hurried():
+            return await self._room.wait(timeout_ms)
 
     @contextlib.contextmanager
     def _hurried(self) -> Iterator[None]:
@@ -457,21 +471,12 @@ class Producer:
 
     def _fail(self) -> None:
         """Something broke for good: nothing can be sent any more."""
-        error = self._sender.failure or self._background.failure
-        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-        reason = error.message if isinstance(error, KafkaError) else repr(error)
-        if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            reason += " Idempotence needs this permission: get it, or set enable_idempotence=False."
-        self._failure = Failure(code, f"the producer cannot go on: {reason}")
+        self._failure = final_failure(self._sender.failure or self._background.failure)
         self._give_up(self._failure)
 
     def _give_up(self, failure: Failure) -> None:
         self._accumulator.fail_all(failure)
         self._tell(self._ledger.take_done())
-
-    def _needs_open(self) -> None:
-        if not self._is_open:
-            raise RuntimeError("the producer is not open: use it in `async with`")
 
     async def _end(self) -> None:
         # First the part that cannot be interrupted: every caller is woken, even if closing is cancelled.

@@ -87,9 +87,18 @@ class Sender:
         self._timer = asyncio.get_running_loop().call_later(wait_seconds, self.pump)
 
     def pump(self) -> None:
-        """Send the batches that are due, and report finished ones to their senders."""
+        """Send the batches that are due, and report finished ones to their senders.
+
+        An unexpected failure ends the producer: the records must not wait for a pump that cannot come.
+        """
         if self._is_closed:
             return
+        try:
+            self._pump()
+        except Exception as error:
+            self._background.fail(error)
+
+    def _pump(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_ms = None, NEVER

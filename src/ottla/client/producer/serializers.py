@@ -12,6 +12,7 @@ from importlib import import_module
 from io import BytesIO
 from typing import Any, TypeAlias
 
+from ottla.client.calls.arguments import text
 from ottla.client.producer.machine.delivery_report import ProducerRecord, SerializationError
 from ottla.errors import ErrorCode
 from ottla.records.record import Header
@@ -78,9 +79,9 @@ class AvroCodec:
 
 
 def serialized(
-    serializer: Serializer | None, data: object, record: tuple[str, object, object]
+    part: str, serializer: Serializer | None, data: object, record: tuple[str, object, object]
 ) -> bytes | None:
-    """A key or value as bytes, by `serializer` or as `serialize_plain` does it.
+    """The key or the value (`part`) as bytes, by `serializer` or as `serialize_plain` does it.
 
     Raises SerializationError with the record (topic, value, key).
     """
@@ -89,10 +90,11 @@ def serialized(
     try:
         made = (serializer or serialize_plain)(data)
         if not isinstance(made, bytes):
-            raise TypeError(f"the serializer made a {type(made).__name__} of it, not bytes")
+            raise TypeError(f"{part}_serializer made a {type(made).__name__}, not bytes")
     except Exception as error:
         topic, value, key = record
-        message = f"a record for {topic} cannot be turned into bytes: {error}"
+        cause = f"{part}_serializer failed: {error!r}" if serializer else str(error)
+        message = f"the {part} of a record for {topic} cannot be turned into bytes: {cause}"
         raise SerializationError(
             ErrorCode.INVALID_RECORD, message, (ProducerRecord(topic, value, key),)
         ) from error
@@ -100,11 +102,20 @@ def serialized(
 
 
 def checked_headers(headers: Headers) -> tuple[Header, ...]:
-    """Headers as pairs of text and bytes. Raises TypeError for other names and values."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    """Headers as pairs of text and bytes. Raises TypeError or ValueError for other names and values."""
+    if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
+        raise TypeError(
+            f'headers must be a dict, or a list of pairs such as ("name", b"value"), not {headers!r}'
+        )
     made: list[Header] = []
-    for name, content in pairs:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a header is text, not {name!r}")
-        made.append((name, None if content is None else serialize_plain(content)))
+    for pair in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f'headers must be pairs such as ("name", b"value"), not {pair!r}')
+        name, content = text("each name in headers", pair[0]), pair[1]
+        if content is not None and not isinstance(content, str | bytes | bytearray | memoryview):
+            raise TypeError(f'headers["{name}"] must be bytes or text, not a {type(content).__name__}')
+        try:
+            made.append((name, None if content is None else serialize_plain(content)))
+        except UnicodeEncodeError as error:
+            raise ValueError(f'headers["{name}"] cannot be turned into bytes: {error}') from None
     return tuple(made)

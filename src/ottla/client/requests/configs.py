@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import outcome
 from ottla.errors import KafkaError
 from ottla.protocol.messages.configs import (
@@ -19,6 +20,9 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
+
+_RESOURCE_FORM: Final = 'ConfigResource(ResourceType.TOPIC, "topic")'
+_CHANGE_FORM: Final = 'ConfigChange("retention.ms", "1000")'
 
 
 class ResourceType(IntEnum):
@@ -84,6 +88,35 @@ class ConfigEntry:
     is_sensitive: bool
     synonyms: tuple[ConfigSynonym, ...] = ()
     documentation: str | None = None
+
+
+def config_resources(name: str, resources: object) -> list[ConfigResource]:
+    """Resources whose settings are asked for. Raises TypeError and ValueError."""
+    given = arguments.items(name, resources, ConfigResource, _RESOURCE_FORM)
+    return [_resource(f"each of {name}", each) for each in given]
+
+
+def config_changes(name: str, changes: object) -> dict[ConfigResource, list[ConfigChange]]:
+    """Changes of settings by resource. Raises TypeError and ValueError."""
+    return arguments.mapped(name, changes, _resource, _changes, f"{{{_RESOURCE_FORM}: [{_CHANGE_FORM}]}}")
+
+
+def _resource(name: str, resource: object) -> ConfigResource:
+    if not isinstance(resource, ConfigResource) or not isinstance(resource.type, ResourceType):
+        raise TypeError(f"{name} must be a {_RESOURCE_FORM}, not {resource!r}")
+    arguments.text(f"the name of {name}", resource.name)
+    return resource
+
+
+def _changes(name: str, changes: object) -> list[ConfigChange]:
+    given = arguments.items(name, changes, ConfigChange, _CHANGE_FORM)
+    for change in given:
+        arguments.name_of(f"the name of each of {name}", change.name)
+        if change.value is not None:
+            arguments.text(f"the value of {change.name} in {name}", change.value)
+        if not isinstance(change.operation, ConfigOperation):
+            raise TypeError(f"the operation of {change.name} in {name} must be a ConfigOperation")
+    return given
 
 
 def describe_configs_request(resources: Iterable[ConfigResource]) -> DescribeConfigsRequest:

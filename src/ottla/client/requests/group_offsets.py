@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.client.calls import arguments
 from ottla.client.requests.membership import Membership
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_OFFSET, TopicPartition
+from ottla.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -38,6 +39,16 @@ class CommittedOffset:
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+def committable(name: str, place: object) -> CommittedOffset:
+    """An offset to commit: a CommittedOffset, or the number alone. Raises TypeError and ValueError."""
+    if not isinstance(place, CommittedOffset):
+        return CommittedOffset(arguments.offset(name, place))
+    arguments.offset(f"{name}.offset", place.offset)
+    arguments.whole_number(f"{name}.leader_epoch", place.leader_epoch, NO_EPOCH, arguments.MOST_INT32)
+    arguments.text(f"{name}.metadata", place.metadata)
+    return place
 
 
 CommittedOffsets = dict[TopicPartition, CommittedOffset | KafkaError]

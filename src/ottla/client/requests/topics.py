@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import outcome
 from ottla.errors import KafkaError
 from ottla.model import BROKER_DEFAULT
@@ -37,6 +38,25 @@ class NewTopic:
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        arguments.text("name", self.name)
+        arguments.whole_number("partitions", self.partitions, BROKER_DEFAULT, arguments.MOST_INT32)
+        arguments.whole_number(
+            "replication_factor", self.replication_factor, BROKER_DEFAULT, arguments.MOST_INT16
+        )
+        arguments.by_name("configs", self.configs, arguments.text)
+        arguments.by_number("assignments", self.assignments, arguments.numbers)
+
+
+def new_topics(name: str, topics: object) -> dict[str, NewTopic]:
+    """Topics to create, by name. Raises TypeError and ValueError."""
+    given = arguments.items(name, topics, NewTopic, 'NewTopic("topic")')
+    by_name = {topic.name: topic for topic in given}
+    if len(by_name) < len(given):
+        twice = next(each.name for each in given if by_name[each.name] is not each)
+        raise ValueError(f'{name} has "{twice}" twice')
+    return by_name
 
 
 @dataclass(frozen=True, slots=True)

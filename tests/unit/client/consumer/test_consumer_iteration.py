@@ -81,7 +81,8 @@ def test_a_loop_ends_when_another_task_closes_the_consumer() -> None:
         await asyncio.sleep(0.05)
         await consumer.close()
         assert await reading == [b"a"]
-        assert [record async for record in consumer] == []
+        with pytest.raises(RuntimeError, match="not open any more"):
+            _ = [record async for record in consumer]
 
     consuming(cluster_of(b"a"), body)
 
@@ -208,7 +209,7 @@ def test_times_may_be_moments() -> None:
         consumer.assign([T0])
         await consumer.seek_to(datetime.fromtimestamp(1.001, UTC))
         assert await values(consumer, 1) == [b"b"]
-        with pytest.raises(ValueError, match="an offset cannot be -1"):
+        with pytest.raises(ValueError, match="offset must be at least 0, not -1"):
             consumer.seek(T0, -1)
 
     consuming(cluster_of(b"a", b"b", b"c"), body)

@@ -263,21 +263,26 @@ def test_the_consumer_can_be_closed_from_elsewhere() -> None:
     processing(cluster, body)
 
 
-def test_without_a_group_records_are_processed_and_nothing_is_committed() -> None:
-    cluster, seen = cluster_of(b"a", b"b"), list[bytes | None]()
-
+def test_arguments_that_cannot_be_carried_out_are_refused() -> None:
     async def handle(record: ConsumerRecord) -> None:
-        seen.append(record.value)
+        raise AssertionError
 
     async def body(consumer: Consumer) -> None:
         consumer.assign([T0])
-        await until(lambda: len(seen) == 2, at_least_once(consumer, handle))
-        with pytest.raises(ValueError, match="at_most_once commits, and that needs a group_id"):
-            await at_most_once(consumer, handle)
-        with pytest.raises(ValueError, match="workers must be at least 1"):
-            await at_least_once(consumer, handle, workers=0)
-        with pytest.raises(ValueError, match="order cannot be 'any'"):
-            await at_least_once(consumer, handle, order="any")  # type: ignore[arg-type]
+        for way in (at_least_once, at_most_once):
+            with pytest.raises(ValueError, match=f"{way.__name__} commits offsets.*needs a group_id"):
+                await way(consumer, handle)
+            with pytest.raises(ValueError, match="workers must be at least 1"):
+                await way(consumer, handle, workers=0)
+            with pytest.raises(ValueError, match="order cannot be 'any'"):
+                await way(consumer, handle, order="any")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="handle must be a function"):
+                await way(consumer, None)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="on_error must be a function"):
+                await way(consumer, handle, on_error=1)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=r"consumer must be an ottla\.Consumer"):
+                await way("localhost:9092", handle)  # type: ignore[arg-type]
 
+    cluster = cluster_of(b"a")
     consuming(cluster, body)
     assert cluster.committed == {}

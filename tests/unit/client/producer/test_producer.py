@@ -291,9 +291,9 @@ def test_what_cannot_become_bytes_is_refused_with_the_record() -> None:
         ) as caught:
             producer.send_soon("t", 5, key="k")
         assert (caught.value.record.value, caught.value.record.key) == (5, "k")
-        with pytest.raises(TypeError, match="the name of a header is text, not 5"):
+        with pytest.raises(TypeError, match="each name in headers must be text, not 5"):
             producer.send_soon("t", b"v", headers=[(5, b"x")])  # type: ignore[list-item]
-        with pytest.raises(ValueError, match="milliseconds since 1970, not -1"):
+        with pytest.raises(ValueError, match="timestamp_ms must be milliseconds since 1970"):
             producer.send_soon("t", b"v", timestamp_ms=-1)
         for value in (b"a", "b", bytearray(b"c"), memoryview(b"d"), None):
             await producer.send("t", value)
@@ -376,8 +376,8 @@ def test_send_waits_for_room_only_so_long() -> None:
         ({"max_in_flight_requests_per_connection": 6}, "5 requests in flight at most, not 6"),
         ({"compression": "zip"}, "there is no compression 'zip': choose from none, gzip, snappy, lz4, zstd"),
         ({"partitioner": "random"}, "there is no partitioner 'random': choose from by_key"),
-        ({"batch_size": 0}, "batch_size must be 1 or more, not 0"),
-        ({"linger_ms": -1}, "linger_ms must be 0 or more, not -1"),
+        ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
+        ({"linger_ms": -1}, "linger_ms must be at least 0, not -1"),
         ({"buffer_memory": 1_000}, "buffer_memory .1000. must hold one request at least"),
         ({"bootstrap_servers": "a:b:c"}, "is not an address"),
     ],

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
+from ottla.client.calls import arguments
 from ottla.client.fetching.plan.fetch_plan import FetchSettings
 from ottla.client.membership.plan.assignors import ASSIGNORS
 from ottla.client.requests.member_requests import MemberSettings
@@ -48,26 +49,34 @@ class ConsumerSettings:
     default_api_timeout_ms: int
 
     def __post_init__(self) -> None:
-        _one_of("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
-        _one_of("isolation_level", self.isolation_level, get_args(IsolationLevel))
-        if isinstance(self.partition_assignment_strategy, str) or not self.partition_assignment_strategy:
-            raise ValueError(
-                "partition_assignment_strategy must be a list of assignors, the preferred one first"
-            )
-        for name in self.partition_assignment_strategy:
-            _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
-        if self.group_id == "":
-            raise ValueError("group_id must not be empty: leave it out to read without a group")
-        if self.group_instance_id is not None and self.group_id is None:
-            raise ValueError("group_instance_id needs a group_id")
-        for name in _POSITIVE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        arguments.one_of("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
+        arguments.one_of("isolation_level", self.isolation_level, get_args(IsolationLevel))
+        assignors = arguments.names("partition_assignment_strategy", self.partition_assignment_strategy)
+        if not assignors:
+            raise ValueError("partition_assignment_strategy must name one assignor at least")
+        for name in assignors:
+            arguments.one_of("partition_assignment_strategy", name, ASSIGNORS)
+        self._check_group()
+        for name in ("enable_auto_commit", "check_crcs"):
+            arguments.flag(name, getattr(self, name))
+        for name, least in _LEAST.items():
+            arguments.whole_number(name, getattr(self, name), least, arguments.MOST_INT32)
+        arguments.whole_number("max_buffered_bytes", self.max_buffered_bytes, 1)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ValueError(
                 f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than session_timeout_ms "
                 f"({self.session_timeout_ms}); a third of it is usual"
             )
+
+    def _check_group(self) -> None:
+        if self.group_id == "":
+            raise ValueError("group_id must not be empty: leave it out to read without a group")
+        if self.group_id is not None:
+            arguments.text("group_id", self.group_id)
+        if self.group_instance_id is not None:
+            arguments.name_of("group_instance_id", self.group_instance_id)
+            if self.group_id is None:
+                raise ValueError("group_instance_id needs a group_id")
 
     @property
     def commit_interval_ms(self) -> int | None:
@@ -103,21 +112,17 @@ class ConsumerSettings:
         )
 
 
-_POSITIVE: Final = (
-    "auto_commit_interval_ms",
-    "max_poll_records",
-    "max_poll_interval_ms",
-    "session_timeout_ms",
-    "heartbeat_interval_ms",
-    "fetch_max_bytes",
-    "max_partition_fetch_bytes",
-    "max_buffered_bytes",
-    "metadata_max_age_ms",
-    "request_timeout_ms",
-    "default_api_timeout_ms",
-)
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} cannot be {value!r}: choose from {', '.join(choices)}")
+_LEAST: Final = {
+    "auto_commit_interval_ms": 1,
+    "max_poll_records": 1,
+    "max_poll_interval_ms": 1,
+    "session_timeout_ms": 1,
+    "heartbeat_interval_ms": 1,
+    "fetch_min_bytes": 0,
+    "fetch_max_wait_ms": 0,
+    "fetch_max_bytes": 1,
+    "max_partition_fetch_bytes": 1,
+    "metadata_max_age_ms": 1,
+    "request_timeout_ms": 1,
+    "default_api_timeout_ms": 1,
+}

@@ -98,6 +98,7 @@ class Accumulator:
         self.topics: dict[str, TopicQueues] = {}  # those that records can be appended to
         self.unassigned: dict[str, UnassignedRecords] = {}
         self.turns = 0  # it moves when something could be sent if others had a turn
+        self._home: object = None
         self._hurries = 0
         self.is_hurried = False  # no batch lingers: a caller flushes, or waits for room
         self.identity: ProducerIdentity | None = None
@@ -107,6 +108,10 @@ class Accumulator:
     @property
     def lacks_identity(self) -> bool:
         return self._settings.enable_idempotence and self.identity is None
+
+    def belong_to(self, home: object) -> None:
+        """The event loop that the producer belongs to, which every batch carries."""
+        self._home = home
 
     def adopt_identity(self, identity: ProducerIdentity) -> None:
         """The producer id and epoch that a broker granted."""
@@ -143,13 +148,17 @@ class Accumulator:
         """
         size = record_bytes(value, key, headers)
         partitions, queues = topic.partitions, topic.queues
-        if partition is not None:
-            chosen = partition
-        elif key is not None and (place := topic.places.get(key)) is not None:
-            chosen = place.partition.partition  # hashing a key costs more than all the rest of this
-        else:
-            chosen = self._partitioner(key, partitions)
-        batch = queues[chosen].open if 0 <= chosen < partitions.count else None
+        try:
+            if partition is not None:
+                chosen = partition
+            elif key is not None and (place := topic.places.get(key)) is not None:
+                chosen = place.partition.partition  # hashing a key costs more than all the rest of this
+            else:
+                chosen = self._partitioner(key, partitions)
+            batch = queues[chosen].open if 0 <= chosen < partitions.count else None
+        except Exception as error:  # of the application's own partitioner
+            record = ProducerRecord(partitions.topic, value, key, partition, tuple(headers), timestamp_ms)
+            raise _not_chosen(record, error) from error
         if batch is None or batch.size_bytes + size > batch.limit_bytes:
             record = ProducerRecord(partitions.topic, value, key, partition, tuple(headers), timestamp_ms)
             batch = self._make_room(topic, chosen, record, size)
@@ -189,7 +198,7 @@ class Accumulator:
         held = self.unassigned.get(record.topic)
         if held is None:
             now_ms = self._clock()
-            batch = ProducerBatch(TopicPartition(record.topic, _UNASSIGNED), now_ms, now_ms)
+            batch = ProducerBatch(TopicPartition(record.topic, _UNASSIGNED), now_ms, now_ms, self._home)
             self.unassigned[record.topic] = held = UnassignedRecords(batch, [])
             self.ledger.enter(batch)
         held.partitions.append(record.partition)
@@ -294,7 +303,10 @@ class Accumulator:
             self._close(queues[chosen])
             if record.partition is None:  # perhaps there is another one to stick to now
                 assert record.key is None or isinstance(record.key, bytes)
-                chosen = self._partitioner(record.key, partitions)
+                try:
+                    chosen = self._partitioner(record.key, partitions)
+                except Exception as error:
+                    raise _not_chosen(record, error) from error
                 _check_partition(partitions, chosen, record)
         batch = queues[chosen].open
         if batch is None or not self._grow(queues[chosen], batch, size_bytes):
@@ -331,7 +343,8 @@ class Accumulator:
 
     def _begin(self, queue: PartitionQueue) -> ProducerBatch:
         now_ms = self._clock()
-        batch = ProducerBatch(queue.partition, now_ms, now_ms + self._settings.delivery_timeout_ms)
+        deadline_ms = now_ms + self._settings.delivery_timeout_ms
+        batch = ProducerBatch(queue.partition, now_ms, deadline_ms, self._home)
         queue.begin(batch)
         self.ledger.enter(batch)
         self._active[queue.partition] = queue
@@ -357,26 +370,23 @@ class Accumulator:
 
     def _assign(self, topic: TopicQueues, held: UnassignedRecords) -> None:
         """The records that waited for their topic get their partitions; those that cannot, fail."""
-        batch, places, failures = (
-            held.batch,
-            list[tuple[ProducerBatch, int]](),
-            list[tuple[ProducerBatch, str]](),
-        )
+        batch, places = held.batch, list[tuple[ProducerBatch, int]]()
+        failures: list[tuple[ProducerBatch, Failure]] = []
         self._buffer_memory = NEVER  # they had room before
         for index, partition in enumerate(held.partitions):
             value, key, headers, timestamp_ms = batch.fields(index)
             try:
                 places.append(self.append(topic, value, key, headers, timestamp_ms, partition))
-            except Exception as error:  # also an exception of the user's own partitioner
+            except DeliveryError as error:
                 refused = batch.part(index)
                 refused.append(value, key, headers, timestamp_ms, 0)
                 self.ledger.enter(refused)
                 places.append((refused, 0))
-                failures.append((refused, error.message if isinstance(error, DeliveryError) else repr(error)))
+                failures.append((refused, Failure(error.code, error.message)))
         self._buffer_memory = self._settings.buffer_memory
         self.ledger.move(batch, places)
-        for refused, message in failures:
-            self.ledger.fail(refused, Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message))
+        for refused, failure in failures:
+            self.ledger.fail(refused, failure)
 
     def _is_sendable(self, queue: PartitionQueue, now_ms: float) -> bool:
         if not queue.waiting:
@@ -452,6 +462,13 @@ class Accumulator:
 
 def _check_partition(partitions: TopicPartitions, chosen: int, record: ProducerRecord) -> None:
     """The record's sender, or the partitioner, must name a partition that the topic has."""
+    if not isinstance(chosen, int):
+        raise _not_chosen(record, TypeError(f"it returned {chosen!r}, not the number of a partition"))
     if not 0 <= chosen < partitions.count:
         message = f'there is no partition {chosen} of "{partitions.topic}": it has {partitions.count}'
         raise DeliveryError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, (record,))
+
+
+def _not_chosen(record: ProducerRecord, error: Exception) -> DeliveryError:
+    message = f"the partitioner failed on a record for {record.topic}: {type(error).__name__}: {error}"
+    return DeliveryError(ErrorCode.INVALID_RECORD, message, (record,))

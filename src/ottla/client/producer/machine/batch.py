@@ -68,6 +68,8 @@ class RecordBlock:
 class ProducerBatch:
     """Records of one partition on their way. The times are those of a clock that never goes back.
 
+    `home` is the event loop of the producer: tasks of other loops cannot wait for the batch.
+
     A record may join while the batch stays within `limit_bytes`; a closed batch has no room at all.
     """
 
@@ -88,6 +90,7 @@ class ProducerBatch:
         "headers",
         "heard",
         "held_bytes",
+        "home",
         "is_closed",
         "is_done",
         "is_urgent",
@@ -109,10 +112,13 @@ class ProducerBatch:
         "waiters",
     )
 
-    def __init__(self, partition: TopicPartition, created_ms: float, deadline_ms: float) -> None:
+    def __init__(
+        self, partition: TopicPartition, created_ms: float, deadline_ms: float, home: object = None
+    ) -> None:
         self.partition = partition
         self.created_ms = created_ms
         self.deadline_ms = deadline_ms
+        self.home = home
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] | None = None
         self.headers: dict[int, tuple[Header, ...]] = {}
@@ -241,7 +247,7 @@ class ProducerBatch:
 
     def part(self, number: int) -> ProducerBatch:
         """An empty, closed batch with the same history, for some of the records; parts have numbers."""
-        batch = ProducerBatch(self.partition, self.created_ms, self.deadline_ms)
+        batch = ProducerBatch(self.partition, self.created_ms, self.deadline_ms, self.home)
         batch.order = (*self.order, number)
         batch.close()
         batch.attempts, batch.may_be_written = self.attempts, self.may_be_written

@@ -72,3 +72,12 @@ class Failure(NamedTuple):
     code: ErrorCode
     message: str
     is_uncertain: bool = False
+
+
+def final_failure(error: BaseException | None) -> Failure:
+    """The failure of all records of a producer that cannot send any more because of `error`."""
+    code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    reason = error.message if isinstance(error, KafkaError) else repr(error)
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        reason += " Idempotence needs this permission: get it, or set enable_idempotence=False."
+    return Failure(code, f"the producer cannot go on: {reason}")

@@ -139,13 +139,18 @@ PARTITIONERS: Final[Mapping[str, Partitioner]] = {
 STEADY: Final[tuple[Partitioner, ...]] = (by_key, load_aware, consistent)
 
 
-def partitioner_named(name: str) -> Partitioner:
-    """The partitioner of that name. Raises ValueError with a sentence."""
-    if name not in PARTITIONERS:
-        raise ValueError(
-            f"there is no partitioner {name!r}: choose from {', '.join(PARTITIONERS)}, or give a function"
-        )
-    return PARTITIONERS[name]
+def chosen_partitioner(partitioner: str | Partitioner) -> Partitioner:
+    """The partitioner of a name, or the function itself. Raises ValueError or TypeError with a sentence."""
+    if isinstance(partitioner, str):
+        if partitioner not in PARTITIONERS:
+            raise ValueError(
+                f"there is no partitioner {partitioner!r}: choose from {', '.join(PARTITIONERS)}, "
+                "or give a function"
+            )
+        return PARTITIONERS[partitioner]
+    if not callable(partitioner):
+        raise TypeError(f"partitioner must be a name or a function, not {partitioner!r}")
+    return partitioner
 
 
 def murmur2(key: bytes) -> int:

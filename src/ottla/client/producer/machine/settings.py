@@ -6,11 +6,12 @@ Names and meanings are Kafka's, with underscores for dots.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from ottla.client.calls.arguments import MOST_INT32, MOST_INT64, duration_ms, flag, whole_number
 from ottla.client.producer.machine.idempotence import BATCHES_REMEMBERED
 from ottla.model import ACKS_ALL
-from ottla.records.compression import Compression
+from ottla.records.compression import Compression, compress
 
 Acks: TypeAlias = Literal["all", -1, 0, 1]
 CompressionName: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -38,6 +39,20 @@ class ProducerSettings:
     retry_backoff_max_ms: int
 
 
+_BOUNDS: Final = {
+    "batch_size": (1, MOST_INT64),
+    "buffer_memory": (1, MOST_INT64),
+    "max_request_size": (1, MOST_INT32),
+    "compression_threshold": (0, MOST_INT64),
+    "delivery_timeout_ms": (1, MOST_INT32),
+    "request_timeout_ms": (1, MOST_INT32),
+    "max_block_ms": (0, MOST_INT32),
+    "retries": (0, MOST_INT64),
+    "retry_backoff_ms": (0, MOST_INT32),
+    "retry_backoff_max_ms": (0, MOST_INT32),
+}
+
+
 def acks_of(acks: Acks) -> int:
     """The number on the wire. Raises ValueError with a sentence."""
     if acks == "all":
@@ -57,11 +72,13 @@ def compression_named(name: CompressionName) -> Compression:
 
 
 def checked(settings: ProducerSettings) -> ProducerSettings:
-    """The settings, if they can be carried out together. Raises ValueError with a sentence."""
-    _at_least(settings, 1, "batch_size", "buffer_memory", "max_request_size", "max_in_flight")
-    _at_least(settings, 0, "linger_ms", "retries", "retry_backoff_ms", "retry_backoff_max_ms", "max_block_ms")
-    _at_least(settings, 0, "compression_threshold")
-    _at_least(settings, 1, "delivery_timeout_ms", "request_timeout_ms")
+    """The settings, if they can be carried out together. Raises TypeError or ValueError with a sentence."""
+    for name, (least, most) in _BOUNDS.items():
+        whole_number(name, getattr(settings, name), least, most)
+    whole_number("max_in_flight_requests_per_connection", settings.max_in_flight, 1, MOST_INT32)
+    duration_ms("linger_ms", settings.linger_ms)
+    flag("enable_idempotence", settings.enable_idempotence)
+    _check_compression_level(settings)
     if settings.enable_idempotence:
         if settings.acks != ACKS_ALL:
             raise ValueError(
@@ -80,7 +97,13 @@ def checked(settings: ProducerSettings) -> ProducerSettings:
     return settings
 
 
-def _at_least(settings: ProducerSettings, least: int, *names: str) -> None:
-    for name in names:
-        if getattr(settings, name) < least:
-            raise ValueError(f"{name} must be {least} or more, not {getattr(settings, name)}")
+def _check_compression_level(settings: ProducerSettings) -> None:
+    """Only the codec knows its levels: it is asked to compress nothing."""
+    if settings.compression_level is None:
+        return
+    level = whole_number("compression_level", settings.compression_level, -MOST_INT32, MOST_INT32)
+    try:
+        compress(settings.compression, b"", level)
+    except Exception as error:
+        name = settings.compression.name.lower()
+        raise ValueError(f"compression_level cannot be {level} with compression {name!r}: {error}") from None
