@@ -18,7 +18,7 @@ def test_everything_that_it_names_is_there() -> None:
 
 def test_what_it_does_not_have_is_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'sessions_of'"):
-        _ = ottla.spark.sessions_of
+        _ = ottla.spark.sessions_of  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["AuditError", "Bound", "Columns", "Edge", "Verdict", "audit"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module("ottla.spark.audit.job"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Hidden from type checkers, which would take any name for one that exists.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in __all__:
+            return getattr(import_module("ottla.spark.audit.job"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
