@@ -58,7 +58,25 @@ def test_creating_twice_fails_unless_that_is_asked_for(node: BrokerProcess) -> N
     assert again.returncode == 1
     assert again.stdout == ""
     assert "TOPIC_ALREADY_EXISTS" in again.stderr
-    assert answer(node, "topics", "create", "twice", "--if-not-exists")["created"] is False
+    there = answer(node, "topics", "create", "twice", "--if-not-exists")
+    assert (there["created"], there["differs"]) == (False, {})
+
+
+def test_a_topic_that_is_there_is_left_as_it_is_and_the_difference_is_told(node: BrokerProcess) -> None:
+    answer(node, "topics", "create", "other", "--partitions", "2", "--config", "segment.bytes=2000000")
+    command = ("topics", "create", "other", "--if-not-exists", "--partitions", "3")
+    command += ("--config", "segment.bytes=2000000", "--config", "retention.ms=1000")
+    again = ottla(*command, bootstrap=node.bootstrap)
+    assert again.returncode == 0
+    assert again.stdout.startswith("There is already a topic other: 2 partitions")
+    assert again.stderr == (
+        "It was left as it is: partitions is 2, not 3, retention.ms is 604800000, not 1000. "
+        "To change it, use: ottla topics alter other\n"
+    )
+    assert answer(node, *command)["differs"] == {
+        "partitions": ["2", "3"],
+        "retention.ms": ["604800000", "1000"],
+    }
 
 
 def test_what_does_not_exist_is_named_and_the_rest_is_done(node: BrokerProcess) -> None:

@@ -93,6 +93,12 @@ def test_status_shows_leaders_replicas_lag_and_the_controller(shared: ObservedCl
     assert re.search(r"orders-5 +3 ", table)
 
 
+def test_the_doctor_examines_every_broker_of_a_cluster(shared: ObservedCluster) -> None:
+    shown = CliRunner().invoke(ottla, ["doctor", "--data", str(shared.data)])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("All is well.") == 3
+
+
 def test_a_killed_broker_is_seen_and_can_be_started_again(shared: ObservedCluster) -> None:
     pid = shared.pid_of(2)
     assert told(shared.data, "kill", "2") == f"Killed broker 2 (process {pid}).\n"

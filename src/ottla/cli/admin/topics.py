@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ottla.cli.admin.topic_details import TopicDetails, details_as_json, gather_details
+from ottla.cli.admin.topic_differences import Differences, differences_from
 from ottla.cli.broker_command import (
     ask,
     broker_options,
@@ -47,7 +48,11 @@ def topics() -> None:
 @click.option(
     "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; repeatable."
 )
-@click.option("--if-not-exists", is_flag=True, help="Be content if the topic is there already.")
+@click.option(
+    "--if-not-exists",
+    is_flag=True,
+    help="Be content if the topic is there already; what differs from the options is reported, not changed.",
+)
 @broker_options
 def create(
     name: str,
@@ -71,13 +76,16 @@ def create(
         settings_given(configs),
     )
 
-    topic = ask(bootstrap, lambda admin: _created(admin, wanted, if_not_exists))
+    topic, differences = ask(bootstrap, lambda admin: _created(admin, wanted, if_not_exists))
     created = isinstance(topic, CreatedTopic)
     if as_json:
-        print_json({**_listing(topic), "created": created})
+        print_json({**_listing(topic), "created": created, "differs": differences})
     else:
         state = "Created topic" if created else "There is already a topic"
         click.echo(f"{state} {name}: {_shape(topic)}, id {uuid_text(topic.topic_id)}.")
+    if differences:
+        told = ", ".join(f"{each} is {is_}, not {wish}" for each, (is_, wish) in differences.items())
+        click.echo(f"It was left as it is: {told}. To change it, use: ottla topics alter {name}", err=True)
 
 
 @topics.command()
@@ -174,13 +182,16 @@ def alter(
         _print_details(details)
 
 
-async def _created(admin: Admin, wanted: NewTopic, if_not_exists: bool) -> CreatedTopic | TopicInfo:
-    """The topic that was created, or, if that is good enough, the one that was there."""
+async def _created(
+    admin: Admin, wanted: NewTopic, if_not_exists: bool
+) -> tuple[CreatedTopic | TopicInfo, Differences]:
+    """The topic that was created, or, if that is good enough, the one that was there, and how it differs."""
     outcome = (await admin.create_topics([wanted]))[wanted.name]
     if not isinstance(outcome, KafkaError):
-        return outcome
+        return outcome, {}
     if if_not_exists and outcome.code == ErrorCode.TOPIC_ALREADY_EXISTS:
-        return succeeded(await admin.describe_topics([wanted.name]))[wanted.name]
+        topic = succeeded(await admin.describe_topics([wanted.name]))[wanted.name]
+        return topic, await differences_from(admin, topic, wanted)
     raise outcome
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from ottla.cli.inspect.findings import CannotLookError, Examination
 from ottla.cli.inspect.partition_check import Surroundings, check_partition
 from ottla.config.properties import parse_properties
+from ottla.localcluster.state_file import FILE as CLUSTER_STATE
 from ottla.log.directory import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -38,6 +39,14 @@ _LITTLE_SPACE_SHARE: Final = 0.05
 # Descriptors that a broker needs besides segments: connections, its listeners, the metadata log.
 _OTHER_DESCRIPTORS: Final = 256
 _OPEN_SEGMENTS: Final = 2048  # 1024 files and 1024 maps: the default of ottla.open.files.max
+
+
+def data_directories(path: Path) -> list[Path]:
+    """The data directories of all brokers, if the directory is that of an `ottla cluster`; else itself."""
+    if not (path / CLUSTER_STATE).is_file():
+        return [path]
+    brokers = (each for each in path.iterdir() if each.is_dir() and (each / META_PROPERTIES).exists())
+    return sorted(brokers, key=lambda each: (len(each.name), each.name)) or [path]
 
 
 def check_data(path: Path, *, deep: bool) -> Examination:

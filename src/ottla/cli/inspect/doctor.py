@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,12 @@ _COLORS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NO
 
 
 @click.command()
-@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="A data directory to examine.")
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A data directory to examine, or the directory of an `ottla cluster`: all of its brokers.",
+)
 @click.option(
     "--bootstrap", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP", help="A running broker to examine."
 )
@@ -46,8 +52,9 @@ def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) 
     if data is None and bootstrap is None:
         data, bootstrap = (_DEFAULT_DATA, None) if _DEFAULT_DATA.is_dir() else (None, _DEFAULT_BOOTSTRAP)
     examinations, refusals = _examine(data, bootstrap, deep)
-    if len(examinations) == 2:
-        _compare(*examinations)
+    if data is not None and bootstrap is not None and not refusals:
+        for each in examinations[:-1]:
+            _compare(each, examinations[-1])
     if as_json:
         print_json(_as_json(examinations, refusals))
     else:
@@ -60,9 +67,10 @@ def _examine(data: Path | None, bootstrap: str | None, deep: bool) -> tuple[list
     # Imported here: who asks about a directory need not wait for the protocol, and the other way round.
     from ottla.cli.inspect import broker_check, data_directory_check
 
-    wanted: list[Callable[[], Examination]] = []
-    if data is not None:
-        wanted.append(lambda: data_directory_check.check_data(data, deep=deep))
+    directories = [] if data is None else data_directory_check.data_directories(data)
+    wanted: list[Callable[[], Examination]] = [
+        partial(data_directory_check.check_data, directory, deep=deep) for directory in directories
+    ]
     if bootstrap is not None:
         wanted.append(lambda: broker_check.examine(bootstrap))
     examinations, refusals = [], []

@@ -119,3 +119,20 @@ def test_a_broker_of_another_cluster_than_the_directory_in_use_is_a_warning(
     result = run("--data", root, "--bootstrap", "localhost:9092")
     assert result.exit_code == 1
     assert "it belongs to cluster Another, and " in result.output
+
+
+def test_the_directory_of_a_cluster_stands_for_all_of_its_brokers(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    (tmp_path / "broker-1.log").write_text("a broker's output")
+    for node_id in (1, 2, 10):
+        write_data_directory(tmp_path / f"broker-{node_id}")
+    result = run("--data", tmp_path, "--json")
+    assert result.exit_code == 0, result.output
+    subjects = [each["subject"] for each in json.loads(result.stdout)["examined"]]
+    assert subjects == [str(tmp_path / f"broker-{node_id}") for node_id in (1, 2, 10)]
+
+
+def test_the_directory_of_a_cluster_without_brokers_cannot_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{}")
+    result = run("--data", tmp_path)
+    assert (result.exit_code, "is no data directory" in result.output) == (2, True)
