@@ -64,8 +64,8 @@ def test_creating_twice_fails_unless_that_is_asked_for(node: BrokerProcess) -> N
 
 def test_a_topic_that_is_there_is_left_as_it_is_and_the_difference_is_told(node: BrokerProcess) -> None:
     answer(node, "topics", "create", "other", "--partitions", "2", "--config", "segment.bytes=2000000")
-    command = ("topics", "create", "other", "--if-not-exists", "--partitions", "3")
-    command += ("--config", "segment.bytes=2000000", "--config", "retention.ms=1000")
+    command = ["topics", "create", "other", "--if-not-exists", "--partitions", "3"]
+    command += ["--config", "segment.bytes=2000000", "--config", "retention.ms=1000"]
     again = ottla(*command, bootstrap=node.bootstrap)
     assert again.returncode == 0
     assert again.stdout.startswith("There is already a topic other: 2 partitions")
