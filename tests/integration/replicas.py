@@ -40,8 +40,9 @@ from ottla.runtime.disk import Disk, OsDisk
 from ottla.runtime.runtime import Runtime
 from ottla.server.broker import Broker
 from ottla.server.gate.services import Services
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
+from ottla.server.partitions.partition_table import Partitions
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.wire.connection import Connection

@@ -31,13 +31,15 @@ from ottla.server.net.listener import Listener
 from ottla.server.partitions.compaction import Compaction
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
+from ottla.server.partitions.partition_table import Partitions
 from ottla.server.quorum.broker_membership import Identity, Membership
 from ottla.server.quorum.controller_duties import ControllerDuties
 from ottla.server.quorum.opening import open_directory, open_quorum
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
+from ottla.server.replicas.fetcher_lane import FetcherServices
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.isr_proposals import Isr
@@ -213,7 +215,9 @@ class Broker:
             hosting=hosting,
             isr=isr,
             fetchers=Fetchers(
-                config, quorum, partitions, hosting, quorum.peers, self._flusher, sessions, now_ms
+                FetcherServices(config, quorum, hosting, quorum.peers, self._flusher, now_ms),
+                partitions,
+                sessions,
             ),
             listener=listener,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),

@@ -15,8 +15,9 @@ from ottla.errors import KafkaError
 from ottla.log.plan.retention import plan_retention
 from ottla.server.net.listener import Listener
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
+from ottla.server.partitions.partition_table import Partitions
 
 logger = logging.getLogger(__name__)
 

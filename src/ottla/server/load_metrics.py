@@ -22,7 +22,8 @@ from typing import Final, NamedTuple
 from ottla.config import ConfigType
 from ottla.runtime.clock import monotonic_s
 from ottla.runtime.runtime import Runtime
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
 
 _INTERVAL_S: Final = 2.0
 _SAMPLES: Final = 6

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from struct import Struct
 
+from ottla.config import ConnectionConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import RequestHeader, write_request
 from ottla.runtime.network import OsNetwork
@@ -29,9 +30,8 @@ class ConnectedClient:
         self._socket.setblocking(False)
         accepted.setblocking(False)
         self.session = Session(LISTENER, "127.0.0.1", 1)
-        self.connection = Connection(
-            accepted, self.session, gate, OsNetwork(), MAX_BYTES, max_queued_bytes, self._on_closed
-        )
+        limits = ConnectionConfig(request_max_bytes=MAX_BYTES, response_bytes=max_queued_bytes)
+        self.connection = Connection(accepted, self.session, gate, OsNetwork(), limits, self._on_closed)
 
     async def send(self, frames: bytes) -> None:
         """Send in one piece, and let the connection read it."""

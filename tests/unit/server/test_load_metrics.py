@@ -13,7 +13,7 @@ import pytest
 from ottla.runtime.runtime import Runtime
 from ottla.server import load_metrics as loads
 from ottla.server.load_metrics import Load, Traffic
-from ottla.server.partitions.hosted_partition import Partitions
+from ottla.server.partitions.partition_table import Partitions
 
 
 def partition(end: int, *, leads: bool = True) -> Any:

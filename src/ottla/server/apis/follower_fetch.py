@@ -172,11 +172,15 @@ class FollowerFetch:
             if refusal is not None:
                 return refusal
         result = _result_of(cursor, partition)
-        if want.fetch_offset < partition.log.log_end_offset:
+        log = partition.log
+        if want.fetch_offset < log.log_end_offset:
             limit = min(share_bytes, want.partition_max_bytes)
             if self._may_read(cursor, partition, share_bytes, reading):
                 at_least_one = not reading.size_bytes
-                result.records = partition.read_for_follower(want.fetch_offset, limit, at_least_one)
+                # Committed or not: a follower has what the leader has.
+                result.records = log.read(
+                    want.fetch_offset, limit, upper_offset=log.log_end_offset, at_least_one=at_least_one
+                )
                 self._count(cursor, partition, result)
         elif cursor.was_told(result):
             del self._session.news[cursor]

@@ -11,7 +11,8 @@ from ottla.protocol.messages.cluster import (
     DescribeLogDirsTopic,
 )
 from ottla.server.gate.handlers import ApiFamily, RequestContext
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
 
 api = ApiFamily()
 

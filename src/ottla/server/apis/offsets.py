@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_EPOCH
+from ottla.model import NO_EPOCH, NO_OFFSET
 from ottla.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -42,6 +42,7 @@ from ottla.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.replication.divergence import end_of_epoch
 from ottla.replication.partition import READ_COMMITTED
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.partitions.hosted_partition import HostedPartition
@@ -159,7 +160,7 @@ def _epoch_end(context: RequestContext, topic: str, want: OffsetForLeaderPartiti
             raise KafkaError(error)
     except KafkaError as refused:
         return EpochEndOffset(error_code=refused.code, partition=want.partition)
-    epoch, end_offset = partition.end_of_epoch(want.leader_epoch)
+    epoch, end_offset = end_of_epoch(partition.log, partition.replica.leader_epoch, want.leader_epoch)
     return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
@@ -222,8 +223,11 @@ def _delete_before(partition: HostedPartition, offset: int) -> int:
 
 
 def _low_watermark(context: RequestContext, partition: HostedPartition) -> int:
+    """Where the log starts on every live replica; -1 while one of them has not told."""
     live = {broker.node_id for broker in context.services.quorum.image.live_brokers}
-    return partition.low_watermark(live)
+    starts = partition.waiters.follower_starts()
+    others = (starts.get(other, NO_OFFSET) for other in partition.replica.followers if other in live)
+    return min((partition.log.log_start_offset, *others))
 
 
 async def _deleted_everywhere(

@@ -23,7 +23,8 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.runtime import Runtime
 from ottla.server.coordinators.java_hash import partition_for
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
 from ottla.server.quorum.quorum import Quorum
 
 if TYPE_CHECKING:

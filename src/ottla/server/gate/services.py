@@ -9,7 +9,7 @@ from ottla.runtime.disk import Disk
 from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.load_metrics import Load
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import Partitions
+from ottla.server.partitions.partition_table import Partitions
 from ottla.server.quorum.controller_duties import ControllerDuties
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum

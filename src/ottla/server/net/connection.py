@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from struct import Struct
 
+from ottla.config import ConnectionConfig
 from ottla.errors import KafkaError
 from ottla.protocol.codec import DecodeError
 from ottla.runtime.network import Network, Socket
@@ -68,8 +69,7 @@ class Connection:
         session: Session,
         gate: Gate,
         network: Network,
-        max_frame_bytes: int,
-        max_queued_bytes: int,
+        limits: ConnectionConfig,
         on_closed: Callable[["Connection"], None],
     ) -> None:
         self.session = session
@@ -83,9 +83,9 @@ class Connection:
         # The API of the latest request, and its gatherer: the only one that may hold requests.
         self._latest_key: int | None = None
         self._gathering: Gatherer | None = None
-        self._max_queued_bytes = max_queued_bytes
+        self._max_queued_bytes = limits.response_bytes
         self._on_closed = on_closed
-        self._buffer = ReceiveBuffer(max_frame_bytes)
+        self._buffer = ReceiveBuffer(limits.request_max_bytes)
         self._queue = SendQueue(sock, network)
         self._pending: deque[_Pending] = deque()
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()

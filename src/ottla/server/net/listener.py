@@ -164,8 +164,7 @@ class Listener:
             Session(self.name, ip, address[1]),
             self._gate,
             self._network,
-            self._limits.request_max_bytes,
-            self._limits.response_bytes,
+            self._limits,
             self._forget,
         )
         self._connections.add(connection)

@@ -25,7 +25,8 @@ from ottla.records.batch import CorruptRecord
 from ottla.runtime.clock import monotonic_s
 from ottla.runtime.runtime import Runtime
 from ottla.server.partitions.cleaning_thread import CleaningThread
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
 
 logger = logging.getLogger(__name__)
 

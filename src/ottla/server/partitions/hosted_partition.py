@@ -1,4 +1,4 @@
-"""The partitions that this broker hosts: each a log, a replica that decides, and watermarks to wait for.
+"""A partition that this broker hosts: a log, a replica that decides, and watermarks to wait for.
 
 `high_watermark` belongs to one leadership. When the leadership ends, all waits for it fail with
 NOT_LEADER_OR_FOLLOWER and another watermark takes its place, so that no producer hears of records that other
@@ -9,19 +9,17 @@ brokers wrote. A leadership goes on when the same broker is elected again in the
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from ottla.config import TopicConfig
-from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
 from ottla.log.reading.reader import FileRange
 from ottla.log.segments.truncation_job import TruncationJob
 from ottla.log.writing.append import Appended
-from ottla.model import ACKS_ALL, NO_OFFSET, EpochEnd
-from ottla.replication.divergence import end_of_epoch
+from ottla.model import ACKS_ALL
 from ottla.replication.events import (
     Assigned,
     CommitsRefused,
@@ -36,7 +34,6 @@ from ottla.replication.events import (
 from ottla.replication.isolation import StepDown
 from ottla.replication.isr import ProposeIsr
 from ottla.replication.partition import READ_COMMITTED, PartitionReplica
-from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.answers.watermark import Watermark
 from ottla.server.partitions.flush_policy import FlushPolicy
 from ottla.server.partitions.waiters import Waiters
@@ -48,16 +45,16 @@ Propose = Callable[["HostedPartition", ProposeIsr | StepDown], None]
 
 
 def propose_nothing(_: "HostedPartition", __: ProposeIsr | StepDown) -> None:
-    """For who hosts partitions without a cluster around them."""
+    """For a partition without a cluster around it."""
 
 
 class HostedPartition:
     """One partition on this broker. Thin: the log stores, the replica decides, this joins them."""
 
     __slots__ = (
-        "_config",
         "_propose",
         "adding_replicas",
+        "config",
         "flush_policy",
         "flushed",
         "high_watermark",
@@ -85,7 +82,7 @@ class HostedPartition:
         self.index = index
         self.log = log
         self.replica = replica
-        self._config = log.tail.config
+        self.config = log.tail.config  # the topic's settings in force
         self.flush_policy = FlushPolicy(log)
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.durability.flushed_offset)
@@ -103,18 +100,13 @@ class HostedPartition:
         return f"{self.topic}-{self.index}"
 
     @property
-    def config(self) -> TopicConfig:
-        """The topic's settings in force."""
-        return self._config
-
-    @property
     def last_stable_offset(self) -> int:
         """Where a reader of committed records must stop."""
         return self.replica.readable_up_to(READ_COMMITTED, self.log.producers.first_unstable_offset)
 
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
-        self._config = config
+        self.config = config
         self.log.tail.configure(config)
         self._take_policy(len(self.replica.replicas))
         if self.replica.is_leader:
@@ -201,43 +193,21 @@ class HostedPartition:
         if high_watermark > self.replica.high_watermark:
             self.step(LeaderHighWatermark(high_watermark), now_ms)
 
-    def leader_log_start(self, offset: int) -> None:
-        """The leader deleted what comes before `offset`."""
-        self.log.advance_log_start_offset(offset)
-
     def read(self, offset: int, max_bytes: int, isolation_level: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from `offset` on that this reader may see."""
         upper = self.replica.readable_up_to(isolation_level, self.log.producers.first_unstable_offset)
         return self.log.read(offset, max_bytes, upper_offset=upper, at_least_one=at_least_one)
-
-    def read_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> FileRange | None:
-        """Whole batches from `offset` on, whether they are committed or not."""
-        log = self.log
-        return log.read(offset, max_bytes, upper_offset=log.log_end_offset, at_least_one=at_least_one)
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Records before `offset` are gone; followers hear of it at once."""
         self.log.advance_log_start_offset(offset)
         self.waiters.log_start_moved()
 
-    def low_watermark(self, live: Collection[int]) -> int:
-        """Where the log starts on every live replica; -1 while one of them has not told."""
-        starts = self.waiters.follower_starts()
-        others = [starts.get(other, NO_OFFSET) for other in self.replica.followers if other in live]
-        return min([self.log.log_start_offset, *others])
-
     def is_acknowledged(self, end_offset: int, acks_all: bool) -> bool:
         """Whether what was appended before `end_offset` is flushed and replicated as far as it has to be."""
         if acks_all and self.high_watermark.value < end_offset:
             return False
         return self.flushed.value >= end_offset or not self.flush_policy.must_flush(acks_all)
-
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
-        """The largest leader epoch that is at most `epoch`, and where it ends.
-
-        (-1, -1) if that is unknown.
-        """
-        return end_of_epoch(self.log, self.replica.leader_epoch, epoch)
 
     def note_flushed(self, now_ms: int) -> None:
         """A flush is complete.
@@ -277,8 +247,8 @@ class HostedPartition:
         self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
     def _take_policy(self, replicas: int) -> None:
-        self.flush_policy.configure(self._config, replicas)
-        self.replica.configure(self._config.min_insync_replicas)
+        self.flush_policy.configure(self.config, replicas)
+        self.replica.configure(self.config.min_insync_replicas)
 
     def _log_end_offset_moved(self, end_offset: int, size_bytes: int, now_ms: int) -> None:
         waiters = self.waiters
@@ -320,71 +290,3 @@ class HostedPartition:
     def _high_watermark_advanced(self, high_watermark: int) -> None:
         self.high_watermark.advance(high_watermark)
         self.waiters.committed(is_all=high_watermark == self.log.log_end_offset)
-
-
-class Partitions:
-    """Finds a hosted partition by name or by topic id; tells the two ways of not finding one apart."""
-
-    def __init__(self, image: Callable[[], ClusterImage]) -> None:
-        self._image = image
-        self._by_name: dict[tuple[str, int], HostedPartition] = {}
-        self._by_id: dict[tuple[UUID, int], HostedPartition] = {}
-        # The topics that have a log which could not be opened.
-        self.unopened: OrderedSet[str] = OrderedSet()
-        # Grows with every partition that is added or removed; for decisions that are remembered
-        # (gate/basis.py).
-        self.version = 0
-
-    def __iter__(self) -> Iterator[HostedPartition]:
-        return iter(tuple(self._by_name.values()))
-
-    def __len__(self) -> int:
-        return len(self._by_name)
-
-    def by_name(self, topic: str, index: int) -> HostedPartition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, or another error for a partition that exists and is not open."""
-        partition = self._by_name.get((topic, index))
-        if partition is not None:
-            return partition
-        known = self._image().topics_by_name.get(topic)
-        if known is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
-        raise self._absence(known, index)
-
-    def by_id(self, topic_id: UUID, index: int) -> HostedPartition:
-        """Raises UNKNOWN_TOPIC_ID; where only the partition is unknown, as `by_name` does."""
-        partition = self._by_id.get((topic_id, index))
-        if partition is not None:
-            return partition
-        topic = self._image().topics_by_id.get(topic_id)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        raise self._absence(topic, index)
-
-    def find(self, topic: str, index: int) -> HostedPartition | None:
-        """The partition if it is hosted here."""
-        return self._by_name.get((topic, index))
-
-    def add(self, partition: HostedPartition) -> None:
-        """Serve a partition from now on."""
-        self._by_name[partition.topic, partition.index] = partition
-        self._by_id[partition.topic_id, partition.index] = partition
-        self.version += 1
-
-    def remove(self, partition: HostedPartition) -> None:
-        """Stop serving it."""
-        del self._by_name[partition.topic, partition.index]
-        del self._by_id[partition.topic_id, partition.index]
-        self.version += 1
-        partition.close()
-
-    def _absence(self, topic: TopicImage, index: int) -> KafkaError:
-        """Why a partition of a known topic is not here."""
-        if topic.partition(index) is None:
-            return KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {topic.name} has no partition {index}"
-            )
-        name = f"{topic.name}-{index}"
-        if topic.name in self.unopened:
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {name} cannot be opened now")
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name} is not served by this broker now")

@@ -30,7 +30,8 @@ from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
 from ottla.replication.partition import PartitionReplica
 from ottla.runtime.clock import monotonic_ms
 from ottla.server.partitions.file_removal import Removable, Remover
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions, Propose, propose_nothing
+from ottla.server.partitions.hosted_partition import HostedPartition, Propose, propose_nothing
+from ottla.server.partitions.partition_table import Partitions
 
 logger = logging.getLogger(__name__)
 

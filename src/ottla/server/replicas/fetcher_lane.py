@@ -53,8 +53,8 @@ _THROTTLED_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class LaneServices:
-    """What every lane works with."""
+class FetcherServices:
+    """The parts of the broker that every lane works with."""
 
     config: BrokerConfig
     quorum: Quorum
@@ -69,7 +69,7 @@ class FetcherLane:
 
     def __init__(
         self,
-        services: LaneServices,
+        services: FetcherServices,
         leader: int,
         name: str,
         *,
@@ -223,7 +223,7 @@ class FetcherLane:
                 case HighWatermarkMoved(high_watermark):
                     partition.leader_high_watermark(high_watermark, monotonic_ms())
                 case LogStartMoved(log_start_offset):
-                    partition.leader_log_start(log_start_offset)
+                    partition.log.advance_log_start_offset(log_start_offset)
                 case BackOff(_, error):
                     self._backed_off(followed, error)
                 case Failed(reason):

@@ -12,22 +12,18 @@ The local replica says who leads (hosted_partition.py); `apply` comes after Host
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.config import BrokerConfig
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage, TopicImage, topic_changes
 from ottla.model import NO_LEADER
 from ottla.replication.events import FollowerLost
 from ottla.runtime.clock import monotonic_ms
-from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
-from ottla.server.partitions.hosting import Hosting
-from ottla.server.quorum.peers import Peers
-from ottla.server.quorum.quorum import Quorum
-from ottla.server.replicas.fetcher_lane import FetcherLane, LaneServices
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
+from ottla.server.replicas.fetcher_lane import FetcherLane, FetcherServices
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.throttle import UNLIMITED, Throttle
 
@@ -50,26 +46,18 @@ class Fetchers:
     """All that this broker follows."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        quorum: Quorum,
-        partitions: Partitions,
-        hosting: Hosting,
-        peers: Peers,
-        flusher: Flusher,
-        follower_sessions: FollowerSessions,
-        now_ms: Callable[[], int],
+        self, services: FetcherServices, partitions: Partitions, follower_sessions: FollowerSessions
     ) -> None:
-        self._config = config
-        self._quorum = quorum
+        self._config = services.config
+        self._quorum = services.quorum
         self._partitions = partitions
         self._sessions = follower_sessions
         self._throttle = Throttle(UNLIMITED, monotonic_ms)
-        self._services = LaneServices(config, quorum, hosting, peers, flusher, now_ms)
+        self._services = services
         self._lanes: dict[_Place, FetcherLane] = {}
         self._places: dict[HostedPartition, _Place] = {}
         self._is_running = False
-        hosting.when_opened(self._follow_all)
+        services.hosting.when_opened(self._follow_all)
 
     def start(self) -> None:
         """Follow everything from now on."""

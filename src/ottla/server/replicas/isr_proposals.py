@@ -28,7 +28,8 @@ from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, S
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.ordered_set import OrderedSet
-from ottla.server.partitions.hosted_partition import HostedPartition, Partitions
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
 from ottla.server.quorum.quorum import Quorum
 
 logger = logging.getLogger(__name__)

@@ -38,8 +38,8 @@ from ottla.server.gate.handlers import Registered
 from ottla.server.net.connection import Connection
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import Partitions
 from ottla.server.partitions.hosting import Hosting
+from ottla.server.partitions.partition_table import Partitions
 from ottla.testing.unsynced_disk import UnsyncedDisk
 
 NODE, OTHER = 1, 2

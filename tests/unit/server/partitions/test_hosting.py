@@ -13,8 +13,8 @@ from ottla.log.files.open_files import OpenFiles
 from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.runtime.runtime import Runtime
 from ottla.server.partitions.file_removal import Remover
-from ottla.server.partitions.hosted_partition import Partitions
 from ottla.server.partitions.hosting import Hosting
+from ottla.server.partitions.partition_table import Partitions
 
 NODES = (1, 2, 3)
 
