@@ -15,7 +15,8 @@ import asyncio
 import json
 import time
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 DEADLINE_SECONDS = 120.0
@@ -145,37 +146,18 @@ async def consume_ottla_batches(chosen: argparse.Namespace, watch: Watch) -> Non
 
 
 async def consume_aiokafka(chosen: argparse.Namespace, watch: Watch) -> None:
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    async with aiokafka_consumer(chosen, 1) as consumer:
+        (partition,) = consumer.assignment()
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=chosen.bootstrap,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=FETCH_BYTES,
-    )
-    await consumer.start()
-    partition = TopicPartition(chosen.topic, 0)
-    consumer.assign([partition])
+        async def records() -> Any:
+            return (await consumer.getmany(timeout_ms=1_000, max_records=10_000)).get(partition, [])
 
-    async def records() -> Any:
-        return (await consumer.getmany(timeout_ms=1_000, max_records=10_000)).get(partition, [])
-
-    try:
         await until_read(chosen, watch, records)
-    finally:
-        await consumer.stop()
 
 
 async def consume_kafka_python(chosen: argparse.Namespace, watch: Watch) -> None:
-    kafka = kafka_python()
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=chosen.bootstrap,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=FETCH_BYTES,
-    )
-    partition = kafka.TopicPartition(chosen.topic, 0)
-    consumer.assign([partition])
+    consumer = kafka_python_consumer(chosen, 1)
+    (partition,) = consumer.assignment()
 
     async def records() -> Any:
         return consumer.poll(timeout_ms=1_000, max_records=10_000).get(partition, [])
@@ -185,17 +167,55 @@ async def consume_kafka_python(chosen: argparse.Namespace, watch: Watch) -> None
 
 
 async def consume_confluent(chosen: argparse.Namespace, watch: Watch) -> None:
-    from bench.client import CONSUMER
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({**CONSUMER, "bootstrap.servers": chosen.bootstrap, "log_level": 2})
-    consumer.assign([TopicPartition(chosen.topic, 0, 0)])
+    consumer = confluent_consumer(chosen, 1)
 
     async def messages() -> Any:
         return consumer.consume(10_000, 1.0)
 
     await until_read(chosen, watch, messages, of=lambda message: message.value())
     consumer.close()
+
+
+@asynccontextmanager
+async def aiokafka_consumer(chosen: argparse.Namespace, partitions: int) -> AsyncIterator[Any]:
+    """A consumer of the topic's first partitions."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=chosen.bootstrap,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(chosen.topic, number) for number in range(partitions)])
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+def kafka_python_consumer(chosen: argparse.Namespace, partitions: int) -> Any:
+    """A consumer of the topic's first partitions."""
+    kafka = kafka_python()
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=chosen.bootstrap,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )
+    consumer.assign([kafka.TopicPartition(chosen.topic, number) for number in range(partitions)])
+    return consumer
+
+
+def confluent_consumer(chosen: argparse.Namespace, partitions: int) -> Any:
+    """A consumer of the topic's first partitions, from their beginning."""
+    from bench.client import CONSUMER
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({**CONSUMER, "bootstrap.servers": chosen.bootstrap, "log_level": 2})
+    consumer.assign([TopicPartition(chosen.topic, number, 0) for number in range(partitions)])
+    return consumer
 
 
 async def until_read(

@@ -12,15 +12,12 @@ neighbours    one producer at full speed on one partition, in turns with the cle
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import re
-import shlex
 import signal
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +25,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import messages, report, wire
-from bench.groups import Figure, table
+from bench import messages, wire
+from bench.figures import Figure, Run, table
 from bench.processes import cpu_seconds, family
 from bench.workloads import run_client
 
@@ -47,7 +44,8 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from ottla.records.batch import iter_batches
-from ottla.records.builder import BatchBuilder
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.workers import OsWorkers
 
@@ -101,13 +99,14 @@ def measure_map(directory: Path, scale: Scale) -> list[Figure]:
 
 def fill(log: Log, keys: int) -> int:
     """Each key once, and a newer value for a fifth of them, in no order; the number of records."""
-    builder = BatchBuilder()
     newer = random.Random(7).sample(range(keys), keys // 5)
+    records: list[Record] = []
     for count, number in enumerate([*range(keys), *newer], 1):
-        builder.append(b"value-%d-%d" % (number, count), timestamp=NOW_MS, key=b"key-%09d" % number)
-        if len(builder) == 1000:
-            log.append_records(memoryview(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-            builder = BatchBuilder()
+        value = b"value-%d-%d" % (number, count)
+        records.append(Record(len(records), NOW_MS, b"key-%09d" % number, value))
+        if len(records) == 1000:
+            log.append_records(memoryview(build_batch(records)), leader_epoch=0, now_ms=NOW_MS)
+            records.clear()
     return keys + len(newer)
 
 
@@ -195,11 +194,9 @@ def keyed_batches(count: int) -> Iterator[bytes]:
     """Batches of 100-byte records whose keys come back now and then."""
     numbers = random.Random(7)
     for _ in range(count):
-        builder = BatchBuilder()
-        for _ in range(500):
-            key = b"key-%09d" % numbers.randrange(2_000_000)
-            builder.append(b"v" * 100, timestamp=int(time.time() * 1000), key=key)
-        yield bytes(builder.build())
+        now_ms = int(time.time() * 1000)
+        keys = (b"key-%09d" % numbers.randrange(2_000_000) for _ in range(500))
+        yield bytes(build_batch(Record(at, now_ms, key, b"v" * 100) for at, key in enumerate(keys)))
 
 
 def load(port: int, topic: str, megabytes: int) -> None:
@@ -389,20 +386,8 @@ def write(figures: list[Figure], command: str, facts: list[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.compaction", description="Measure compaction.")
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything; writes no results")
-    parser.add_argument("--only", choices=list(MEASUREMENTS), action="append", help="one measurement")
-    chosen = parser.parse_args()
-    facts, figures = report.machine(), list[Figure]()
-    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as directory:
-        for name in chosen.only or MEASUREMENTS:
-            found = MEASUREMENTS[name](Path(directory), QUICK if chosen.quick else Scale())
-            print("\n".join(f"{one.what:90} {one.value:12,.4g} {one.unit}" for one in found), flush=True)
-            figures += found
-    print("\n".join(["", *table(figures)]))
-    if not chosen.quick and not chosen.only:
-        write(figures, shlex.join(["python", "-m", "bench.compaction", *sys.argv[1:]]), facts)
-    return 1 if any(one.limit is not None and one.value >= one.limit for one in figures) else 0
+    run = Run("compaction", "Measure compaction.", MEASUREMENTS, Scale(), QUICK, write)
+    return run.main(sys.argv[1:])
 
 
 if __name__ == "__main__":

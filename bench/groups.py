@@ -13,21 +13,19 @@ commits       OffsetCommit of 1 and of 10 partitions, 32 in flight on one connec
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
-import shlex
 import socket
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import messages, report, wire
+from bench import messages, wire
+from bench.figures import Figure, Run, table
 from bench.group_load import Heart, Member, connections, form_groups, frame, pipelined, rebalance
 from bench.processes import Stopwatch, cpu_seconds, memory_mebibytes
 
@@ -55,21 +53,6 @@ COMMIT_VERSION = 9
 FETCH_VERSION = 9
 IN_FLIGHT = 32
 SETTINGS = {"group.initial.rebalance.delay.ms": "300"}
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the table; with a limit it is a promise."""
-
-    what: str
-    value: float
-    unit: str
-    limit: float | None = None
-
-    def row(self) -> list[str]:
-        asked = "" if self.limit is None else f"< {self.limit:g}"
-        verdict = "" if self.limit is None else ("held" if self.value < self.limit else "MISSED")
-        return [self.what, f"{self.value:,.4g}", self.unit, asked, verdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +232,6 @@ MEASUREMENTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
 }
 
 
-def table(figures: list[Figure]) -> list[str]:
-    return report.table(["what", "measured", "unit", "asked", "verdict"], [one.row() for one in figures])
-
-
 def write(figures: list[Figure], command: str, facts: list[str]) -> None:
     """Keep the results beside the code that made them."""
     lines = [
@@ -270,20 +249,8 @@ def write(figures: list[Figure], command: str, facts: list[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.groups", description="Measure consumer groups.")
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything; writes no results")
-    parser.add_argument("--only", choices=list(MEASUREMENTS), action="append", help="one measurement")
-    chosen = parser.parse_args()
-    facts, figures = report.machine(), list[Figure]()
-    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as directory:
-        for name in chosen.only or MEASUREMENTS:
-            found = MEASUREMENTS[name](Path(directory), QUICK if chosen.quick else Scale())
-            print("\n".join(f"{one.what:70} {one.value:12,.4g} {one.unit}" for one in found), flush=True)
-            figures += found
-    print("\n".join(["", *table(figures)]))
-    if not chosen.quick and not chosen.only:
-        write(figures, shlex.join(["python", "-m", "bench.groups", *sys.argv[1:]]), facts)
-    return 1 if any(one.limit is not None and one.value >= one.limit for one in figures) else 0
+    run = Run("groups", "Measure consumer groups.", MEASUREMENTS, Scale(), QUICK, write)
+    return run.main(sys.argv[1:])
 
 
 if __name__ == "__main__":

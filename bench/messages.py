@@ -18,7 +18,8 @@ from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ottla.records.builder import BatchBuilder
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
 
 PRODUCE_VERSION: Final = 9
 CREATE_TOPICS_VERSION: Final = 7
@@ -70,6 +71,4 @@ def write_record(
 
 
 def _one_record() -> bytearray:
-    builder = BatchBuilder()
-    builder.append(_VALUE, timestamp=time.time_ns() // 1_000_000, key=b"k")
-    return builder.build()
+    return build_batch([Record(0, time.time_ns() // 1_000_000, b"k", _VALUE)])

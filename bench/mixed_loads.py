@@ -19,8 +19,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from itertools import chain, cycle, islice
 from typing import Any, Final
 
-from bench.client import CONSUMER, PRODUCER, wait_for_room
-from bench.client_loads import BATCH_BYTES, DEADLINE_SECONDS, FETCH_BYTES, Watch, kafka_python, warm_up
+from bench.client import PRODUCER, wait_for_room
+from bench.client_loads import (
+    BATCH_BYTES,
+    DEADLINE_SECONDS,
+    Watch,
+    aiokafka_consumer,
+    confluent_consumer,
+    kafka_python,
+    kafka_python_consumer,
+    warm_up,
+)
 from bench.mixed_records import MixedRecord, mixed_records
 
 PARTITIONS: Final = 6
@@ -129,35 +138,16 @@ async def consume_ottla(chosen: argparse.Namespace, measured: Watch) -> None:
 
 
 async def consume_aiokafka(chosen: argparse.Namespace, measured: Watch) -> None:
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    async with aiokafka_consumer(chosen, PARTITIONS) as consumer:
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=chosen.bootstrap,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=FETCH_BYTES,
-    )
-    await consumer.start()
-    consumer.assign([TopicPartition(chosen.topic, number) for number in range(PARTITIONS)])
+        async def records() -> Iterable[Any]:
+            return chain(*(await consumer.getmany(timeout_ms=1_000, max_records=AT_ONCE)).values())
 
-    async def records() -> Iterable[Any]:
-        return chain(*(await consumer.getmany(timeout_ms=1_000, max_records=AT_ONCE)).values())
-
-    try:
         await until_read(chosen, measured, (records, _attributes))
-    finally:
-        await consumer.stop()
 
 
 async def consume_kafka_python(chosen: argparse.Namespace, measured: Watch) -> None:
-    kafka = kafka_python()
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=chosen.bootstrap,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=FETCH_BYTES,
-    )
-    consumer.assign([kafka.TopicPartition(chosen.topic, number) for number in range(PARTITIONS)])
+    consumer = kafka_python_consumer(chosen, PARTITIONS)
 
     async def records() -> Iterable[Any]:
         return chain(*consumer.poll(timeout_ms=1_000, max_records=AT_ONCE).values())
@@ -167,10 +157,7 @@ async def consume_kafka_python(chosen: argparse.Namespace, measured: Watch) -> N
 
 
 async def consume_confluent(chosen: argparse.Namespace, measured: Watch) -> None:
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({**CONSUMER, "bootstrap.servers": chosen.bootstrap, "log_level": 2})
-    consumer.assign([TopicPartition(chosen.topic, number, 0) for number in range(PARTITIONS)])
+    consumer = confluent_consumer(chosen, PARTITIONS)
 
     async def messages() -> Iterable[Any]:
         found: list[Any] = consumer.consume(AT_ONCE, 1.0)

@@ -14,7 +14,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from ottla.records.builder import BatchBuilder
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
 
 PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = (
     0,
@@ -64,10 +65,8 @@ def framed(
 def batch(size_bytes: int, record_bytes: int) -> bytes:
     """A batch of about `size_bytes`, of records of `record_bytes`, not compressible at a glance."""
     value = bytes(range(256)) * (record_bytes // 256 + 1)
-    builder = BatchBuilder()
-    for _ in range(max(1, (size_bytes - 61) // (record_bytes + 8))):
-        builder.append(value[:record_bytes], timestamp=int(time.time() * 1000))
-    return bytes(builder.build())
+    now_ms, count = int(time.time() * 1000), max(1, (size_bytes - 61) // (record_bytes + 8))
+    return bytes(build_batch(Record(at, now_ms, None, value[:record_bytes]) for at in range(count)))
 
 
 def varied(records: bytes, number: int, producer: tuple[int, int] = (-1, -1), sequence: int = -1) -> bytes:

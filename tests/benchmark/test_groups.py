@@ -7,7 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.groups import MEASUREMENTS, Figure, Scale, table
+from bench.figures import Figure, table
+from bench.groups import MEASUREMENTS, Scale
 
 TINY = Scale(
     groups=4,

@@ -40,24 +40,19 @@ class ConfigOperation(IntEnum):
 
 
 class _Outcome(NamedTuple):
-    resource: ConfigResource
+    """The outcome for one resource: the fields of both responses, in their order."""
+
     error_code: ErrorCode
     error_message: str | None
+    resource_type: int
+    resource_name: str
 
 
 def alter_configs(image: ClusterImage, request: AlterConfigsRequest, settings: BrokerSettings) -> Decision:
     """Replace all settings of each resource."""
     alteration = _Alteration(image, settings)
     outcomes = alteration.carry_out(request.resources, lambda resource, item: _replacement(item))
-    responses = [
-        AlterConfigsResourceResponse(
-            error_code=outcome.error_code,
-            error_message=outcome.error_message,
-            resource_type=outcome.resource.type,
-            resource_name=outcome.resource.name,
-        )
-        for outcome in outcomes
-    ]
+    responses = [AlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     records = [] if request.validate_only else alteration.records
     return Decision(records, AlterConfigsResponse(responses=responses))
 
@@ -68,15 +63,7 @@ def incremental_alter_configs(
     """Change the named settings of each resource."""
     alteration = _Alteration(image, settings)
     outcomes = alteration.carry_out(request.resources, alteration.increments)
-    responses = [
-        IncrementalAlterConfigsResourceResponse(
-            error_code=outcome.error_code,
-            error_message=outcome.error_message,
-            resource_type=outcome.resource.type,
-            resource_name=outcome.resource.name,
-        )
-        for outcome in outcomes
-    ]
+    responses = [IncrementalAlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     records = [] if request.validate_only else alteration.records
     return Decision(records, IncrementalAlterConfigsResponse(responses=responses))
 
@@ -117,11 +104,11 @@ class _Alteration:
                     raise _invalid("The resource stands more than once in the request.")
                 check_config_resource(self._image, resource)
                 self._alter(resource, values_of(resource, item), {config.name for config in item.configs})
-                outcomes.append(_Outcome(resource, ErrorCode.NONE, None))
+                outcomes.append(_Outcome(ErrorCode.NONE, None, *resource))
             except KafkaError as error:
-                outcomes.append(_Outcome(resource, error.code, error.message))
+                outcomes.append(_Outcome(error.code, error.message, *resource))
             except ConfigError as error:
-                outcomes.append(_Outcome(resource, _config_error(resource), str(error)))
+                outcomes.append(_Outcome(_config_error(resource), str(error), *resource))
         return outcomes
 
     def increments(self, resource: ConfigResource, item: IncrementalAlterConfigsResource) -> dict[str, str]:
@@ -200,7 +187,7 @@ def _refuse_static(named: set[str]) -> None:
     static = sorted(name for name in named if name in known and not known[name].dynamic)
     if static:
         raise _invalid(
-            f"{', '.join(static)} cannot change while the broker runs: set it and start the broker anew."
+            f"{', '.join(static)} cannot change while the broker runs: set it and restart the broker."
         )
 
 

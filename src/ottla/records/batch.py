@@ -1,8 +1,8 @@
 """A record batch as a view of bytes (STO-3).
 
 The 61-byte header is parsed, the rest stays where it is: a broker numbers, checks, stores and sends batches
-without ever looking at a record. Only who must see records (a client, the cleaner, `ottla dump`) calls
-`BatchView.records`, and pays for it there.
+without ever looking at a record. Only code that must see records (a client, the cleaner, `ottla dump`) calls
+`BatchView.records`, and only there they cost time.
 
 Rules
 - Nothing here trusts a length. A buffer that is too short, a batch that claims more than there is, a record

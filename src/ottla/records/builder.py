@@ -1,7 +1,7 @@
 """Building record batches (STO-3).
 
-`build_batch` makes a batch of records that already have offsets: a broker's own records, or what the cleaner
-keeps. `BatchBuilder` numbers records as they are appended: a producer's batch.
+`build_batch` makes a batch of records that have offsets: a broker's own records, or those that the cleaner
+keeps. A producer gathers columns instead (`columns`); both end in `seal`.
 
 Rules
 - The first record's timestamp is the base timestamp, as Java's builder has it, so that the bytes are the same
@@ -43,8 +43,8 @@ _SMALL_NUMBERS: Final = 1 << 13
 SMALL_VARINTS: Final = tuple(map(varint, range(_SMALL_NUMBERS)))
 _SMALL: Final = SMALL_VARINTS
 _NULL: Final = varint(-1)
-# For a value of n bytes: a null key and the value's length behind it; and what these, the value and the empty
-# headers take together. Beyond 4 KiB copying the value costs more than its length does.
+# For a value of n bytes: a null key followed by the value's length; and the size of these, the value and the
+# empty headers together. Beyond 4 KiB copying the value costs more than its length does.
 _NULL_KEY: Final = tuple([(_NULL + size, n + 2 + len(size)) for n, size in enumerate(_SMALL[:4096])])
 # An application has few names for its headers, and short ones: those are remembered, encoded.
 _SHORT_NAME: Final = 64
@@ -135,53 +135,6 @@ class BatchOptions(TypedDict, total=False):
     last_offset_delta: int | None  # when compaction took the last records
     max_timestamp: int | None  # when it took all of them
     delete_horizon_ms: int | None  # when tombstones may go
-
-
-class BatchBuilder:
-    """A producer's batch, record by record. It may be built more than once, and grow in between."""
-
-    __slots__ = (
-        "_base_timestamp",
-        "_count",
-        "_last_timestamp",
-        "_max_timestamp",
-        "_parts",
-        "_prefix",
-        "size_bytes",
-    )
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._count = 0
-        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
-        self._last_timestamp: int | None = None
-        self._prefix = b""
-        self.size_bytes = HEADER_BYTES
-        """What the batch takes without compression, so far."""
-
-    def __len__(self) -> int:
-        return self._count
-
-    def append(
-        self, value: bytes | None, *, timestamp: int, key: bytes | None = None, headers: Sequence[Header] = ()
-    ) -> None:
-        """Add one record. Its offset is the next one of the batch."""
-        if timestamp != self._last_timestamp:
-            self._stamp(timestamp)
-        self.size_bytes += put_record(self._parts, self._prefix, self._count, key, value, headers)
-        self._count += 1
-
-    def _stamp(self, timestamp: int) -> None:
-        if self._last_timestamp is None:
-            self._base_timestamp = timestamp
-        self._last_timestamp = timestamp
-        self._max_timestamp = max(self._max_timestamp, timestamp)
-        self._prefix = timestamp_prefix(timestamp - self._base_timestamp)
-
-    def build(self, **options: Unpack[BatchOptions]) -> bytearray:
-        """The batch with all records appended so far."""
-        span = Span(self._count, self._count - 1, self._base_timestamp, self._max_timestamp)
-        return seal(self._parts, span, **options)
 
 
 def build_batch(records: Iterable[Record], **options: Unpack[BatchOptions]) -> bytearray:

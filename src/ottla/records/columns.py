@@ -2,10 +2,10 @@
 
 A producer knows all records of a batch before it writes one, so they are not encoded one by one: lengths,
 offsets and prefixes come out of tables, column by column, and one join puts them between the keys and values.
-The loop runs in C; a record of 100 bytes costs half of what `BatchBuilder.append` takes for it.
+The loop runs in C; a record of 100 bytes costs half of what `put_record` takes for it.
 
 Rules
-- The bytes are those that `BatchBuilder` makes of the same records.
+- The bytes are those that `build_batch` makes of the same records.
 - Columns are for the usual record: no headers, values and keys below 4 KiB, no null but a null key in all
   records of a stretch. A stretch of records (same timestamp, offsets of the same width) that holds anything
   else, or only a handful of records, is written record by record.

@@ -1,8 +1,7 @@
 """The one error of this room.
 
-Whatever is wrong with bytes that should be record batches, be it a length, a checksum, a varint or a
-compressed block, the caller does the same thing about it: refuse the batch. So there is one error, and its
-text says what was found where.
+For any damage of record batches, be it a length, a checksum, a varint or a compressed block, the caller does
+the same: it refuses the batch. So there is one error, and its text says what was found where.
 """
 
 

@@ -1,8 +1,8 @@
 """Whole batches decoded into columns: the fast way for readers that want all of it.
 
 `read_records` gives record by record; here offsets, timestamps, keys, values and headers come as one sequence
-each, and an application that wants only the values pays only for them. What is damage is the same for both: a
-record that is not of a shape known here goes to `read_record`, and that alone decides.
+each, and an application that wants only the values pays only for them. Both find the same damage: a record
+that does not have one of the layouts known here goes to `read_record`, which alone decides.
 
 Three ways, the faster one where it fits:
 - a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a
@@ -11,6 +11,7 @@ Three ways, the faster one where it fits:
   record: header and record are then looked at together; neighbours of one size, or without keys, are cut out
   by `runs`.
 - one by one, with as few looks at the bytes as possible.
+`add_lone`, `_take_few` and `_take_usual` read the same fields in place: a call per record would cost 6 %.
 """
 
 from __future__ import annotations
@@ -140,9 +141,7 @@ class ColumnsDecoder:
                 if self._left < _SHORTEST_RUN or not self._take_run():
                     self._take_one_by_one()
             if self._position != self._end:
-                raise CorruptRecord(
-                    f"{self._end - self._position} bytes are left over behind {count} records"
-                )
+                raise CorruptRecord(f"{self._end - self._position} bytes are left over after {count} records")
         except CorruptRecord:
             self._cut(before)
             raise

@@ -5,6 +5,9 @@ number but the attributes is a zig-zag varint; length -1 means null.
 
 Header keys should be UTF-8. A broker does not look, so any bytes may lie in a log: they come out with
 surrogates for the bytes that are not text, and the builder writes the same bytes again.
+
+`decoding` reads whole columns of records instead. If `read_records` were built on columns, a batch of few
+records would take 1.5 to 3 times as long.
 """
 
 from collections.abc import Iterator
@@ -99,7 +102,7 @@ def read_records(header: BatchHeader, block: Readable) -> Iterator[Record]:
             stamp, timestamp = d, base_timestamp + (d >> 1 ^ -(d & 1)) * use_delta
         yield make(Record, (base_offset + (e >> 1), timestamp, key, value, headers))
     if position != size:
-        raise CorruptRecord(f"{size - position} bytes are left over behind {count} records")
+        raise CorruptRecord(f"{size - position} bytes are left over after {count} records")
 
 
 def read_record(block: bytes, position: int, size: int) -> _Fields:

@@ -1,7 +1,7 @@
 """Batches of one record each, as producers write them that do not wait: many of them are cut out in one go.
 
-What is not plain, or damaged, or too few, is left to be looked at one by one (`decoding`), which also finds
-the words for damage.
+Batches that are not plain, or damaged, or too few, are left to `decoding`, which reads them one by one and
+describes damage.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def lone_values(source: bytes, start: int, end: int, most: int, *, check_crcs: b
 
 @lru_cache(maxsize=1 << 13)
 def _lone_front(batch_length: int) -> bytes:
-    """What stands from the count of records to the value in such a batch; what nothing begins with, if it
-    cannot be.
+    """The bytes from the count of records to the value in such a batch; bytes that match nothing, if there is
+    no such batch.
     """
     size = batch_length + BATCH_OVERHEAD_BYTES - HEADER_BYTES
     for length_bytes, value_length_bytes in ((1, 1), (2, 1), (2, 2)):

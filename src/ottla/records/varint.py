@@ -13,8 +13,7 @@ LONGEST_BYTES = 10  # a 64-bit number; Kafka writes none that is longer
 def read_zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """The number at `position` as it is written, still in zig-zag, and the position after it.
 
-    The bytes must not end inside it: a reader of records has zeros behind them, and sees that it went too
-    far.
+    The bytes must not end inside it: a reader of records appends zeros, and sees that it read too far.
     """
     number = data[position]
     if number < 0x80:  # nearly always

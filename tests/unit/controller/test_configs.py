@@ -160,9 +160,7 @@ def test_settings_that_a_broker_reads_once_cannot_change_while_it_runs() -> None
     cluster = Cluster()
     code, message = change(cluster, BROKER, "1", ("listeners", SET, "PLAINTEXT://:1"), ("node.id", SET, "2"))
     assert code == ErrorCode.INVALID_REQUEST
-    assert (
-        message == "listeners, node.id cannot change while the broker runs: set it and start the broker anew."
-    )
+    assert message == "listeners, node.id cannot change while the broker runs: set it and restart the broker."
     assert change(cluster, BROKER, "", ("log.dirs", DELETE, None))[0] == ErrorCode.INVALID_REQUEST
     assert change(cluster, BROKER, "", ("log.segment.bytes", SET, "1"))[0] == ErrorCode.INVALID_REQUEST
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.records.batch import BatchView
-from ottla.records.builder import BatchBuilder, seal
+from ottla.records.builder import build_batch, seal
 from ottla.records.columns import Columns, encode_columns
 from ottla.records.compression import Compression
-from ottla.records.record import Header
+from ottla.records.record import Header, Record
 
 Fields = tuple[bytes | None, bytes | None, tuple[Header, ...], int]
 
@@ -34,11 +34,12 @@ def columns_of(records: Sequence[Fields]) -> Columns:
 
 
 def check(records: Sequence[Fields]) -> None:
-    builder = BatchBuilder()
-    for key, value, headers, timestamp in records:
-        builder.append(value, key=key, headers=headers, timestamp=timestamp)
+    numbered = enumerate(records)
+    expected = build_batch(
+        Record(at, stamp, key, value, heads) for at, (key, value, heads, stamp) in numbered
+    )
     columns = columns_of(records)
-    assert seal(encode_columns(columns), columns.span) == builder.build()
+    assert seal(encode_columns(columns), columns.span) == expected
 
 
 @given(st.lists(st.tuples(st.none() | _data, st.none() | _data, _headers, st.integers(0, 3)), min_size=1))

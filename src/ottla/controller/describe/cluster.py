@@ -61,11 +61,15 @@ class MetadataAnswer(NamedTuple):
     to_create: list[str]
 
 
-class _Standing(NamedTuple):
-    """The state of a partition as clients of one listener see it."""
+class _PartitionState(NamedTuple):
+    """A partition as clients of one listener see it: the fields of Metadata, in its order."""
 
     error_code: ErrorCode
-    leader: int
+    partition_index: int
+    leader_id: int
+    leader_epoch: int
+    replica_nodes: list[int]
+    isr_nodes: list[int]
     offline_replicas: list[int]
 
 
@@ -165,32 +169,28 @@ def _metadata_topic(image: ClusterImage, topic: TopicImage, listener_name: str) 
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_metadata_partition(image, partition, listener_name) for partition in topic.partitions],
+        partitions=[
+            MetadataResponsePartition(*_state_of(image, partition, listener_name))
+            for partition in topic.partitions
+        ],
     )
 
 
-def _metadata_partition(
-    image: ClusterImage, partition: PartitionImage, listener_name: str
-) -> MetadataResponsePartition:
-    standing = _standing(image, partition, listener_name)
-    return MetadataResponsePartition(
-        error_code=standing.error_code,
-        partition_index=partition.index,
-        leader_id=standing.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
-        offline_replicas=standing.offline_replicas,
+def _state_of(image: ClusterImage, partition: PartitionImage, listener_name: str) -> _PartitionState:
+    error, leader = ErrorCode.NONE, partition.leader
+    if not _is_live(image, leader):
+        error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    elif image.brokers[leader].endpoint(listener_name) is None:
+        error, leader = ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+    return _PartitionState(
+        error,
+        partition.index,
+        leader,
+        partition.leader_epoch,
+        list(partition.replicas),
+        list(partition.isr),
+        [node_id for node_id in partition.replicas if not _is_live(image, node_id)],
     )
-
-
-def _standing(image: ClusterImage, partition: PartitionImage, listener_name: str) -> _Standing:
-    offline = [node_id for node_id in partition.replicas if not _is_live(image, node_id)]
-    if not _is_live(image, partition.leader):
-        return _Standing(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, offline)
-    if image.brokers[partition.leader].endpoint(listener_name) is None:
-        return _Standing(ErrorCode.LISTENER_NOT_FOUND, NO_LEADER, offline)
-    return _Standing(ErrorCode.NONE, partition.leader, offline)
 
 
 def _is_live(image: ClusterImage, node_id: int) -> bool:
@@ -293,16 +293,10 @@ def _described_topic(
 def _described_partition(
     image: ClusterImage, partition: PartitionImage, listener_name: str
 ) -> DescribeTopicPartitionsResponsePartition:
-    standing = _standing(image, partition, listener_name)
+    state = _state_of(image, partition, listener_name)
+    # Empty and not null, which Kafka's definition would allow: Java's client fails on null.
+    eligible_leaders: list[int] = []
+    last_known: list[int] = []
     return DescribeTopicPartitionsResponsePartition(
-        error_code=standing.error_code,
-        partition_index=partition.index,
-        leader_id=standing.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
-        # Empty and not null, which Kafka's definition would allow: Java's client fails on null.
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-        offline_replicas=standing.offline_replicas,
+        *state[:-1], eligible_leaders, last_known, state.offline_replicas
     )

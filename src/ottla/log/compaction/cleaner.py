@@ -29,7 +29,11 @@ _LARGEST_OFFSET: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class CleanerLimits:
-    """The memory and the throughput that a cleaner may use."""
+    """The memory and the throughput that a cleaner may use: three of the settings, with their values.
+
+    A class of its own, because the cleaner's process does not import the settings: they would take 4.6 of its
+    24 MB, and a fifth of its start.
+    """
 
     map_bytes: int
     io_bytes: int
