@@ -1,8 +1,7 @@
-"""A classic group: its states, who is in it, and how its protocol and leader are chosen (GRP-1, GRP-2,
-GRP-7).
+"""A classic group: its states, its members, and the choice of its protocol and leader (GRP-1, GRP-2, GRP-7).
 
-Nobody here answers, waits or writes: `rebalance` and its siblings move a group through its states. What the
-log has made of the group (`recorded`) is replaced by `adopt` only.
+Nothing here answers, waits or writes: `rebalance` and its siblings move a group through its states. The
+group's latest record (`recorded`) is replaced by `adopt` only.
 """
 
 from __future__ import annotations
@@ -25,21 +24,28 @@ from ottla.model import NO_TIMESTAMP
 class GroupState(Enum):
     """Kafka's names, as DescribeGroups and ListGroups give them."""
 
-    EMPTY = (
-        "Empty"  # no members; perhaps offsets, perhaps members that were given an id and did not use it yet
-    )
-    PREPARING_REBALANCE = "PreparingRebalance"  # all members are to join (again)
-    COMPLETING_REBALANCE = "CompletingRebalance"  # a generation is formed, its leader works out who gets what
-    STABLE = "Stable"  # every member can have its assignment
-    DEAD = "Dead"  # deleted
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+STATE_MEANINGS: Final[Mapping[GroupState, str]] = {
+    GroupState.EMPTY: "no members; perhaps committed offsets, perhaps member ids that were not used yet",
+    GroupState.PREPARING_REBALANCE: "all members are to join again",
+    GroupState.COMPLETING_REBALANCE: "a generation is formed, and its leader assigns the partitions",
+    GroupState.STABLE: "every member can have its assignment",
+    GroupState.DEAD: "deleted",
+}
 
 
 class GroupEvent(Enum):
     """The reasons for which a group goes from one state to another."""
 
     REBALANCE = "a member joins, leaves, is lost or changes its metadata"
-    JOINED = "all members have joined, or those who have not are out of time"
-    ABANDONED = "nobody joined, or everybody left"
+    JOINED = "all members have joined, or the time to join is over"
+    ABANDONED = "no member joined, or all members left"
     RECORDED = "the log has a generation with its assignments"
     RECORDED_EMPTY = "the log has the group without members"
     DELETED = "the log has the group's tombstone"

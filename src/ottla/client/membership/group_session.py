@@ -1,6 +1,6 @@
 """Runs the machine of a group member: sends its requests, and wakes it when a deadline has come.
 
-Every event is told to the machine at once, and its effects are begun at once; an effect that takes time is a
+Every event goes to the machine at once, and its effects begin at once; an effect that takes time is a
 task that ends with the next event. Effects of a rebalance (divide partitions, let go of them, take them over)
 are for the owner. Rules:
 - JoinGroup and SyncGroup have a connection of their own: a broker may hold them for minutes, and answers

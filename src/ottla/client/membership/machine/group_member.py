@@ -82,7 +82,7 @@ class Phase(Enum):
     SYNCING = "waits for its assignment"
     STABLE = "has its assignment"
     PREPARING = "gives up what it holds, to join again"
-    LEAVING = "says goodbye"
+    LEAVING = "sends LeaveGroup"
     OVER = "has left, or was refused"
 
 
@@ -100,7 +100,7 @@ TRANSITIONS: Final[Mapping[tuple[Phase, Phase], str]] = {
         Phase.PREPARING,
     ): "the group rebalances, the subscription changed, or the membership is lost",
     (Phase.PREPARING, Phase.PREPARING): "the membership is lost meanwhile",
-    (Phase.PREPARING, Phase.JOINING): "the application has let go",
+    (Phase.PREPARING, Phase.JOINING): "the application has given its partitions up",
     **{
         (phase, Phase.PREPARING): "the application does not poll"
         for phase in (Phase.JOINING, Phase.ASSIGNING, Phase.SYNCING)
