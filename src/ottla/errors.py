@@ -121,7 +121,7 @@ class ErrorCode(IntEnum):
     REASSIGNMENT_IN_PROGRESS = 60, False, "The partition is being moved already."
     DELEGATION_TOKEN_AUTH_DISABLED = 61, False, "Delegation tokens are switched off."
     DELEGATION_TOKEN_NOT_FOUND = 62, False, "There is no such delegation token."
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63, False, "The delegation token belongs to somebody else."
+    DELEGATION_TOKEN_OWNER_MISMATCH = 63, False, "The delegation token belongs to another principal."
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
         64,
         False,
@@ -143,7 +143,7 @@ class ErrorCode(IntEnum):
         False,
         "This version of the request does not allow the compression type.",
     )
-    STALE_BROKER_EPOCH = 77, False, "The broker has registered anew since: its epoch is old."
+    STALE_BROKER_EPOCH = 77, False, "The broker has registered again since: this epoch is old."
     OFFSET_NOT_AVAILABLE = 78, True, "The leader is new and does not know its high watermark yet."
     MEMBER_ID_REQUIRED = 79, False, "Join again with the member id that came with this answer."
     PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader is not available."
@@ -157,7 +157,7 @@ class ErrorCode(IntEnum):
     UNSTABLE_OFFSET_COMMIT = 88, True, "A transaction that commits these offsets is still open."
     THROTTLING_QUOTA_EXCEEDED = 89, True, "The quota is used up: try again later."
     PRODUCER_FENCED = 90, False, "A newer producer with the same transactional id has taken over."
-    RESOURCE_NOT_FOUND = 91, False, "What the request names does not exist."
+    RESOURCE_NOT_FOUND = 91, False, "The resource that the request names does not exist."
     DUPLICATE_RESOURCE = 92, False, "The request names the same thing twice."
     UNACCEPTABLE_CREDENTIAL = 93, False, "The credential does not meet the requirements."
     INCONSISTENT_VOTER_SET = 94, False, "The voter is not in the set that the request assumes."

@@ -220,7 +220,7 @@ def test_a_narrowed_plan_serves_one_query(
     for second in (frame, frame.where("partition = 1")):
         with pytest.raises(PySparkException) as caught:
             second.count()
-        assert "OptionError: A DataFrame with the option 'pushFilters' is good for one query" in message(
+        assert "OptionError: A DataFrame with the option 'pushFilters' can be used for one query" in message(
             caught
         )
     plain = ottla_read(subscribe=topic).load()

@@ -184,7 +184,7 @@ def test_offsets_outside_of_what_is_there_are_data_loss(
     assert caplog.text.count("goes on without them") == 2
     assert planned(subscribe=topic) == [f"{topic}-0 [4, 10)"]
     with pytest.raises(
-        OptionError, match=f"The starting offset 50 of {topic}-0 lies behind its ending offset 10."
+        OptionError, match=f"The starting offset 50 of {topic}-0 is after its ending offset 10."
     ):
         planned(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 50}}))
 
@@ -233,7 +233,7 @@ def test_a_filter_spares_the_error_about_what_it_does_not_want(planned: Planned,
 def test_times_begin_at_the_first_record_that_is_late_enough(
     broker: EmbeddedBroker, new_topic: NewTopic
 ) -> None:
-    """Timestamps go back and forth; what lies behind the first late record is for Spark to filter."""
+    """Timestamps go back and forth; what is after the first late record is for Spark to filter."""
     times = [0, 5, 3, 9, 4]
     topic = new_topic(1, records=[{"value": b"x", "timestamp_ms": NOON_MS + at} for at in times])
     options = source_options({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})

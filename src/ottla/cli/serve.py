@@ -1,6 +1,6 @@
 """`ottla serve`: gather the settings, refuse what cannot work in one sentence, run the broker.
 
-Whatever keeps a broker from starting ends with exit code 2. The broker's own modules are imported only after
+A broker that cannot start ends with exit code 2. The broker's own modules are imported only after
 the settings have been understood: a person who mistyped one should not wait for them.
 """
 

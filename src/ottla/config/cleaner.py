@@ -7,7 +7,7 @@ from ottla.config.setting import LONG_MAX, ConfigType, family, setting
 
 @family
 class CleanerConfig:
-    """What is compacted, when, and with which resources."""
+    """Which logs are compacted, when, and with which resources."""
 
     delete_retention_ms: int = setting(
         "log.cleaner.delete.retention.ms",

@@ -9,7 +9,7 @@ _MS_PER_MINUTE: Final = 60_000
 
 @family
 class GroupConfig:
-    """What the members of a group may ask for, and how long their offsets are kept."""
+    """The limits for members of a group, and the retention of their offsets."""
 
     initial_rebalance_delay_ms: int = setting(
         "group.initial.rebalance.delay.ms",

@@ -153,7 +153,7 @@ class RetentionConfig:
         ("delete",),
         choices=("delete", "compact"),
         dynamic=True,
-        doc="What happens to old data: 'delete' drops old segments, 'compact' keeps the newest value of each key; "
+        doc="The treatment of old data: 'delete' drops old segments, 'compact' keeps the newest value of each key; "
         "if empty, everything is kept.",
     )
     bytes: int = setting(

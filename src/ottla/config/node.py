@@ -36,13 +36,13 @@ class NodeConfig:
         "advertised.listeners",
         None,
         type=ConfigType.STRING,
-        doc="The address that clients are told to connect to; if not set, the one in listeners.",
+        doc="The address that the broker gives to clients; if not set, the one in listeners.",
     )
     process_roles: tuple[str, ...] = setting(
         "process.roles",
         (BROKER, CONTROLLER),
         choices=(BROKER, CONTROLLER),
-        doc="What this node does: 'broker' holds topics and serves clients, 'controller' votes in the metadata quorum.",
+        doc="The roles of this node: 'broker' holds topics and serves clients, 'controller' votes in the metadata quorum.",
     )
     quorum_voters: tuple[str, ...] = setting(
         VOTERS,
@@ -66,7 +66,7 @@ class NodeConfig:
 
     @property
     def advertised_listener(self) -> Listener:
-        """What to tell clients. A host that is empty, or port 0, is for the server to fill in."""
+        """The addresses for clients. The server fills in an empty host, and port 0."""
         if self.advertised_listeners is None:
             return self.listener
         return parse_listener("advertised.listeners", self.advertised_listeners)

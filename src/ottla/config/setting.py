@@ -1,4 +1,4 @@
-"""What a setting is: a name, a type, bounds and a sentence; and how its text is read and written.
+"""A setting: a name, a type, bounds and a sentence; and how its text is read and written.
 
 Values arrive as text (files, flags, environment, AlterConfigs) and leave as text (DescribeConfigs), so one
 `Setting` knows both directions. Every refusal is one sentence that names the setting, the value and what is
@@ -109,7 +109,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """What may stand here, in words."""
+        """The allowed values, as a phrase for messages."""
         if self.choices:
             listed = ", ".join(self.choices)
             return f"a list of: {listed}" if self.type is ConfigType.LIST else f"one of: {listed}"

@@ -5,7 +5,7 @@ from ottla.config.setting import family, setting
 
 @family
 class TopicDefaultsConfig:
-    """What a broker does about topics whose creator left something out."""
+    """The defaults for topics whose creator left something out."""
 
     auto_create_enable: bool = setting(
         "auto.create.topics.enable",

@@ -3,9 +3,9 @@
 A heartbeat opens or renews a session. When the connection that carries a broker's heartbeats closes, the
 broker has a short grace to come back: a process that died is noticed at once, a silent one when its session
 ends. A controller that has just become active knows nothing yet and gives every broker a fresh session. If
-nothing was told to this object for half a session, it was this process that slept, and no broker can be
-blamed: all of them get that time back. So that nothing is ever told for so long, `next_deadline_ms` comes at
-least four times a session.
+this object had no event for half a session, this process was suspended, and no broker can be blamed: all of
+them get that time back. `next_deadline_ms` comes at least four times a session, so that a process that runs
+always has events.
 """
 
 from collections.abc import Hashable

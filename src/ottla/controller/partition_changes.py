@@ -1,9 +1,9 @@
 """How a partition changes when its brokers come, go or catch up (CTL-3, REP-7).
 
 Rules, whatever the reason for a change:
-- A broker that is not eligible (fenced, or about to stop) neither leads nor is in sync, unless nobody in sync
-  would be left: then those in sync stay, for they hold what was acknowledged, and the partition has no
-  leader. The ISR is never empty.
+- A broker that is not eligible (fenced, or about to stop) neither leads nor is in sync, unless no replica in
+  sync would be left: then the replicas in sync stay, for they hold the acknowledged records, and the
+  partition has no leader. The ISR is never empty.
 - The leader stays if it can. Else the first replica, in their order, that is in sync leads.
 - A replica that is not in sync leads only where the topic allows it: records that only others hold are lost.
 - A move is finished once every added replica is in sync and one of those that stay can lead: the removed ones

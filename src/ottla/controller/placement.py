@@ -4,8 +4,8 @@
   Racks count only if every broker that can be chosen names one: a lone broker without a rack would else hold
   half of everything.
 - Of the racks, and of the brokers in one, those with least are chosen, measured by their capacity. So brokers
-  that joined later fill up first, and between equal brokers that began empty nobody holds more than one
-  replica more than another.
+  that joined later fill up first, and of equal brokers that began empty none holds more than one replica more
+  than another.
 - The first replica is the preferred leader; these are evened out, too.
 - The second one leads when the first is gone: for the partitions of one leader these are different brokers,
   so that not one of them inherits everything.
@@ -98,8 +98,7 @@ class _Table:
         in_rack: Counter[str | None] = Counter()
         for _ in range(replication_factor):
             # Of equal brokers the first pick is the one that leads least, for it may lead; the later ones
-            # those that lead most (who leads next must not have been given too much by then) and inherit
-            # least.
+            # those that lead most (the next leader must not have too much by then) and inherit least.
             sign = -1 if chosen else 1
             first = chosen[0] if chosen else None
             broker = min(

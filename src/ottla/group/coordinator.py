@@ -10,11 +10,11 @@ to GRP-7).
     DeleteGroups, and expiry      Offset tombstones, then the Group's
     Heartbeat, OffsetFetch, DescribeGroups, ListGroups: none
 
-Two kinds of state. What is in the log (generation, protocol, members and assignments as of the last completed
-sync; committed offsets) is changed by `replay` alone. All else (who waits for a rebalance, when sessions end,
-which member ids were given out) is changed by `command` and `tick`, and is lost when the coordinator moves:
-the next one begins with the last complete generation, in which members that were in the middle of a rebalance
-join again.
+Two kinds of state. The state that is in the log (generation, protocol, members and assignments as of the last
+completed sync; committed offsets) is changed by `replay` alone. All else (members that wait for a rebalance,
+ends of sessions, member ids that were given out) is changed by `command` and `tick`, and is lost when the
+coordinator moves: the next one begins with the last complete generation, in which members that were in the
+middle of a rebalance join again.
 
 How to run it: `replay` the log, then `loaded`. For every decision: append its records, `replay` them, and
 give its answers when they are committed, before the next command. If they cannot be appended, give refusals

@@ -67,7 +67,9 @@ class Member:
         self.is_new = False
 
     def park_join(self, parked: Parked | None) -> None:
-        """Wait for the next generation; with None, no longer. `ClassicGroup.park_join` counts who waits."""
+        """Wait for the next generation; with None, no longer. `ClassicGroup.park_join` counts the members
+        that wait.
+        """
         self.parked_join = parked
 
     def park_sync(self, parked: Parked) -> None:

@@ -1,10 +1,10 @@
 """OffsetFetch, versions 1 to 10: reading how far a group has read (GRP-3).
 
 A partition, or a whole group, without an offset is no error: its offset is -1. Null topics mean all that
-there are (from version 2 on); from version 8 on one request asks for several groups. Whoever requires stable
-offsets (KIP-447) is not told an offset that an open transaction may still change, but UNSTABLE_OFFSET_COMMIT,
-on which clients try again. The member and its epoch (version 9) are of the new consumer protocol; a classic
-group does not look at them.
+there are (from version 2 on); from version 8 on one request asks for several groups. A request that requires
+stable offsets (KIP-447) gets UNSTABLE_OFFSET_COMMIT for an offset that an open transaction may still change;
+clients then try again. The member and its epoch (version 9) are of the new consumer protocol; a classic group
+does not look at them.
 """
 
 from __future__ import annotations

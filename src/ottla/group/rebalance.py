@@ -4,9 +4,9 @@
     complete_join       enough have joined: leader and protocol are chosen, all members hear of the new generation
     (sync_group)        the leader has said who gets what: the record of it makes the group stable
 
-Who does not join in time is out, unless it is static: that one keeps its place until its session ends. An
-empty group waits a little longer for its first members, so that a fleet of consumers that starts together is
-one rebalance.
+A member that does not join in time is removed, unless it is static: a static member keeps its place until its
+session ends. An empty group waits a little longer for its first members, so that a fleet of consumers that
+starts together is one rebalance.
 """
 
 from __future__ import annotations

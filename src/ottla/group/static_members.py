@@ -1,10 +1,10 @@
 """Static members (KIP-345): a restarted member takes its own former place, and its former self is fenced.
 
 In a stable group that changes nothing but a name, the group rests: the new member id goes into the group's
-record, and the assignment is given again to whoever asks for it with that id. A leader that comes back must
-not think that it has to assign: from version 9 on it is told so (KIP-814); older ones are told the former
-leader's id, so that they take themselves for followers. Kafka rests as long as the chosen protocol stays the
-same, even if the subscription is another one; here a consumer that comes back with other topics makes the
+record, and the assignment is given again to the member with that id. A leader that comes back must not
+assign: from version 9 on the response says so (KIP-814); a response of an older version names the former
+leader's id, so that the member takes itself for a follower. Kafka rests as long as the chosen protocol stays
+the same, even if the subscription is another one; here a consumer that comes back with other topics makes the
 group rebalance. Other parts of a subscription differ after every restart (what the member owned, and in which
 generation), so only topics are compared.
 """

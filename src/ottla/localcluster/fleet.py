@@ -171,7 +171,7 @@ class Fleet:
                 self.keep(self.state.with_broker(replace(broker, condition=Condition.RUNNING)))
 
     async def _watch(self, process: SupervisedProcess) -> None:
-        """Record the end of a process that nobody asked to end."""
+        """Record the end of a process that was not asked to end."""
         await process.ended()
         if process.end_is_wanted:
             return

@@ -60,7 +60,7 @@ class SupervisorState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What was planned for a cluster, and the condition of each of its brokers."""
+    """The plan of a cluster, and the condition of each of its brokers."""
 
     cluster_id: str
     host: str

@@ -3,8 +3,8 @@
 A frame is a 4-byte size and that many bytes: a header, then the message. Request headers are version 1 (key,
 version, correlation id, client id), or 2, with tagged fields at the end, if the message's version is
 flexible. Response headers are a correlation id, with tagged fields likewise; except those of ApiVersions,
-which never have any, because the client reads them before it knows what the broker speaks. What is read here
-comes without the size; what is written here has it in front.
+which never have any, because the client reads them before it knows the broker's versions. Frames are read
+here without their size, and written with it.
 """
 
 from __future__ import annotations

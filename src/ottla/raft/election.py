@@ -1,7 +1,7 @@
 """How a leader is chosen: a round of pre-votes, then a round of votes.
 
 A pre-vote (KIP-996) asks whether one would be elected; it promises nothing and changes nothing, so a node
-that was cut off comes back without pushing everybody into a new epoch. It is granted to a log that is not
+that was cut off comes back without forcing the others into a new epoch. It is granted to a log that is not
 behind, by a node that hears of no living leader. A vote is granted once for each epoch, to a log that is not
 behind, where no leader is known.
 """

@@ -2,7 +2,7 @@
 
 One request is under way at a time. A voter asks for more when what it has is flushed, for the leader takes
 the offset it asks for as durable. Where the logs part it cuts its own, and never below the high watermark.
-Where the leader's log begins too late, it fetches a snapshot, piece by piece, and starts over behind it.
+Where the leader's log begins too late, it fetches a snapshot, piece by piece, and restarts after it.
 
 A node that may not stand for election (an observer, a voter without memory) and knows no leader asks the
 voters in turn.

@@ -1,7 +1,7 @@
 """The messages between the members of a quorum, one partition's worth: no topics, no lists, no versions.
 
 `requests` and `responses` turn these into Kafka's messages and back. Every answer carries the epoch and the
-leader that its sender knows, so that whoever asks with an old epoch learns the new one.
+leader that its sender knows, so that a node that asks with an old epoch learns the new one.
 """
 
 from __future__ import annotations

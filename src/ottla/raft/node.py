@@ -2,10 +2,10 @@
 
 Two rules live here.
 
-What is promised is persisted first. An epoch and a vote are promises; from the moment they change until they
+Promises are persisted first. An epoch and a vote are promises; from the moment they change until they
 are on the disk (PersistVote, VotePersisted), everything that this node says is held back, in order. Requests
-that are held back when the state changes are dropped, for nobody would listen to their answers; replies are
-kept, for somebody waits for them.
+that are held back when the state changes are dropped, for their answers would be ignored; replies are kept,
+for other nodes wait for them.
 
 Answers belong to a state. When the state changes, what was asked in the old one is forgotten, and its answers
 are late.

@@ -1,10 +1,10 @@
 """A member of the metadata quorum, as a machine: `step(event, now_ms)` answers what should happen next.
 
 The quorum keeps one log on several nodes, KRaft style (KIP-595): one leader for each epoch, elected by a
-majority of voters; followers and observers pull. `node` has the table of states and the two rules about what
-is said and heard, `election` who is voted for, `leadership` what a leader does, `following` what a follower
-does, `vote_recovery` how a voter comes back that lost its memory, `events` what the shell has to do.
-`docs/raft.md` says why it is safe.
+majority of voters; followers and observers pull. `node` has the table of states and the two rules about
+requests and replies, `election` the votes, `leadership` the leader, `following` the follower, `vote_recovery`
+the return of a voter that lost its memory, `events` the duties of the shell. `docs/raft.md` says why it is
+safe.
 
 Rules
 - A message with a newer epoch takes this node there, whatever it does; one with an older epoch is refused,

@@ -2,8 +2,8 @@
 
 A voter without a `quorum-state` (a new disk, or one that was found damaged) may have promised its vote in any
 epoch, and may have helped to commit any record, and knows nothing of it. If it voted, there might be two
-leaders in one epoch, or one without a committed record. So it votes for nobody, stands for nothing, and
-leaders neither count what it has nor that it asks (`Fetch.is_proven`), until it has been proven:
+leaders in one epoch, or one without a committed record. So it neither votes nor stands for election, and
+leaders count neither its log nor its fetches (`Fetch.is_proven`), until it has been proven:
 
     in one epoch, from one leader,
     1. it has fetched all there was: a fetch at offset X was answered without records, so the leader's log
@@ -11,7 +11,7 @@ leaders neither count what it has nor that it asks (`Fetch.is_proven`), until it
     2. then the high watermark rose above X, and this node has flushed the record at X.
 
 Why that is enough. The record at X was appended after this node came back, and committed in the leader's
-epoch e by a majority that does not contain this node. Every majority that elects somebody with an old vote of
+epoch e by a majority that does not contain this node. Every majority that elects a node with an old vote of
 this node shares a voter with it.
 - A candidate of a later epoch that has an old vote of this node asked for it before the record existed, and
   does not fetch from an older leader any more, so its log lacks the record: the shared voter, which has it,
@@ -22,7 +22,7 @@ this node shares a voter with it.
 From then on this node remembers (it writes its memory for the first time), and counts.
 
 The leader appends a record for it when there is no other to commit. As long as a majority of voters
-remembers, this needs nobody's help; when a majority has lost its disks, there is no safe way, and none is
+remembers, this needs no operator; when a majority has lost its disks, there is no safe way, and none is
 taken.
 
 A cluster is founded by voters that begin with an empty memory, QuorumState(), written once when their disks

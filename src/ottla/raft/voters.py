@@ -1,7 +1,7 @@
 """The voters: who they are, and what a majority of them is.
 
 The set is fixed when a node starts, and the same on all. Where it is to change (KIP-853), a set comes out of
-the log, and whoever asks for a majority asks the set of that moment: nothing outside this module counts
+the log, and a majority is asked of the set of that moment: nothing outside this module counts
 voters.
 """
 

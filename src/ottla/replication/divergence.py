@@ -21,7 +21,7 @@ class LogView(Protocol):
 
     @property
     def log_end_offset(self) -> int:
-        """The offset behind the last record."""
+        """The offset after the last record."""
 
     @property
     def latest_epoch(self) -> int:

@@ -13,7 +13,7 @@ from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """What the controller decided about this partition, and where the local log ends now.
+    """The controller's decision about this partition, and the end of the local log.
 
     `durable_offset`: where only flushed records may count (LogEndOffsetMoved).
     """
@@ -91,7 +91,7 @@ class HighWatermarkLowered:
 class CommitsRefused:
     """Nothing is committed here for now.
 
-    Whoever waits for a commit hears this error, as nobody knows what becomes of it.
+    Callers that wait for a commit get this error, because the outcome of the commit is unknown.
     """
 
     error: ErrorCode

@@ -37,7 +37,7 @@ PartitionKey = tuple[str, UUID, int]
 
 
 class FetchPartitionData(NamedTuple):
-    """What a client wants of one partition.
+    """The fetch of one partition, as a client asks for it.
 
     Before version 13 it names the topic, from then on the topic id.
     """
@@ -53,7 +53,7 @@ class FetchPartitionData(NamedTuple):
 
 
 class FetchResult(Protocol):
-    """What sessions need to know about one partition's answer."""
+    """The fields of one partition's answer that sessions need."""
 
     topic: str
     topic_id: UUID
@@ -125,7 +125,7 @@ class FetchSession:
                 self.partitions.pop((forgotten.topic, forgotten.topic_id, partition), None)
 
     def wanted(self) -> list[FetchPartitionData]:
-        """What to fetch, in order."""
+        """The partitions to fetch, in order."""
         return [cached.wanted for cached in self.partitions.values()]
 
     def news(self, results: Sequence[Result], everything: bool) -> list[Result]:
@@ -142,7 +142,7 @@ class FetchSession:
 
 
 class FetchContext:
-    """What one request asks for: `partitions` to read, in order; then `filter` what was read."""
+    """The partitions of one request: read `partitions` in order, then `filter` the results."""
 
     __slots__ = ("_is_full", "_session", "partitions")
 
@@ -184,7 +184,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def resolve(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext | ErrorCode:
-        """What a request asks for, or why its session cannot be used."""
+        """The partitions of a request, or the reason why its session cannot be used."""
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._incremental(request, version, now_ms)
         if request.session_id != NO_SESSION_ID:
@@ -229,7 +229,7 @@ class FetchSessions:
         return session
 
     def _has_room(self, size: int, now_ms: int) -> bool:
-        """Whether a session of `size` partitions fits, at the cost of ones that nobody uses any more."""
+        """Whether a session of `size` partitions fits; unused sessions are removed for it."""
         while len(self._sessions) >= self._slots or self._cached_partitions + size > CACHED_PARTITIONS_MAX:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_ms - oldest.last_used_ms <= EVICTION_MS:

@@ -39,7 +39,7 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswered:
-    """What the leader said to a FetchFrom.
+    """The leader's answer to a FetchFrom.
 
     High watermark and log start come with OFFSET_OUT_OF_RANGE, too.
     """
@@ -104,7 +104,7 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Nothing more is fetched until `follow` is called: somebody should know why."""
+    """Nothing more is fetched until `follow` is called; the reason is for the operator."""
 
     reason: str
 
@@ -149,7 +149,7 @@ class Follower:
         self._backoff_ms = FETCH_BACKOFF_MS
 
     def next_fetch(self, log: LogView, now_ms: int) -> FetchFrom | None:
-        """What to ask the leader for; None while there is nobody to ask, or it is too early."""
+        """The next fetch from the leader; None while there is no leader, or it is too early."""
         if now_ms < self.retry_at_ms or self.has_failed or self.leader in (NO_LEADER, self.node_id):
             return None
         return FetchFrom(log.log_end_offset, self.leader_epoch, log.latest_epoch, log.log_start_offset)

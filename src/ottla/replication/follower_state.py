@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: how far its log goes, and when it last held all there was.
+"""One follower as its leader sees it: the end of its log, and the time when it last held every record.
 
 Caught up, as Kafka means it: a fetch at the leader's log end proves it for now; one at or behind the log end
 of the fetch before proves it for the time of that fetch before. So a follower that always asks for the newest

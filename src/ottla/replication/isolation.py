@@ -53,7 +53,7 @@ class StepDown:
 
 
 class Isolation:
-    """What one replica knows about the controller and its own log."""
+    """Whether one replica has a controller, and whether its log takes writes."""
 
     __slots__ = ("_failures", "_patience_ms", "is_cut_off")
 

@@ -2,9 +2,9 @@
 Pure.
 
 Only the controller changes the ISR. The leader proposes, with the partition epoch it knows (compare and set);
-until the answer is there, nobody knows which ISR is in force, so the high watermark counts with the *maximal*
-one: the committed members, those that are to leave, too, and every member that a proposal whose fate is
-unknown would add.
+until the answer is there, it is not known which ISR is in force, so the high watermark counts with the
+*maximal* one: the committed members, those that are to leave, too, and every member that a proposal whose
+fate is unknown would add.
 
     state          on                                             then
     settled        propose                                        pending
@@ -64,7 +64,7 @@ class ProposeIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrAnswered:
-    """What became of a proposal.
+    """The outcome of a proposal.
 
     With NONE, the partition as it is now; without any answer, REQUEST_TIMED_OUT.
     """

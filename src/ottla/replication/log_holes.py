@@ -1,6 +1,6 @@
 """A log that lost records in the middle in a crash, and what a replica does about the hole. Pure.
 
-The log keeps the records after the hole and remembers where the hole begins. What follows depends on the
+The log keeps the records after the hole and remembers where the hole begins. The next step depends on the
 replica's role:
 
     role                                              effect
@@ -51,7 +51,7 @@ class AcceptHole:
 
 
 def settle_hole(hole: HoleFound, node_id: int) -> list[TruncateTo | AcceptHole]:
-    """What the replica on `node_id` does about a hole in its log."""
+    """The effects of the replica on `node_id` for a hole in its log."""
     if hole.leader == NO_LEADER:
         return []
     is_only_copy = hole.leader == node_id and len(hole.replicas) == 1

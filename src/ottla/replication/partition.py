@@ -1,8 +1,9 @@
-"""One partition as its leader sees it: who leads, who is in sync, how far readers may read. Pure.
+"""One partition as its leader sees it: leadership, in-sync replicas, the end for readers. Pure.
 
     event                  effects
     HoleFound              TruncateTo or AcceptHole, before Assigned (log_holes.py)
-    Assigned               HighWatermarkAdvanced, if the ISR shrank; CommitsRefused, if it shrank too far. (Epochs never go
+    Assigned               HighWatermarkAdvanced, if the ISR shrank; CommitsRefused, if it shrank too far.
+    (Epochs never go
                            back: older ones are ignored.)
     LogEndOffsetMoved      HighWatermarkAdvanced, if this replica is the whole ISR; HighWatermarkLowered, on a follower
     FollowerFetched        HighWatermarkAdvanced, ProposeIsr to let the follower in
@@ -268,7 +269,8 @@ class PartitionReplica:
         if is_new_epoch:
             self.leader_epoch_start_offset = event.log_end_offset
             self.followers = {}
-        # What an answer told before is no news: a proposal made since then is still under way.
+        # An assignment that repeats an earlier answer changes nothing: a proposal made since then is still
+        # under way.
         if event.partition_epoch > self.partition_epoch or set(event.isr) != set(self.isr):
             self._settle(event.partition_epoch, event.isr)
         self._meet_followers(is_new_epoch, now_ms)
@@ -385,7 +387,7 @@ class PartitionReplica:
     # -- high watermark
 
     def _advance(self) -> list[Effect]:
-        """Raise the high watermark to what everybody holds who counts."""
+        """Raise the high watermark to the end of the log that all counted replicas hold."""
         end = self._own_share
         if end <= self.high_watermark or len(self.isr) < self._effective_min_isr:
             return []

@@ -79,7 +79,7 @@ class DiskUsage(NamedTuple):
 
 
 class Disk(Protocol):
-    """What a broker asks of a file system."""
+    """The file system operations that a broker needs."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 

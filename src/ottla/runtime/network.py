@@ -36,7 +36,7 @@ class ListeningSocket(Protocol):
 
 
 class Network(Protocol):
-    """What a listener asks of the network."""
+    """The network operations that a listener needs."""
 
     def host_name(self) -> str:
         """The name of this machine."""

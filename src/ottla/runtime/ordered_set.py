@@ -1,7 +1,8 @@
 """A set that is iterated in the order in which its members came.
 
-The order of a built-in set depends on memory addresses and on the process's hash seed. Where the order shows
-(who is woken first, what is asked first), a simulation could not replay a run from its seed.
+The order of a built-in set depends on memory addresses and on the process's hash seed. Where the order has an
+effect (the first waiter to wake, the first request to send), a simulation could not replay a run from its
+seed.
 """
 
 from collections.abc import Iterable

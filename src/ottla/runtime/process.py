@@ -1,4 +1,4 @@
-"""What the operating system says about this process: CPU time, memory, the limit of open files."""
+"""Facts about this process from the operating system: CPU time, memory, the limit of open files."""
 
 import os
 import time

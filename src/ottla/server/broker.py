@@ -92,7 +92,7 @@ class Broker:
 
     @property
     def partitions(self) -> Partitions:
-        """What it hosts, once it has started."""
+        """The hosted partitions, once the broker has started."""
         return self._built.partitions
 
     @property
@@ -120,7 +120,8 @@ class Broker:
                 await self._join(parts)
             else:
                 await parts.quorum.has_controller()
-            # Whoever came meanwhile waits at the gate: before it is let in, there is no broker to tell about.
+            # Clients that connected meanwhile wait at the gate: before the broker is unfenced, metadata does
+            # not name it.
             parts.listener.open_gate()
         except BaseException:
             await self.stop()
@@ -143,7 +144,7 @@ class Broker:
         await asyncio.get_running_loop().run_in_executor(None, self._close_logs)
 
     async def abort(self) -> None:
-        """End as a process that is killed: no word to anybody, nothing marked as clean. For tests."""
+        """End as a process that is killed: no handover, nothing marked as clean. For tests."""
         parts, membership = self._parts, self._membership
         if parts is not None:
             parts.listener.stop_accepting()
@@ -241,7 +242,7 @@ class Broker:
         parts.housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
         if parts.compaction is not None:
             parts.compaction.start()
-        # The logs are open; who leads and who follows is for the first change to say.
+        # The logs are open; the first image assigns leaders and followers.
         quorum.deliver(ClusterImage(self.cluster_id))
         await quorum.in_force(image.last_offset)
         await membership.join()
@@ -294,7 +295,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a node is made of, built together."""
+    """The parts of a node, built together."""
 
     quorum: Quorum
     services: Services

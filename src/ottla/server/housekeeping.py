@@ -1,4 +1,4 @@
-"""What a broker does beside answering: retention, flushing by time, checkpoints, forgetting idle producers
+"""The chores of a broker: retention, flushing by time, checkpoints, forgetting idle producers
 and connections.
 
 Each chore has its own interval and never runs on the request path. A chore that fails is logged and tried
@@ -26,7 +26,7 @@ _REAP_INTERVAL_MS = 5_000
 _FLUSH_CHECK_INTERVAL_MS = 100
 # A log that could not be opened is tried again so often: the disk may have room again.
 _RETRY_INTERVAL_MS = 1_000
-# After so many partitions a chore lets requests have their turn.
+# After this many partitions a chore lets requests have their turn.
 _PARTITIONS_PER_TURN = 16
 
 

@@ -1,4 +1,4 @@
-"""How busy this broker is, as anybody may ask: read-only entries of its configuration in DescribeConfigs
+"""The load of this broker for clients: read-only entries of its configuration in DescribeConfigs
 (CTL-8).
 
     ottla.load.cpu.percent               of one core
@@ -9,7 +9,7 @@
     ottla.load.in.messages.per.second    records appended to partitions that this broker leads
 
 Rates are those of the last ten seconds or so. Nothing is counted on the way of a record: every two seconds
-somebody looks how far the connections and the logs are.
+the connections and the logs are asked for their totals.
 """
 
 from __future__ import annotations
@@ -102,9 +102,14 @@ class Load:
             ),
             LoadEntry("disk.free.bytes", str(self._free_bytes()), long, "The room left where its logs are."),
             LoadEntry(
-                "in.bytes.per.second", _rate(received, seconds), long, "What all connections bring in."
+                "in.bytes.per.second",
+                _rate(received, seconds),
+                long,
+                "The bytes that all connections receive.",
             ),
-            LoadEntry("out.bytes.per.second", _rate(sent, seconds), long, "What all connections take out."),
+            LoadEntry(
+                "out.bytes.per.second", _rate(sent, seconds), long, "The bytes that all connections send."
+            ),
             LoadEntry(
                 "in.messages.per.second",
                 _rate(now.messages - first.messages, seconds),

@@ -9,7 +9,8 @@ Rules
   it, and may be called from anywhere.
 - Its settings are a broker's, but for what only costs tests time: nothing waits for the disk or for a group's
   late members. And records stay, however old their timestamps say they are.
-- Its data lies in a temporary directory, which goes with it, or where it is told to be, and stays there.
+- Its data lies in a temporary directory, which is removed with the broker, or in a given directory, where it
+  stays.
 - Clients are imported when they are needed to look into it: a test that does not is the sooner ready.
 - `stop`, `kill` and `start` keep its port and its data, so that clients can find it again.
 """

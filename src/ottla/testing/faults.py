@@ -37,11 +37,11 @@ from ottla.server.gate.handlers import (
 )
 from ottla.testing.refusals import refusal
 
-# What `ottla.testing` calls itself when it looks into a broker.
+# The client id of `ottla.testing` when it looks into a broker.
 INSPECTOR: Final = "ottla.testing"
 _SPARED: Final = re.compile(r"broker-\d+|" + re.escape(INSPECTOR))
 
-# What happens to a request: it gets the handler that would have answered it.
+# A fault of a request: it gets the handler that would have answered it.
 _Effect = Callable[[Handler, RequestContext, Any], Any]
 
 
@@ -100,7 +100,7 @@ class Faults:
         )
 
     def delay(self, api: ApiKey | str, *, ms: float, times: int | None = 1) -> Fault:
-        """Let requests wait before they are carried out; what the client asks behind them waits as well."""
+        """Let requests wait before they are carried out; later requests of the client wait as well."""
         return self._set(api, times, partial(_delay, ms))
 
     def lose_request(self, api: ApiKey | str, *, times: int | None = 1) -> Fault:

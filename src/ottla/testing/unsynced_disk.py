@@ -1,7 +1,7 @@
 """The operating system's files, never forced to the disk.
 
-What a test writes need not survive a power loss, and waiting for the disk is most of what a small test would
-wait for. What was written survives the end of the process, killed or not: that is the kernel's doing.
+The data of a test need not survive a power loss, and most of a small test's time would be spent waiting for
+the disk. Written data survives the end of the process, killed or not: the kernel keeps it.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Connection:
         except DecodeError as error:
             lost = ConnectionLostError(
                 f"{self.address} answered {ApiKey(api_key).name} v{version} "
-                f"with bytes that make no sense: {error}"
+                f"with bytes that cannot be decoded: {error}"
             )
             self._stream.abort(lost)
             raise lost from error

@@ -248,7 +248,7 @@ def test_bytes_that_make_no_sense_end_the_connection_with_a_reason() -> None:
     async def body() -> None:
         async with FakeBroker().on(MetadataRequest, nonsense) as broker, await connect(broker) as connection:
             with pytest.raises(
-                ConnectionLostError, match=r"answered METADATA v13 with bytes that make no sense"
+                ConnectionLostError, match=r"answered METADATA v13 with bytes that cannot be decoded"
             ):
                 await connection.ask(MetadataRequest())
             assert not connection.is_open

@@ -104,9 +104,11 @@ def describe(name: str, members: bool, bootstrap: str, as_json: bool) -> None:
 @click.option(
     "--to-time", metavar="ISO8601", help="The first record at or after a moment (2025-01-31T08:30)."
 )
-@click.option("--shift", type=int, metavar="N", help="So many records forward, or back if negative.")
+@click.option("--shift", type=int, metavar="N", help="This many records forward, or back if negative.")
 @click.option(
-    "--to-current", is_flag=True, help="What is committed now, which keeps it from expiring for a while."
+    "--to-current",
+    is_flag=True,
+    help="The offsets that are committed now; committing them again postpones their expiry.",
 )
 @click.option("--execute", is_flag=True, help="Do it. Without this, nothing is changed.")
 @broker_options

@@ -175,7 +175,12 @@ def resume(broker: int, data: Path) -> None:
 @click.option("--from", "other", type=node_id, metavar="OTHER", help="Only from this broker.")
 @click.option("--one-way", is_flag=True, help="It still hears the others; they do not hear it.")
 @click.option("--clients", is_flag=True, help="Also from clients.")
-@click.option("--slow", type=click.FloatRange(min=0), metavar="MS", help="Not cut, but slow by so many ms.")
+@click.option(
+    "--slow",
+    type=click.FloatRange(min=0),
+    metavar="MS",
+    help="Do not cut the connection; delay it by this many ms.",
+)
 @data_option
 @refusing
 def partition(
@@ -183,7 +188,7 @@ def partition(
 ) -> None:
     """Cut a broker off from the others (needs a cluster that was started with --proxy).
 
-    What is sent over a cut waits, and arrives when it heals.
+    Bytes that are sent over a cut connection wait, and arrive when it heals.
     """
     running = LocalCluster(data)
     if slow is not None:

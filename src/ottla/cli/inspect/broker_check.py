@@ -162,7 +162,7 @@ def _check_partition(
     if partition.leader_id < 0 or cluster.broker(partition.leader_id) is None:
         report.error(
             place,
-            f"it has no leader, so that nobody can write or read it (replicas {partition.replica_nodes}, in sync "
+            f"it has no leader, so it cannot be written or read (replicas {partition.replica_nodes}, in sync "
             f"{partition.isr_nodes})",
             "Start one of the brokers that were in sync.",
         )

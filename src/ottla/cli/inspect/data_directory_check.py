@@ -155,7 +155,7 @@ def _check_identity(path: Path, report: Examination) -> None:
     except FileNotFoundError:
         report.error(
             file,
-            "it is missing, so that nobody can tell which cluster and node these files belong to",
+            "it is missing, so it is not known which cluster and node these files belong to",
             advice,
         )
         return
@@ -214,8 +214,8 @@ def _check_set_aside(path: Path, report: Examination) -> None:
         if entry.is_dir() and entry.name.endswith("-stray"):
             report.warning(
                 entry,
-                "these records belong to a topic that was deleted, and made again under the same name",
-                "Look at them with `ottla dump`; delete the directory when nobody needs them any more.",
+                "these records belong to a topic that was deleted and created again under the same name",
+                "Look at them with `ottla dump`; delete the directory when they are no longer needed.",
             )
 
 

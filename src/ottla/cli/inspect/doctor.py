@@ -64,7 +64,7 @@ def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) 
 
 
 def _examine(data: Path | None, bootstrap: str | None, deep: bool) -> tuple[list[Examination], list[str]]:
-    # Imported here: who asks about a directory need not wait for the protocol, and the other way round.
+    # Imported here: a check of a directory does not need the protocol, and a check of a broker no log.
     from ottla.cli.inspect import broker_check, data_directory_check
 
     directories = [] if data is None else data_directory_check.data_directories(data)

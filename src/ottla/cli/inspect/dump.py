@@ -36,7 +36,7 @@ def _offsets(context: click.Context, option: click.Parameter, text: str | None) 
         return int(single), int(single)
     bounds = int(first or 0), int(last) if last else Wanted().last_offset
     if bounds[0] > bounds[1]:
-        raise click.BadParameter(f"{first} lies behind {last}", context, option)
+        raise click.BadParameter(f"{first} is after {last}", context, option)
     return bounds
 
 

@@ -42,7 +42,7 @@ _SCAN_ANEW: Final = (
     "Stop the broker, delete recovery-point-offset-checkpoint and .kafka_cleanshutdown from the data directory, and start "
     "it again: it then reads every segment, "
 )
-REBUILD: Final = _SCAN_ANEW + "and builds the indexes anew."
+REBUILD: Final = _SCAN_ANEW + "and rebuilds the indexes."
 SALVAGE: Final = (
     "Look at it with `ottla dump FILE --deep`, and bring the file back from a copy if there is one. Without one: "
     + _SCAN_ANEW[0].lower()
@@ -53,7 +53,7 @@ SALVAGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What other files of the data directory say about a partition."""
+    """The entries of other files of the data directory for a partition."""
 
     deep: bool
     is_in_use: bool
@@ -79,7 +79,7 @@ def check_partition(directory: Path, around: Surroundings, report: Examination) 
         report.error(
             directory,
             "there is no segment in it",
-            "If the partition held records, bring the directory back from a copy. Otherwise the broker begins it anew.",
+            "If the partition held records, bring the directory back from a copy. Otherwise the broker creates an empty one.",
         )
         return
     ends = [_check_segment(path, path == logs[-1], around, report) for path in logs]
@@ -143,7 +143,7 @@ def _check_index(
         return 0
     last_position = entries[-1][1]
     if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)) or last_position > file.size:
-        report.warning(path, "its entries do not rise, or point behind the end of the log", REBUILD)
+        report.warning(path, "its entries do not rise, or point past the end of the log", REBUILD)
         return 0
     step = 1 if around.deep else max(1, len(entries) // _SAMPLES)
     for relative, position in [*entries[::step], *entries[-1:]]:
@@ -224,7 +224,7 @@ def _check_offsets(
 
 def _check_epochs(directory: Path, end_offset: int, report: Examination) -> None:
     path = directory / LEADER_EPOCHS
-    anew = "Stop the broker and delete the file: it is made anew from the log when the broker starts."
+    anew = "Stop the broker and delete the file: it is rebuilt from the log when the broker starts."
     if not path.exists() or not path.stat().st_size:
         return  # written with the first batch; Apache Kafka begins with an empty file
     try:
@@ -236,7 +236,7 @@ def _check_epochs(directory: Path, end_offset: int, report: Examination) -> None
         report.warning(path, "epochs and their offsets do not rise", anew)
     elif epochs and epochs[-1][1] > end_offset:
         report.warning(
-            path, f"epoch {epochs[-1][0]} begins at {epochs[-1][1]}, behind the end at {end_offset}", anew
+            path, f"epoch {epochs[-1][0]} begins at {epochs[-1][1]}, past the end at {end_offset}", anew
         )
 
 
@@ -247,7 +247,9 @@ def _check_identity(directory: Path, report: Examination) -> None:
     try:
         match = re.search(r"(?m)^topic_id:\s*(\S{22})\s*$", path.read_text("ascii", "replace"))
     except FileNotFoundError:
-        report.warning(path, "it is missing, so that nobody can tell whose records these are", _IDENTIFY)
+        report.warning(
+            path, "it is missing, so it is not known which topic these records belong to", _IDENTIFY
+        )
         return
     if match is None or parse_uuid(match[1]) is None:
         report.warning(path, "it names no topic id", _IDENTIFY)
@@ -275,11 +277,11 @@ def _check_leftovers(directory: Path, around: Surroundings, report: Examination)
             report.warning(
                 path,
                 f"{path.stat().st_size} damaged bytes were put aside here when the broker recovered",
-                "Look at what was lost with `ottla dump`; delete the file when nobody needs it any more.",
+                "Look at what was lost with `ottla dump`; delete the file when it is no longer needed.",
             )
         elif path.name.endswith((DELETED, CLEANED, SWAP, TEMPORARY)) and not around.is_in_use:
             report.note(
                 path,
-                "it was left behind by something that was interrupted",
+                "it is left over from an operation that was interrupted",
                 "Nothing: the broker clears it up when it starts.",
             )

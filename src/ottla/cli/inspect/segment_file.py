@@ -129,7 +129,7 @@ def _look(file: ReadOnlyFile, position: int, next_offset: int) -> tuple[Placed |
 
 def _unsound(batch: BatchView) -> str:
     if batch.crc_is_valid():
-        return f"offset {batch.base_offset}, which no checksum covers, is contradicted by the batch behind it"
+        return f"offset {batch.base_offset}, which no checksum covers, is contradicted by the next batch"
     return f"the checksum of the batch at offset {batch.base_offset} does not fit its bytes"
 
 

@@ -60,14 +60,17 @@ def bench() -> None:
 @bench.command("produce")
 @click.argument("topic")
 @click.option(
-    "--records", type=click.IntRange(min=1), metavar="N", help="Stop after so many.  [default: 1000000]"
+    "--records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after this many records.  [default: 1000000]",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Stop after so long."
+    "--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Stop after this time."
 )
 @click.option("--size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes of a value.")
 @click.option(
-    "--keys", type=click.IntRange(min=0), default=0, help="So many different keys.  [default: none]"
+    "--keys", type=click.IntRange(min=0), default=0, help="The number of different keys.  [default: none]"
 )
 @click.option(
     "--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second, at most."
@@ -128,10 +131,13 @@ def bench_produce(
 @bench.command("consume")
 @click.argument("topic")
 @click.option(
-    "--records", type=click.IntRange(min=1), metavar="N", help="Stop after so many.  [default: all there are]"
+    "--records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after this many records.  [default: all there are]",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Stop after so long."
+    "--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Stop after this time."
 )
 @click.option(
     "--from", "start", type=click.Choice(["earliest", "latest"]), default="earliest", show_default=True

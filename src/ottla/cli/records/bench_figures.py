@@ -30,7 +30,7 @@ class Latencies:
         self.largest_ms = max(self.largest_ms, ms)
 
     def percentile(self, percent: float) -> float:
-        """So many percent took no longer than this."""
+        """The time that this percentage of requests did not exceed."""
         wanted, seen = self._count * percent / 100, 0
         for bound, count in zip((*_BOUNDS_MS, self.largest_ms), self._counts, strict=True):
             seen += count

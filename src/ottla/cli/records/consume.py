@@ -66,7 +66,7 @@ class Request:
     default=None,
     help="Wait for more, or stop at the end as it is now.  [default: until the end; from latest, follow]",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Stop after this many records.")
 @click.option(
     "--filter",
     "conditions",
@@ -88,7 +88,7 @@ class Request:
     metavar="FORMAT",
     default="value",
     show_default=True,
-    help=f"What a line shows: {', '.join(FORMATS)}, or a template: '{{offset}} {{key}}: {{value}}'.",
+    help=f"The content of a line: {', '.join(FORMATS)}, or a template: '{{offset}} {{key}}: {{value}}'.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @bootstrap_option

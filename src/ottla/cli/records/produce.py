@@ -92,7 +92,7 @@ class Tally:
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="At most so many records a second.",
+    help="At most this many records a second.",
 )
 @click.option("--progress/--no-progress", default=None, help="Show how far it is.  [default: on a terminal]")
 @bootstrap_option

@@ -3,8 +3,8 @@
 
 A condition is a field, an operator and a text. Fields: key, value, a field inside a JSON value (`value.a.b`),
 a header (`header.name`), topic, partition, offset. Operators: `=` and `!=` compare with the whole text, `~`
-and `!~` search for a regular expression. What a record does not have is no text: it equals nothing and
-matches nothing.
+and `!~` search for a regular expression. A field that a record does not have equals nothing and matches
+nothing.
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ def prepare() -> None:
 @click.option("--every", type=Every(), help="Begin an update this often, until stopped: 10s, 1m.")
 @click.option("--refresh", multiple=True, metavar="TABLE", help="Update only this table; repeatable.")
 @click.option(
-    "--full-refresh", multiple=True, metavar="TABLE", help="Empty this table and make it anew; repeatable."
+    "--full-refresh", multiple=True, metavar="TABLE", help="Empty this table and rebuild it; repeatable."
 )
-@click.option("--full-refresh-all", is_flag=True, help="Empty all tables and make them anew.")
+@click.option("--full-refresh-all", is_flag=True, help="Empty all tables and rebuild them.")
 @click.option(
     "--since", metavar="TIME", help="With a full refresh: read topics from this time on, not from the start."
 )

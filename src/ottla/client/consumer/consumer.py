@@ -466,7 +466,7 @@ class Consumer:
         """
         before = self._reading.worker
         if worker is not None and before is not None:
-            raise RuntimeError("somebody else processes this consumer's records")
+            raise RuntimeError("this consumer's records are being processed already")
         self._last.clear()
         for partition, reader in self._readers.items():
             if before is not None and (unfinished := before.unfinished(partition)) is not None:

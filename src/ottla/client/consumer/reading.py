@@ -187,7 +187,7 @@ class Reading:
             self.membership.tell(PollEnded())
 
     async def attend(self) -> None:
-        """Whatever has to be done before records can be handed out."""
+        """Do what is due before records can be handed out."""
         self.is_woken = False
         self._wakeup.clear()
         self._raise_failure()

@@ -112,7 +112,7 @@ class BlockingConnection:
         try:
             correlation_id, response = read_response(api_key, version, frame)
         except DecodeError as error:
-            raise self._lost(f"{ApiKey(api_key).name} v{version} makes no sense: {error}") from error
+            raise self._lost(f"{ApiKey(api_key).name} v{version} cannot be decoded: {error}") from error
         if correlation_id != self._correlation_id:
             raise self._lost(f"an answer to question {correlation_id}, not {self._correlation_id}")
         return response

@@ -74,4 +74,4 @@ def _damage(records: memoryview, position: int) -> CorruptRecord:
         read_header(records, position)
     except CorruptRecord as damage:
         return damage
-    return CorruptRecord("the header makes no sense")  # pragma: no cover - it was found to make none
+    return CorruptRecord("the header is invalid")  # pragma: no cover - it was found to make none

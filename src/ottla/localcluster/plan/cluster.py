@@ -36,7 +36,7 @@ FreePorts = Callable[[int, Sequence[int]], list[int]]  # how many, and which not
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """What is asked of a cluster. None stands for the value of the earlier run, or the default.
+    """The wishes for a cluster. None stands for the value of the earlier run, or the default.
 
     `port` is the first broker's, the others follow; 0 stands for any free ports. `racks` are given to brokers
     in turn.

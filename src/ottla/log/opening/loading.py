@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is known about a log before it is opened."""
+    """The facts about a log that are known before it is opened."""
 
     location: Location
     config: TopicConfig

@@ -4,7 +4,7 @@ LeaveGroup (13, 0 to 5), SyncGroup (14, 0 to 5).
 KIP-62 the rebalance timeout (join v1), KIP-394 the member id before membership (join v4), KIP-345 static
 members (join v5, sync and heartbeat v3) and leaving in batches (leave v3), KIP-482 flexible versions (join
 v6; the others v4), KIP-559 the protocol type and name beside the assignment (join v7, sync v5), KIP-800
-reasons (join v8, leave v5), KIP-814 static leaders that need not assign anew (join v9).
+reasons (join v8, leave v5), KIP-814 static leaders that need not assign again (join v9).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class JoinGroupResponse:
     leader: String = ""
     skip_assignment: Annotated[Boolean, since(9)] = False
     member_id: String = ""
-    members: list[JoinGroupResponseMember] = field(default_factory=list)  # only the leader is told
+    members: list[JoinGroupResponseMember] = field(default_factory=list)  # only in the leader's response
 
 
 @message(key=12, versions=(0, 4), flexible=4)

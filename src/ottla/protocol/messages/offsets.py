@@ -27,7 +27,7 @@ from ottla.protocol.codec import (
     until,
 )
 
-# The version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND; older ones are told ILLEGAL_GENERATION.
+# The version of OffsetCommit whose clients know GROUP_ID_NOT_FOUND; older ones get ILLEGAL_GENERATION.
 GROUP_ID_NOT_FOUND_SINCE: Final = 9
 
 

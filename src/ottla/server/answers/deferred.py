@@ -10,7 +10,7 @@ Rules
 - `settle` lets the connection go on at once, so it is for callbacks of the loop. `settle_soon` is for callers
   in the middle of something: the connection goes on in the next turn, together with whatever else is settled
   meanwhile.
-- The handler is told when the connection is gone (`on_abandoned`), in a turn of its own. Settling does
+- The handler hears when the connection is gone (`on_abandoned`), in a turn of its own. Settling does
   nothing then.
 - A caller that has a task may await a Deferred.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from ottla.server.answers.send_queue import Part
 
-# What goes out, or why the connection has to be closed.
+# The bytes to send, or the reason why the connection has to be closed.
 Outcome = list[Part] | Exception
 Settled = Callable[[Outcome, bool], None]
 

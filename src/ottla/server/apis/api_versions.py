@@ -28,7 +28,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @api.handles(ApiVersionsRequest)
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """What this broker speaks."""
+    """The APIs and versions of this broker."""
     if context.version > APIS[ApiKey.API_VERSIONS].max_version:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised())
     if context.version >= _SOFTWARE_NAME_SINCE:

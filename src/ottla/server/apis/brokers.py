@@ -1,6 +1,6 @@
-"""What brokers tell the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631),
-AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730). Served, not advertised. Who is not the
-controller says so, and has done nothing.
+"""Requests of brokers to the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631),
+AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730). Served, not advertised. A node that is not
+the controller answers NOT_CONTROLLER, and has done nothing.
 """
 
 from typing import Any, Final
@@ -26,7 +26,7 @@ _HEARTBEATS: Final = "heartbeats"
 
 @api.handles(AlterPartitionRequest, AllocateProducerIdsRequest)
 async def decide(context: RequestContext, request: Any) -> Any:
-    """What the controller decides, if this node is the controller."""
+    """The controller's decision, if this node is the controller."""
     try:
         return await context.services.quorum.decide(request)
     except NotControllerError:

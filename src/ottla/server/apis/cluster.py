@@ -1,8 +1,8 @@
 """Descriptions read off the cluster image (CTL-6): Metadata 0 to 13, DescribeCluster 0 to 2,
 DescribeTopicPartitions 0, DescribeConfigs 1 to 4, ListConfigResources 0 to 1, ListPartitionReassignments 0.
 
-Metadata may create the topics it is asked for (`auto.create.topics.enable`). As in Kafka the request that
-finds a topic missing is told so, and the next one finds it there.
+Metadata may create the topics it is asked for (`auto.create.topics.enable`). As in Kafka, the request that
+finds a topic missing is answered so, and the next one finds the topic.
 """
 
 from ottla.controller.config_sources import BrokerSettings, ConfigSource
@@ -113,7 +113,7 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
 def _load_entries(
     context: RequestContext, names: list[str] | None, include_documentation: bool
 ) -> list[DescribeConfigsResourceResult]:
-    """How busy this broker is (CTL-8), as settings that nobody can set."""
+    """The load of this broker (CTL-8), as read-only settings."""
     return [
         DescribeConfigsResourceResult(
             name=entry.name,
@@ -132,7 +132,7 @@ def _load_entries(
 def list_config_resources(
     context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """What has settings."""
+    """The resources that have settings."""
     return configs.list_config_resources(context.services.quorum.image, request, context.version)
 
 
@@ -140,5 +140,5 @@ def list_config_resources(
 def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """What is being moved."""
+    """The reassignments under way."""
     return reassignments.list_partition_reassignments(context.services.quorum.image, request)

@@ -42,7 +42,8 @@ class _Reading:
     def __init__(self) -> None:
         self.results: list[PartitionResult] = []
         self.size_bytes = 0
-        # Something that must not wait: an error, a diverging epoch, or more data behind what was read.
+        # Something that must not wait: an error, a diverging epoch, or more data after the data that was
+        # read.
         self.is_complete = False
 
 

@@ -47,7 +47,7 @@ _HEAD_FLEXIBLE = Struct(">ihqqqBi")
 
 @dataclass(slots=True)
 class PartitionResult:
-    """What one partition answers to a fetch."""
+    """The answer of one partition to a fetch."""
 
     topic: str
     topic_id: UUID
@@ -141,7 +141,8 @@ def _write_topic(
 
 
 def _head(version: int, read_committed: bool, result: PartitionResult) -> bytes:
-    # The list of aborted transactions: null for who reads everything, empty for who reads committed records.
+    # The list of aborted transactions: null for readers of everything, empty for readers of committed
+    # records.
     aborted = 0 if read_committed else -1
     index, error = result.partition, result.error_code
     high_watermark, stable, start = result.high_watermark, result.last_stable_offset, result.log_start_offset

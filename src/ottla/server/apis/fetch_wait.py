@@ -1,6 +1,4 @@
-"""A fetch that waits in a long poll: for so many bytes, until somebody says that there is no point in
-waiting.
-"""
+"""A fetch that waits in a long poll: for `min_bytes`, or until it is woken because waiting is useless."""
 
 import asyncio
 

@@ -2,9 +2,9 @@
 their own.
 
 A fetch proves what its follower holds (KIP-595): the leader compares the epoch of the follower's last record
-with its own log. Where they agree, the offset counts towards the high watermark; where they part, the
-follower is told where. Then the partitions that have news are read, and if there is nothing the fetch waits
-for an append.
+with its own log. Where they agree, the offset counts towards the high watermark; where they diverge, the
+answer says where. Then the partitions that have news are read, and if there is none the fetch waits for an
+append.
 
 A round trip costs the same for little and for much, so one busy partition may fill the answer; where several
 have news, each gets its share of it, and at least replica.fetch.max.bytes.
@@ -159,7 +159,7 @@ class FollowerFetch:
         return reading
 
     def _read_partition(self, cursor: Cursor, share_bytes: int, reading: _Reading) -> PartitionResult | None:
-        """What to tell of a partition; None if that is nothing. KafkaError if it cannot be fetched here."""
+        """The answer for a partition; None if there is no news. KafkaError if it cannot be fetched here."""
         partition, want = cursor.host(self._find), cursor.want
         replica = partition.replica
         error = replica.fetch_error(want.current_leader_epoch) or replica.follower_error(

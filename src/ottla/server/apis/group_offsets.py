@@ -45,7 +45,9 @@ _SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchRequest, "groups")
 def offset_commit(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Keep how far a group has come. What does not exist is refused here, the rest is the coordinator's."""
+    """Commit offsets. Partitions that do not exist are refused here; the coordinator decides on the
+    others.
+    """
     refused = _take_out_unknown(context.services.quorum.image, context.version, request)
     answer = ask_shard(context, request.group_id, request)
     if isawaitable(answer):
@@ -121,7 +123,9 @@ def _refused_commit(
 def offset_delete(
     context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    """Forget offsets. What does not exist is refused here, the rest is the coordinator's."""
+    """Delete offsets. Partitions that do not exist are refused here; the coordinator decides on the
+    others.
+    """
     unknown = _take_out_undeletable(context.services.quorum.image, request)
     answer = ask_shard(context, request.group_id, request)
     if isawaitable(answer):

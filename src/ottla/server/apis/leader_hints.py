@@ -1,7 +1,7 @@
-"""Where to go instead (KIP-951): a client that asked the wrong broker is told the leader and its address with
-the error.
+"""Leader hints (KIP-951): a client that asked the wrong broker gets the leader and its address with the
+error.
 
-What is told is true as far as this broker's image goes; where the image knows no leader, nothing is told.
+Hints come from this broker's image; where the image has no leader, there is no hint.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ MISDIRECTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 class CurrentLeader(NamedTuple):
-    """Who leads a partition."""
+    """The leader of a partition."""
 
     leader_id: int
     leader_epoch: int
@@ -31,7 +31,7 @@ class LeaderAddress(NamedTuple):
 
 
 def current_leader(topic: TopicImage | None, index: int) -> CurrentLeader | None:
-    """Who leads now, if that is known."""
+    """The current leader, if it is known."""
     partition = None if topic is None else topic.partition(index)
     if partition is None or partition.leader == NO_LEADER:
         return None

@@ -184,8 +184,7 @@ def delete_records(
     return _deleted_everywhere(context, request.timeout_ms, waits, response) if waits else response
 
 
-# What is deleted here and not yet on all other replicas: the partition, where its log starts now, and what to
-# answer.
+# A deletion that not all other replicas have carried out: the partition, its new log start, and the answer.
 _Deletion = tuple[HostedPartition, int, DeleteRecordsPartitionResult]
 
 

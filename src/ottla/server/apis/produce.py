@@ -301,7 +301,7 @@ def _checked_records(version: int, records: memoryview | None) -> memoryview:
     if version < ZSTD_SINCE and attributes & CODEC_MASK == Compression.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
     if attributes & TRANSACTIONAL:
-        # Nobody could ever end it: readers of committed records would wait behind it for good.
+        # Nothing could ever end it: readers of committed records would wait for it for good.
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
     return memoryview(bytearray(records)) if records.readonly else records
 

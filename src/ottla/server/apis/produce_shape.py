@@ -44,7 +44,7 @@ _LENGTHS_KEPT = 8
 
 
 class ProduceShape:
-    """What repeats in the requests of one client to one partition, and in their responses."""
+    """The bytes that repeat in the requests of one client to one partition, and in their responses."""
 
     __slots__ = (
         "_end_bytes",

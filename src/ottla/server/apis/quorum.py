@@ -1,4 +1,4 @@
-"""The metadata quorum: what its nodes ask each other, and what anybody may ask about it.
+"""The metadata quorum: requests between its nodes, and questions of clients about it.
 
 Vote 0 to 2, BeginQuorumEpoch and EndQuorumEpoch 0 to 1, FetchSnapshot 0 to 1 (KIP-595, KIP-630): served, not
 advertised. Envelope 0 (KIP-590): a client's command that another broker hands on to the active controller.
@@ -26,13 +26,13 @@ from ottla.server.quorum.forwarding import forward, open_envelope, seal_envelope
 
 api = ApiFamily()
 
-# Whoever asks wants to know now, most of all when the leader is in trouble.
+# A caller wants an answer at once, most of all when the leader is in trouble.
 _DESCRIBE_MS: Final = 500
 
 
 @api.handles(VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchSnapshotRequest)
 def ask_member(context: RequestContext, request: Any) -> Awaitable[Any]:
-    """What the raft machine answers."""
+    """The answer of the raft machine."""
     return context.services.quorum.answer(context, request)
 
 
@@ -58,7 +58,7 @@ async def envelope(context: RequestContext, request: EnvelopeRequest) -> Envelop
 
 @api.handles(DescribeQuorumRequest)
 async def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Who leads, who votes, who listens, and how far each of them is."""
+    """The leader, the voters, the observers, and the log end of each."""
     quorum = context.services.quorum
     if quorum.controller_id not in (-1, quorum.node_id):
         try:

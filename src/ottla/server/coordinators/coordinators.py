@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 _CREATE_TIMEOUT_MS: Final = 10_000
-# A cluster that starts is complete by then, or somebody has to look after it.
+# A cluster that starts is complete by then, or needs an operator.
 _GATHERING_MS: Final = 10_000
 
 # Hashing a name takes longer than answering a heartbeat; groups are asked about again and again.
@@ -73,7 +73,7 @@ class Coordinators:
         self._take_partitions(self._quorum.image)
 
     async def stop(self) -> None:
-        """Send everybody away who waits."""
+        """Refuse all waiting requests."""
         self._is_stopped = True
         if self._loading is not None:
             self._loading.cancel()
@@ -84,7 +84,7 @@ class Coordinators:
     def apply(self, before: ClusterImage, after: ClusterImage) -> None:
         """Follow a change of metadata.
 
-        New partitions to coordinate, topics whose offsets nobody needs any more.
+        New partitions to coordinate, and topics whose offsets are not needed any more.
         """
         self._take_partitions(after)
         removed = {topic.name for topic in topic_changes(before, after).removed} - after.topics_by_name.keys()
@@ -212,7 +212,7 @@ class Coordinators:
         self._loading = None
 
     def _forget_topics_that_went(self, shard: GroupShard) -> None:
-        """Forget offsets in topics that were deleted while nobody coordinated these groups.
+        """Forget offsets in topics that were deleted while these groups had no coordinator.
 
         None of them can be a topic that we only do not know yet: whoever accepted the offset knew the topic,
         and led this partition then, so it knew less of the metadata than we, who lead it now.

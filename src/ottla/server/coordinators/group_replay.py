@@ -28,7 +28,9 @@ _RETRY_S = 1.0
 async def replay_log(
     partition: HostedPartition, machine: GroupCoordinator, is_wanted: Callable[[], bool]
 ) -> None:
-    """Replay the whole log, also what is appended meanwhile; ends early when nobody wants it any more."""
+    """Replay the whole log, including records that are appended meanwhile; ends early when it is not
+    wanted.
+    """
     log = partition.log
     offset = log.log_start_offset
     while is_wanted() and offset < log.log_end_offset:

@@ -105,7 +105,7 @@ class GroupShard:
         self._set_timer()
 
     def unload(self) -> None:
-        """This broker no longer coordinates these groups: everybody who waits is sent away."""
+        """This broker no longer coordinates these groups: all waiting requests are refused."""
         self.is_loaded = False
         self._is_gone = True
         if self._timer is not None:
@@ -115,9 +115,9 @@ class GroupShard:
         self._fail(list(self._waiting), ErrorCode.NOT_COORDINATOR)
 
     def tell(self, command: Any) -> None:
-        """Give the machine a command that nobody waits for."""
+        """Give the machine a command whose answer is not needed."""
         if self.is_loaded:
-            # What fails is logged there.
+            # A failure is logged there.
             with suppress(KafkaError):
                 self._carry_out(self._machine.command(command, _COMMAND_CONTEXT, self._steady_ms()))
 

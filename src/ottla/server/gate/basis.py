@@ -1,4 +1,4 @@
-"""What remembered decisions rest on.
+"""The basis of remembered decisions.
 
 Recognising a request that repeats an earlier one saves decoding it, finding its topic and, one day, asking
 whether its principal may. Such a decision is remembered together with the basis it was made on, and forgotten

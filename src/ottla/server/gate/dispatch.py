@@ -3,7 +3,7 @@
 Every request takes these steps:
 1. admission: a broker that is not yet part of its cluster answers other nodes, since it needs them to become
    a part; the requests of clients wait in their connections until the gate opens;
-2. header: the session takes over who asks;
+2. header: the session takes over the client's id and software;
 3. API and version: refused here if they are not served;
 4. the request is decoded (authorisation and quotas will be asked between this step and the next);
 5. handler, or the connection's gatherer for APIs whose requests are answered together.
@@ -98,7 +98,7 @@ def _read_request(header: RequestHeader, view: memoryview, position: int) -> obj
         request, _ = codec(api.request, header.api_version).read(view, position)
         return request
     if header.api_key == ApiKey.API_VERSIONS and header.api_version > api.max_version:
-        # A client newer than this broker is told the served versions, in version 0 (KIP-511).
+        # A client newer than this broker gets the served versions, in version 0 (KIP-511).
         return ApiVersionsRequest()
     raise KafkaError(
         ErrorCode.UNSUPPORTED_VERSION,

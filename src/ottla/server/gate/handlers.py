@@ -1,4 +1,4 @@
-"""What a handler is, and how it is registered: beside itself, with the declaration of the requests that it
+"""Handlers, and their registration: beside themselves, with the declaration of the requests that each of them
 serves.
 
     api = ApiFamily()
@@ -35,7 +35,7 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class RequestContext:
-    """What a handler may know about the request that it answers."""
+    """The context of the request that a handler answers."""
 
     services: Services
     header: RequestHeader

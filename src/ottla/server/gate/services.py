@@ -1,4 +1,4 @@
-"""What handlers work with: the parts of a running broker, put together once by the composition root."""
+"""The parts of a running broker that handlers use, put together once by the composition root."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One client's connection as handlers see it: who asks, from where, with which software.
+"""One client's connection as handlers see it: client id, address, software.
 
 A session begins with its connection and ends with it. Handlers find it in their `RequestContext`; the
 connection finds there what to call when it ends.
@@ -44,7 +44,7 @@ class Session:
     # As the latest decoded request has it: clients may change it, and some send none.
     client_id: str | None = None
     software: ClientSoftware = UNKNOWN_SOFTWARE
-    # Listeners authenticate nobody yet, so these three keep their defaults. With SASL a session has its
+    # Listeners do not authenticate yet, so these three keep their defaults. With SASL a session has its
     # principal, and the time until which it counts as authenticated (KIP-368); with quotas the time until
     # which its requests are not read.
     principal: Principal = ANONYMOUS

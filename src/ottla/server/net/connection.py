@@ -103,7 +103,7 @@ class Connection:
 
     @property
     def sent_bytes(self) -> int:
-        """What has left so far."""
+        """The bytes that were sent so far."""
         return self._queue.sent_bytes
 
     @property
@@ -139,7 +139,7 @@ class Connection:
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
         for task in self._tasks:
-            # Not at once: a task that never began would leave coroutines behind that nobody awaited.
+            # Not at once: a task that never began would leave coroutines that were never awaited.
             self._loop.call_soon(task.cancel)
         for pending in self._pending:
             if pending.deferred is not None:
@@ -257,8 +257,8 @@ class Connection:
         buffer.check_frame_size()
 
     def _gatherer_of(self, api_key: int, answers: list[Part]) -> Gatherer | None:
-        """What gathers the requests of an API, if anything does. Requests gathered of another API are carried
-        out first.
+        """The gatherer of an API's requests, if it has one. Requests gathered of another API are carried out
+        first.
         """
         self._finish_gathered(answers)
         try:
@@ -339,7 +339,9 @@ class Connection:
             self._loop.call_soon(self._release_answers)
 
     def _release_answers(self) -> None:
-        """Send the answers at the head of the order that are known, and take up what waited behind them."""
+        """Send the known answers at the head of the order, and continue with the requests that waited for
+        them.
+        """
         self._is_release_due = False
         if self.is_closed:
             return

@@ -54,7 +54,7 @@ class Listener:
 
     @property
     def traffic(self) -> Traffic:
-        """What has come in and gone out since the start."""
+        """The bytes received and sent since the start."""
         received = sum(connection.received_bytes for connection in self._connections)
         sent = sum(connection.sent_bytes for connection in self._connections)
         return Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
@@ -80,7 +80,7 @@ class Listener:
             raise failure
 
     def start_accepting(self) -> None:
-        """Open the door to other nodes; clients wait behind it until the gate opens."""
+        """Accept connections of other nodes; clients can connect, and wait until the gate opens."""
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._accept, listening)

@@ -4,7 +4,7 @@ Rules:
 - The buffer grows only as bytes arrive: a frame that claims 100 MiB costs nothing until the bytes are there.
 - It starts small, because most connections are idle, and stays large while a connection is busy, because a
   large buffer that is mapped and unmapped for each read costs more than the read.
-- Frames are views of the buffer. They are valid until the next `writable()`; whoever wants to keep bytes
+- Frames are views of the buffer. They are valid until the next `writable()`; code that keeps bytes
   copies them.
 """
 

@@ -2,7 +2,7 @@
 
 hosted_partition              one partition: its log and its replica's role
 partition_table               all of them, by name and by topic id
-flush_policy, waiters         of one partition: when it is flushed; who waits for its news
+flush_policy, waiters         of one partition: when it is flushed; the requests that wait for its news
 acknowledgement               waiting until an append is flushed and replicated as asked
 hosting                       opens, creates and removes partitions as the metadata says
 flushing, file_removal        fsync and deletion, on threads

@@ -54,7 +54,8 @@ class Acknowledgement:
         self._deadlines = deadlines
         is_replicated = acks == ACKS_ALL
         must_flush = partition.flush_policy.must_flush(is_replicated)
-        # What is still to come, with the end of this constructor as one of them; 0 once the outcome is known.
+        # The number of events to come, with the end of this constructor as one of them; 0 once the outcome is
+        # known.
         self._left = 1 + is_replicated + must_flush
         deadlines.add(self, deadline)
         if is_replicated:

@@ -10,7 +10,7 @@ from ottla.runtime.clock import monotonic_s
 from ottla.runtime.threads import Threads
 from ottla.runtime.workers import Workers
 
-# The process may go when it had nothing to do for so long: it takes 20 MiB, and a fifth of a second to start
+# The process ends when it had nothing to do for this long: it takes 20 MiB, and a fifth of a second to start
 # again.
 _IDLE_S: Final = 60.0
 

@@ -30,12 +30,12 @@ from ottla.server.partitions.partition_table import Partitions
 
 logger = logging.getLogger(__name__)
 
-# After so many partitions a look around lets requests have their turn.
+# After this many partitions the search lets requests have their turn.
 _PARTITIONS_PER_TURN: Final = 64
-# How long a log is left alone after the disk failed under it: long enough for somebody to make room.
+# How long a log is left alone after the disk failed under it: long enough for an operator to make room.
 _SET_ASIDE_MS: Final = 600_000
 _FOR_GOOD_MS: Final = 1 << 62
-# Kafka allows a backoff of 0; an event loop that does nothing but look for work serves nobody.
+# Kafka allows a backoff of 0; an event loop that only looks for work serves no client.
 _SHORTEST_BACKOFF_S: Final = 0.01
 
 
@@ -71,7 +71,7 @@ class Compaction:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop where it stands. A pass that is not complete begins anew after the next start."""
+        """Stop where it stands. A pass that is not complete restarts after the next start."""
         self._cleaning.stop()
         if self._task is not None:
             self._task.cancel()
@@ -125,7 +125,7 @@ class Compaction:
         try:
             await self._carry_out(partition, begun)
         except (CorruptRecord, OSError, CleanerDied) as problem:
-            # Of a topic that is deleted meanwhile nobody needs to hear.
+            # The failure of a topic that is deleted meanwhile is not logged.
             if not log.status.is_closed:
                 is_damaged = isinstance(problem, CorruptRecord)
                 until_ms = _FOR_GOOD_MS if is_damaged else self._now_ms() + _SET_ASIDE_MS
@@ -168,7 +168,7 @@ class Compaction:
             raise
 
     async def _clean(self, partition: HostedPartition, group: SegmentGroup) -> CleanedSegment | None:
-        """None if nobody needs the group any more: it was deleted, or the topic is not compacted now."""
+        """None if the group is not needed any more: it was deleted, or the topic is not compacted now."""
         log = partition.log
         try:
             if log.compaction.is_intact(group) and partition.config.is_compacted and not log.status.is_closed:

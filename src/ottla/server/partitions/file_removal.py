@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Removable(Protocol):
-    """Files that nobody can find any more."""
+    """Files that no log refers to any more."""
 
     def run(self) -> None:
         """Unlink them; may be called in any thread, once."""
@@ -26,7 +26,7 @@ class Remover:
         self._thread = threads.pool(1, "ottla-remove")
 
     def remove(self, name: str, doomed: Removable) -> None:
-        """Remove soon. What fails is logged; the next start removes what is left."""
+        """Remove soon. Failures are logged; the next start removes the rest."""
         future = asyncio.get_running_loop().run_in_executor(self._thread, doomed.run)
         future.add_done_callback(lambda done: _report(name, done))
 

@@ -2,7 +2,7 @@
 
     setting                        effect
     flush.messages=1               every append is acknowledged after an fsync
-    flush.messages, flush.bytes    an fsync is due after that much; nobody waits for it
+    flush.messages, flush.bytes    an fsync is due after that much; no request waits for it
     flush.ms                       an fsync is due that long after the last one; housekeeping looks
     ottla.flush.on.acks.all        acks=all is acknowledged after an fsync on every in-sync replica
 
@@ -50,7 +50,7 @@ class FlushPolicy:
 
     @property
     def is_due(self) -> bool:
-        """Whether so much is unflushed that the settings ask for an fsync.
+        """Whether the unflushed part is so large that the settings ask for an fsync.
 
         A segment that is full is always flushed: after a crash only the last segment has to be scanned then.
         Where only flushed records count as committed, no record waits for another reason to be flushed.

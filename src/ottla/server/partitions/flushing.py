@@ -1,4 +1,4 @@
-"""Carries fsyncs out of the event loop, so that one fsync serves everybody who waits for it.
+"""Carries fsyncs out of the event loop, so that one fsync serves all requests that wait for it.
 
 While a flush of a log runs in a thread, appends go on; the next flush makes all of them durable together. A
 flush that failed is never tried again: which records it made durable is unknown, so the log refuses writes

@@ -220,7 +220,7 @@ class HostedPartition:
             self.step(LogEndOffsetMoved(self.log.log_end_offset, counted), now_ms)
 
     def close(self) -> None:
-        """Refuse appends and let go of everybody who waits; the log is closed or deleted by the caller."""
+        """Refuse appends and end all waits; the log is closed or deleted by the caller."""
         self.is_closed = True
         gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is no longer served here")
         self.high_watermark.fail(gone)
@@ -277,7 +277,7 @@ class HostedPartition:
             elif type(effect) is CommitsRefused:
                 self._refuse_commits(effect.error)
             elif type(effect) is HighWatermarkLowered:
-                logger.warning("%s: records that were committed are cut off", self.name)
+                logger.warning("%s: committed records are truncated", self.name)
                 self.high_watermark = Watermark(effect.high_watermark)
 
     def _refuse_commits(self, error: ErrorCode) -> None:

@@ -7,9 +7,9 @@ deleted in the same way.
 The image is the truth, whatever the disk does: a log that cannot be opened now (the disk may be full) is
 tried again until it can, and its partition answers KAFKA_STORAGE_ERROR meanwhile.
 
-An image from before this start does not say who leads now: the log may have lost its tail since, and another
-broker may have been elected. So logs are opened at once, but leaders and followers are assigned only when the
-image has the registration of this start.
+An image from before this start does not name the current leaders: the log may have lost its tail since, and
+another broker may have been elected. So logs are opened at once, but leaders and followers are assigned only
+when the image has the registration of this start.
 
 Opening or deleting a log takes milliseconds, and a topic may have a thousand logs: requests are served after
 each.
@@ -262,8 +262,8 @@ class Hosting:
     def _remove_strays(self, image: ClusterImage) -> None:
         """Remove what was moved away or deleted while this broker was down.
 
-        A log of a topic that nobody knows goes only where others keep the metadata, too: a node that is alone
-        and lost its metadata must not throw the rest away with it.
+        A log of a topic that the metadata does not have is deleted only where other nodes keep the metadata,
+        too: a node that is alone and lost its metadata must not throw the rest away with it.
         """
         is_alone = len(self._config.node.voters) <= 1 and self._config.node.is_voter
         for name in self._strays():

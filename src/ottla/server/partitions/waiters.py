@@ -1,7 +1,8 @@
-"""Who waits for news of one partition, apart from producers.
+"""The requests that wait for news of one partition, apart from those of producers.
 
 Readers     consumers in a long poll; they hear of records when the high watermark passes them
-Cursors     followers' positions; they hear of records when the log grows, and of the high watermark and the log start
+Cursors     followers' positions; they hear of records when the log grows, and of the high watermark and the
+log start
             with their next answer
 Callers     of DeleteRecords, until the log start of a follower moves
 
@@ -36,7 +37,7 @@ class Cursor(Protocol):
         """When the follower last fetched in its session, whatever it named."""
 
     def repeat(self, leader_epoch: int) -> FollowerFetched | None:
-        """What the replica should hear of fetches that did not name this partition.
+        """The event for the replica about fetches that did not name this partition.
 
         None if that is no news.
         """
@@ -116,7 +117,7 @@ class Waiters:
         self._unseen_bytes = 0
 
     def wake(self) -> None:
-        """Let everybody answer with what there is."""
+        """Let all waiting requests answer with the present records."""
         for reader in tuple(self.readers):
             reader.wake()
         for cursor in self.cursors:

@@ -2,7 +2,7 @@
 
 A broker is registered fenced. It is let in when a heartbeat shows that it has replayed its own registration;
 from then on heartbeats keep its session. A controller that is new hears of it at once. One that does not know
-this broker any more, or knows a newer life of it, is told the whole story again. A broker that stops hands
+this broker any more, or knows a newer life of it, gets the registration again. A broker that stops hands
 over what it leads first.
 """
 
@@ -98,7 +98,9 @@ class Membership:
             async with asyncio.timeout(timeout_s):
                 await self._may_stop.wait()
         except TimeoutError:
-            logger.warning("nobody took over what this broker leads within %.1f s", timeout_s)
+            logger.warning(
+                "no other broker took over the partitions that this broker leads within %.1f s", timeout_s
+            )
 
     async def stop(self) -> None:
         """Beat no more."""

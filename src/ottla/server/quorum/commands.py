@@ -3,8 +3,8 @@ last one left.
 
 A command is decided, its records are appended as one batch, and the next one has its turn when they are
 committed and replayed. One task does this, so a client that goes away in the middle cannot leave a decision
-half done. Who waits is answered when the change is in force on this node, too; brokers among themselves do
-not wait for that.
+half done. A waiting caller is answered when the change is in force on this node, too; brokers among
+themselves do not wait for that.
 """
 
 from __future__ import annotations

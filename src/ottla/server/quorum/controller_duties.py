@@ -1,8 +1,8 @@
 """The duties of the active controller: it fences brokers that are gone, and gives leaders back (CTL-3,
 CTL-7).
 
-Who is there is soft state (`controller.liveness`): heartbeats, and the connections that carry them. A new
-controller has heard of nobody yet; it looks whether somebody listens where the silent ones were, and a
+Which brokers live is soft state (`controller.liveness`): heartbeats, and the connections that carry them. A
+new controller has heard of no broker yet; it tries to connect to the silent ones, and a
 refusal counts like a connection that closed.
 """
 

@@ -1,7 +1,7 @@
 """Commands that this node cannot decide go to the active controller (CTL-6).
 
-What brokers tell the controller travels as itself. What a client asked for travels whole, header and body, in
-an Envelope (KIP-590), in the version that the client chose; the answer comes back the same way.
+A broker's own request to the controller travels as it is. A client's request travels whole, header and body,
+in an Envelope (KIP-590), in the version that the client chose; the answer comes back the same way.
 """
 
 from __future__ import annotations

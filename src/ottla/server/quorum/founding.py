@@ -1,9 +1,9 @@
 """Whether a voter whose disk remembers nothing may begin with an empty memory: whether the quorum is new.
 
 A voter without memory is either new or has lost its disk, and one that lost its disk must not vote
-(`ottla.raft.vote_recovery`). It is new if nobody has ever voted. Every majority that it could have been part
-of shares a voter with any `voters - majority + 1` of the others; if so many of them say that they are in
-epoch 0, there was no such majority. So the first start of a quorum of three needs all three; afterwards a
+(`ottla.raft.vote_recovery`). It is new if no voter has ever voted. Every majority that it could have been
+part of shares a voter with any `voters - majority + 1` of the others; if that many of them say that they are
+in epoch 0, there was no such majority. So the first start of a quorum of three needs all three; afterwards a
 voter that comes back with an empty disk hears of a later epoch, and earns its vote back. One voter alone
 always founds.
 """

@@ -193,7 +193,7 @@ class MetadataLog:
         ]
         if latest is not None and latest not in fitting:
             if latest.end_offset < log.log_start_offset:
-                self._lost(f"begins at {log.log_start_offset}, behind its snapshot at {latest.end_offset}")
+                self._lost(f"begins at {log.log_start_offset}, after its snapshot at {latest.end_offset}")
             self.begin_at(latest)
         elif log.log_start_offset > 0 and fitting:
             log.advance_log_start_offset(fitting[0].end_offset)

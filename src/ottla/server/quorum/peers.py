@@ -2,12 +2,12 @@
 
 Rules
 - A connection answers in order, so a request that may wait at the other side (a long poll) needs a purpose of
-  its own, or others wait behind it. A purpose is any word.
+  its own, or others wait for it. A purpose is any word.
 - Node-to-node requests go out in our newest version unless the caller names one: nothing is negotiated but
   the greeting.
 - A node that cannot be reached is not tried again for a moment, which grows; requests in that time fail at
   once.
-- After a request that was not answered in time the connection is given up: later ones would wait behind it.
+- After a request that was not answered in time the connection is given up: later ones would wait for it.
 - Watchers are called when a connection dies or is refused, and not when it is merely silent.
 """
 

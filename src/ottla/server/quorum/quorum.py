@@ -1,9 +1,8 @@
 """The metadata quorum as the rest of the broker sees it: the image, and a place to submit what shall change.
 
-The leader of the quorum is the active controller: it alone decides (`quorum_commands`). Any node takes a
-command and forwards it (`quorum_forwarding`), and waits for a controller while there is none. What is
-committed is replayed and carried out on every node (`quorum_replay`). A command is tried again only if it
-certainly was not carried out.
+The leader of the quorum is the active controller: it alone decides (`commands`). Any node takes a command and
+forwards it (`forwarding`), and waits for a controller while there is none. Committed records are replayed and
+carried out on every node (`replay`). A command is tried again only if it certainly was not carried out.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A controller that cannot be reached, or that has just lost its place, is tried again so often.
+# A controller that cannot be reached, or that has just lost its place, is tried again after this pause.
 _RETRY_S: Final = 0.02
-# What names no time to wait, waits so long; and nobody longer, for without a controller the words below are
-# worth more.
+# A request without a timeout waits this long, and none waits longer: without a controller the error message
+# below helps a caller more.
 _PATIENCE_MS: Final = 10_000
 _LEAST_FORWARD_MS: Final = 5_000
 
@@ -163,7 +162,7 @@ class Quorum:
         controller.
 
         `version` is the one that a client chose for its request. KafkaError if there is no controller, or if
-        nobody knows whether it was carried out.
+        it is not known whether it was carried out.
         """
         wanted_ms = getattr(request, "timeout_ms", _PATIENCE_MS) if timeout_ms is None else timeout_ms
         # Once the controller has it, a command takes as long as it takes.

@@ -40,11 +40,11 @@ from ottla.server.replicas.throttle import Throttle
 logger = logging.getLogger(__name__)
 
 FETCH_VERSION: Final = 18
-# So much is appended in one turn of the loop: some milliseconds.
+# This much is appended in one turn of the loop: some milliseconds.
 _BYTES_PER_TURN: Final = 4 << 20
-# What a fetch may take beyond its wait, at least and at most: the answer may be large, and the leader busy;
-# but a connection that leads nowhere must be given up before replica.lag.time.max.ms is over. After a timeout
-# less is asked for at once.
+# The time that a fetch may take beyond its wait, at least and at most: the answer may be large, and the
+# leader busy; but a connection that leads nowhere must be given up before replica.lag.time.max.ms is over.
+# After a timeout less is asked for at once.
 _SHORTEST_TIMEOUT_MS: Final = 2_000
 _LONGEST_TIMEOUT_MS: Final = 10_000
 _LEAST_BYTES: Final = 64 << 10
@@ -230,7 +230,7 @@ class FetcherLane:
                     logger.error("%s is not fetched any more: %s", partition.name, reason)
                     self._session.suspend(followed)
                 case TruncateTo(offset):
-                    logger.warning("%s is cut from %d to %d: its leader has other records there",
+                    logger.warning("%s is truncated from %d to %d: its leader has other records there",
                                    partition.name, partition.log.log_end_offset, offset)  # fmt: skip
                     job = partition.begin_truncate(offset, monotonic_ms())
                     if job is not None:
@@ -239,7 +239,7 @@ class FetcherLane:
                     partition.log.accept_loss()
                 case BeginAt(offset):
                     logger.warning(
-                        "%s begins anew at %d: its leader has nothing older", partition.name, offset
+                        "%s restarts at offset %d: its leader has no older records", partition.name, offset
                     )
                     partition.begin_at(offset, monotonic_ms())
 
@@ -283,7 +283,7 @@ class FetcherLane:
             await self._flush(changed)
 
     def _settle_hole(self, followed: Followed) -> list[Effect]:
-        """What the follower does about records that a crash took from the middle of its log."""
+        """The effects for records that a crash took from the middle of the follower's log."""
         partition = followed.partition
         lost = partition.log.extent.first_lost_offset
         if lost is None:
@@ -294,7 +294,7 @@ class FetcherLane:
     async def _flush(self, changed: Iterable[Followed]) -> None:
         """A fetch from an offset says that all before it is durable.
 
-        What cannot be flushed is not announced.
+        Records that cannot be flushed are not announced.
         """
         unflushed = [
             f for f in changed if f.partition.log.durability.flushed_offset < f.partition.log.log_end_offset
@@ -319,7 +319,7 @@ class FetcherLane:
         """Cut logs, the checkpoints before them; those that cannot be cut now are asked about again.
 
         After each cut requests have their turn; to make them durable takes a thread and as long as it takes.
-        (What fails there makes the log refuse its next append.)
+        (A failure there makes the log refuse its next append.)
         """
         offsets = {
             followed.partition: effect.offset
@@ -335,7 +335,7 @@ class FetcherLane:
                 if self._may_touch(followed):
                     self._carry_out(followed, effects)
             except OSError as problem:
-                logger.error("%s could not be cut: %s", followed.partition.name, problem)
+                logger.error("%s could not be truncated: %s", followed.partition.name, problem)
                 self._failed(followed, ErrorCode.KAFKA_STORAGE_ERROR)
             await asyncio.sleep(0)
         jobs, self._cut_jobs = self._cut_jobs, []
@@ -345,7 +345,7 @@ class FetcherLane:
 def _check(response: FetchResponse) -> None:
     """Raise the error that answers a whole fetch.
 
-    A session that the leader has forgotten is begun anew like any other.
+    A session that the leader has forgotten restarts like any other.
     """
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code))

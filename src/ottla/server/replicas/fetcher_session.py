@@ -105,14 +105,14 @@ class FetcherSession:
             self._suspended[followed] = None
 
     def reset(self) -> None:
-        """Whatever the leader knows of the session, begin anew."""
+        """Start another session, whatever the leader knows of this one."""
         self._epoch = INITIAL_EPOCH
         self._forgotten.clear()
         for followed in self.followed.values():
             followed.asked = None
 
     def changed(self) -> list[Followed]:
-        """What the next request is about to name."""
+        """The partitions that the next request names."""
         return list(self.followed.values()) if self._epoch == INITIAL_EPOCH else list(self._moved)
 
     def request(self, broker_epoch: int, max_bytes: int, now_ms: int) -> FetchRequest | None:
@@ -142,7 +142,7 @@ class FetcherSession:
         )
 
     def answers(self, response: FetchResponse) -> Iterator[tuple[Followed, FetchAnswered]]:
-        """What a good response says about each partition in it."""
+        """The answer for each partition in a response without an error."""
         self._session_id = response.session_id
         is_kept = response.session_id != NO_SESSION_ID
         self._epoch = next_epoch(self._epoch) if is_kept else INITIAL_EPOCH

@@ -8,7 +8,8 @@ another:
                      of a round are flushed before the next fetch announces their offset
     fetch-moving     partitions that are moved to this broker: within follower.replication.throttled.rate
 
-The local replica says who leads (hosted_partition.py); `apply` comes after Hosting has carried the image out.
+The local replica knows the leader (hosted_partition.py); `apply` comes after Hosting has carried the image
+out.
 """
 
 import logging
@@ -74,7 +75,7 @@ class Fetchers:
         self._places.clear()
 
     def apply(self, before: ClusterImage, after: ClusterImage) -> None:
-        """Follow whom the new image says; and expect those who are about to follow this broker."""
+        """Follow the leaders of the new image, and expect the followers that it gives this broker."""
         changes = topic_changes(before, after)
         self._expect_followers(before, changes.changed)
         self._lose_followers(before, after)
@@ -89,7 +90,9 @@ class Fetchers:
     def _touched(
         self, before: ClusterImage, after: ClusterImage, changed: Iterable[TopicImage]
     ) -> Iterable[HostedPartition]:
-        """What may have another leader now. The first image after the start assigns everything."""
+        """The partitions that may have another leader now. The first image after the start assigns
+        everything.
+        """
         node_id = self._config.node.id
         if before.brokers.get(node_id) is not after.brokers.get(node_id):
             return [*self._partitions, *self._places]
@@ -140,7 +143,7 @@ class Fetchers:
         self._sessions.throttle.limit(settings.replication.leader_throttled_rate)
 
     def _expect_followers(self, before: ClusterImage, changed: Iterable[TopicImage]) -> None:
-        """Who is about to fetch what this broker leads now should not have to wait for its last fetch to
+        """A follower that is about to fetch from this broker should not have to wait for its last fetch to
         end.
         """
         expected: set[int] = set()

@@ -36,7 +36,7 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.replicas.throttle import UNLIMITED, Throttle
 from ottla.wire.deadlines import Deadlines
 
-# A follower asks at least twice a second. What is older than this was left behind.
+# A follower asks at least twice a second. An older session belongs to a broker that is gone.
 IDLE_MS: Final = 120_000
 # How long a fetch waits at first after this broker became a leader of something; twice as long each time
 # after.
@@ -87,7 +87,7 @@ class Cursor:
         self.told_high_watermark = NO_OFFSET
         self.told_log_start_offset = NO_OFFSET
 
-    # What the partition calls
+    # Called by the partition
 
     @property
     def last_fetch_ms(self) -> int:
@@ -112,7 +112,7 @@ class Cursor:
     def replaced(self) -> None:
         self.session.drop(self)
 
-    # What the fetch calls
+    # Called by the fetch
 
     def was_told(self, result: FetchResult) -> bool:
         """Whether the follower knows the high watermark and the log start already."""
@@ -288,7 +288,7 @@ class FollowerSessions:
                 session.expect()
 
     def wake_later(self, waiting: Waiting, wait_ms: int) -> None:
-        """Wake a fetch after so long, unless it is forgotten before."""
+        """Wake a fetch after this time, unless it is forgotten before."""
         loop = asyncio.get_running_loop()
         if self._deadlines is None:
             self._deadlines = Deadlines(loop, _wake)
@@ -300,7 +300,7 @@ class FollowerSessions:
             self._deadlines.discard(waiting)
 
     def expire(self) -> None:
-        """Forget sessions that nobody uses any more."""
+        """Forget unused sessions."""
         oldest_ms = self._now_ms() - IDLE_MS
         self._close(s for s in self._sessions.values() if s.last_fetch_ms < oldest_ms and s.waiting is None)
 

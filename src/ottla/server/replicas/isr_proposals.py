@@ -1,12 +1,12 @@
 """Carries proposals of ISR changes to the controller, and its answers back (AlterPartition, KIP-497).
 
 The proposals of one turn of the loop go out in one request; while it is under way the next request is
-gathered. A request without an answer leaves the fate of its proposals unknown, and the replicas are told so:
+gathered. A request without an answer leaves the fate of its proposals unknown, and the replicas hear so:
 each proposal is answered exactly once. One timer for all partitions counts the time of slow followers and
 repeats refused proposals.
 
 The same timer tells each replica how long no controller has been known, and whether its log takes writes.
-What a leader does about that, replication/isolation.py decides; a leader that steps down does so through the
+replication/isolation.py decides about that; a leader that steps down does so through the
 controller, too.
 """
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 # However long followers may lag: proposals that were refused are tried again, and broken logs noticed, within
 # this.
 _LONGEST_TICK_MS: Final = 500
-# After so many partitions a tick lets requests have their turn.
+# After this many partitions a tick lets requests have their turn.
 _PARTITIONS_PER_TURN: Final = 64
 _RECOVERED: Final = 0
 

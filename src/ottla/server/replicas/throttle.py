@@ -9,7 +9,7 @@ UNLIMITED = (1 << 63) - 1
 
 
 class Throttle:
-    """Bytes per second; `now_ms` is a clock that nobody sets."""
+    """Bytes per second; `now_ms` is a monotonic clock."""
 
     __slots__ = ("_filled_ms", "_now_ms", "_rate", "_tokens")
 
@@ -32,7 +32,7 @@ class Throttle:
             self._tokens = min(self._tokens, float(rate))
 
     def left_bytes(self) -> int:
-        """What may be taken now; not more than 0 when there is a debt."""
+        """The bytes that may be taken now; 0 or less when there is a debt."""
         self._fill()
         return int(self._tokens)
 

@@ -72,7 +72,7 @@ def audit(
     ends = _ends(bootstrap, topic, (start, end), reading)
 
     def sides() -> DataFrame:
-        # The topic is loaded anew for each query: Spark 4.3 plans a DataFrame of a Python source once, with
+        # The topic is loaded again for each query: Spark 4.3 plans a DataFrame of a Python source once, with
         # the filters of the first.
         records = _records(spark, topic, bootstrap, scope, reading)
         return _sides(records.select("partition", "offset", compared.topic.alias("hash")), rows, scope)

@@ -147,7 +147,7 @@ def _refuse_what_is_not_there(
     if first < log_start:
         raise AuditError(
             f"{place} begins at offset {log_start}: the records from {first} to {log_start - 1} were deleted (retention, or DeleteRecords), "
-            "so nobody can compare them any more. Audit what is left with --from earliest"
+            "so they cannot be compared. Audit the rest with --from earliest"
         )
     if last > log_end:
         raise AuditError(f"{place} ends at offset {log_end}: there is nothing up to {last} to audit yet")

@@ -1,6 +1,6 @@
 """The table of an audit: opened by its path or its name, and brought to the columns that an audit compares.
 
-A path's format is told by what lies there (`_delta_log`, Iceberg's metadata, the data files' suffix) unless
+A path's format is found by its content (`_delta_log`, Iceberg's metadata, the data files' suffix) unless
 it is given. Parquet that a streaming query wrote is read through its `_spark_metadata`, as Spark always does:
 files that a killed query left behind do not count.
 """

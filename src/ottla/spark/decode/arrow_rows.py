@@ -2,11 +2,11 @@
 
 No Python object is made per key, value or number. Keys and values lie in the buffer with other bytes between
 them; Arrow takes the buffer as it is for an array of binary whose borders are all beginnings and ends (key,
-gap, key, gap, …), and `take` copies every second of them together. What is constant (topic, partition) is
-made once and sliced.
+gap, key, gap, …), and `take` copies every second of them together. The constant columns (topic, partition)
+are made once and sliced.
 
-What is unusual (UnusualError) or damaged is decoded the slow way, batch by batch, by `records.decoding`: that
-alone decides.
+Batches that are unusual (UnusualError) or damaged are decoded the slow way, batch by batch, by
+`records.decoding`: that alone decides.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Decoder:
             if codec and begin < end:
                 place = self._decompressed.add(codec, records[begin:end])
             if header[12] == 0 and place is not None and place[1] > place[0]:
-                raise CorruptRecord(f"{place[1] - place[0]} bytes are left over behind 0 records")
+                raise CorruptRecord(f"{place[1] - place[0]} bytes are left over after 0 records")
         except CorruptRecord as damage:
             raise self._damaged(header[0], damage) from damage
         return None if place is None else Block(header, *place)

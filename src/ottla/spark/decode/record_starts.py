@@ -19,8 +19,8 @@ _SHORTEST_RUN: Final = 8  # below that, finding out costs more than it saves
 _FIRST_CHUNK: Final = (
     32  # half of the records one by one before the next look for a run; then twice as many, and so on
 )
-# What the bytes of a length of two bytes tell of the step to the next record. There is no entry for a high
-# byte that has a third behind it.
+# The step to the next record by the bytes of a length of two bytes. There is no entry for a high byte that is
+# followed by a third one.
 _LOW_HALVES: Final = tuple([2 + (byte >> 1 & 63) for byte in range(256)])
 _HIGH_HALVES: Final = tuple([byte << 6 for byte in range(128)])
 

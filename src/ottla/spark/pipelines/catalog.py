@@ -6,7 +6,7 @@ tables, so their definitions are kept in the pipeline's state, and given to the 
 update of a process.
 
 Rules
-- Only for the built-in catalog in memory; whoever has configured a catalog has one that remembers. A Connect
+- Only for the built-in catalog in memory; a catalog that was configured remembers by itself. A Connect
   server's is in pipeline_remote_catalog.py.
 - A table that is given back is a managed one, as it was: a full refresh empties it, which Spark refuses for
   external tables. Spark also refuses to make a managed table where data already are, so it is made as an

@@ -1,7 +1,7 @@
 """Failures as sentences: which flow, which file and line, what happened; not the hundred lines of a JVM.
 
 Spark's exceptions carry a sentence that is good, wrapped in others that are not: classes of exceptions, an
-error class in brackets, a SQL state, the plan, the stack. What is kept is the innermost sentence.
+error class in brackets, a SQL state, the plan, the stack. The innermost sentence is kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WRAPPERS: Final = (
 _LACKING: Final = (
     (
         re.compile(r"Failed to find the data source: ottla\b"),
-        "This Spark has no Ottla: with --master, add --ship; else install ottla[spark] in the Python of the Connect server (PYSPARK_PYTHON), and start it anew. "
+        "This Spark has no Ottla: with --master, add --ship; else install ottla[spark] in the Python of the Connect server (PYSPARK_PYTHON), and restart it. "
         "docs/spark-clusters.md has other ways.",
     ),
     (

@@ -1,7 +1,8 @@
 """The master of a cluster, as a pipeline's driver meets it.
 
 Spark tries a master that does not answer for a minute, and waits for executors that do not come for ever:
-their machines may be on their way. Both are told here: the one before Spark starts, the other while it waits.
+their machines may be on their way. Both are reported here: the one before Spark starts, the other while it
+waits.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def tables_looked_up(relation: Any) -> frozenset[tuple[str, str]]:
 
 
 def in_words(flow: str, looked_up: Iterable[tuple[str, str]]) -> str:
-    """What goes wrong with a flow, and what to write instead."""
+    """The problem of a flow, and the code to write instead."""
     steps = " and ".join(f"`{step}` on {table}" for step, table in sorted(looked_up))
     return (
         f"the flow {flow} uses {steps}: from the second update on Spark does not wait for that table of the pipeline, and {flow} is one update late. "

@@ -3,7 +3,7 @@
 Rules
 - Whether a server answers is found out by one request: Spark's client would try for ten minutes.
 - What a server decides when it starts (`spark.sql.warehouse.dir`, jars, memory) it has decided: a project's
-  other wishes are told, not granted.
+  other wishes are reported, not granted.
 - A server that is lost in the middle is waited for as long as a restart takes, not ten minutes.
 """
 

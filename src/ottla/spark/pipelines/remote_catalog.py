@@ -1,7 +1,7 @@
 """The tables of a Spark whose JVM is elsewhere, or whose catalog is not the built-in one: asked and told in
 SQL.
 
-A Connect server with the built-in catalog forgets its tables when it is started anew, as a driver does
+A Connect server with the built-in catalog forgets its tables when it restarts, as a driver does
 (pipeline_catalog.py). They are given back as managed tables, which a full refresh may empty. Spark refuses to
 make a managed table where data already are, but not to let one move there. So for the moment of making them
 the database's tables go aside, to a directory with nothing in it, and each table is then moved to its data.
@@ -25,7 +25,7 @@ _LOCATION: Final = "Location"
 def described(
     spark: SparkSession, names: Iterable[str], *, with_definitions: bool
 ) -> dict[str, tuple[str, str]]:
-    """By quoted name, what makes each table again (nothing, where nobody will ask), and where it lies. A
+    """By quoted name, what makes each table again (nothing, where it is not needed), and where it lies. A
     table of which the catalog tells neither is left out.
     """
     from pyspark.errors import PySparkException

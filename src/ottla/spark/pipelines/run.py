@@ -3,7 +3,7 @@ happens on the way.
 
 Spark's pipelines are triggered: an update reads what is there when it begins, and ends. A pipeline that runs
 on is a row of updates in one session, which costs a second or two each instead of a start of Spark.
-Definitions are read anew for each, so an edited file takes effect with the next.
+Definitions are read again for each, so an edited file takes effect with the next.
 
 Rules
 - Nothing here decides what is read or written twice: checkpoints and Spark's sinks do, so an update may be

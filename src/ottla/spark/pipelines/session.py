@@ -3,7 +3,7 @@ server of its own.
 
 - `LocalSpark` starts a driver in this process (`local[*]`, or a cluster's master) with a Connect server on a
   free port of this machine, and is its only client.
-- `RemoteSpark` (pipeline_remote.py) uses a Connect server that somebody else runs (`sc://host:15002`).
+- `RemoteSpark` (remote.py) uses a Connect server that runs already (`sc://host:15002`).
 
 Spark decides by an environment variable whether its functions make columns for the classic API or for
 Connect; it is set as soon as the driver runs.
@@ -45,7 +45,7 @@ _SERVER: Final = {
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
-# What is shipped goes to the driver's files. A session of the server that is isolated has files of its own,
+# Shipped packages go to the driver's files. A session of the server that is isolated has files of its own,
 # and its workers see only those.
 _SHARED: Final = {"spark.sql.artifact.isolation.enabled": "false"}
 _DEFAULTS: Final = {

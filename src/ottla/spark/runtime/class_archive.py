@@ -33,7 +33,7 @@ from ottla.spark.runtime.launchers import users_cache
 # On two busy cores it took 90 seconds.
 _DEADLINE_S: Final = 600.0
 _LIST_SEPARATOR: Final = os.pathsep
-# Java reports an archive that it cannot use in words that only its authors understand.
+# Java's message about an archive that it cannot use does not help a user.
 _QUIET: Final = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 # The JVM that writes it lives for seconds; those that use it may have other collectors and compilers.
 _SHORT_LIVED: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")

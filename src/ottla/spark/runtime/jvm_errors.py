@@ -1,7 +1,7 @@
 """The error output of a JVM, but for one line.
 
 Spark starts every JVM with an option that makes Java say `WARNING: Using incubator modules:
-jdk.incubator.vector`, before anything can be configured. It says nothing to anybody, and stands before a
+jdk.incubator.vector`, before anything can be configured. It means nothing to a user, and stands before a
 command's answer. Everything else that the JVM and what it starts have to say is passed on as it comes.
 """
 

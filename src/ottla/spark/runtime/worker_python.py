@@ -1,7 +1,7 @@
 """The Python of Spark's workers on this machine: this one, and PySpark as it is installed.
 
 Spark puts a zip of PySpark before all else on the path of every Python process that it starts
-(`PythonUtils.sparkPythonPath`). A zip keeps no bytecode, so each process compiles PySpark anew, for half a
+(`PythonUtils.sparkPythonPath`). A zip keeps no bytecode, so each process compiles PySpark again, for half a
 second and more: the planner of a read, the tasks, and one for each stream. Where pip has installed PySpark,
 the same modules lie beside the zip, and compiled. So workers are started by a launcher that takes Spark's
 zips off the path, and nothing else of it.

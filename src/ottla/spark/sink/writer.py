@@ -1,6 +1,6 @@
 """The sink: `df.write.format("ottla").mode("append")` and `df.writeStream.format("ottla")`, Arrow in.
 
-What it promises today: at least once. A task's records are acknowledged by all in-sync replicas before the
+The guarantee today: at least once. A task's records are acknowledged by all in-sync replicas before the
 task has succeeded; its producer is idempotent, so nothing that is sent again on the way is written twice. But
 a task or a micro-batch that Spark runs a second time (an executor was lost, the query was restarted before
 the batch was committed) writes its records a second time.

@@ -42,8 +42,8 @@ def planned_ranges(options: SourceOptions, wanted: Wanted, topics: TopicOffsets)
 def _check_in_order(partition: TopicPartition, start: int, end: int) -> None:
     if start > end:
         raise OptionError(
-            f"The starting offset {start} of {partition} lies behind its ending offset {end}. "
-            "Check the options, and whether the topic was deleted and created anew."
+            f"The starting offset {start} of {partition} is after its ending offset {end}. "
+            "Check the options, and whether the topic was deleted and created again."
         )
 
 

@@ -3,7 +3,7 @@
 Spark 4.3 keeps one plan per Python DataFrame source, not one per query (`PythonDataSourceV2.readInfo`). A
 plan that was made for the filters of one query would be used for the next query on the same DataFrame too,
 and rows would be missing without a word. So a plan that filters have narrowed is taken by the first query
-that reads by it, and every other one is refused, in words.
+that reads by it, and every other one is refused with an explanation.
 
 The notes lie in Spark's own scratch directory, which planner and tasks share on a host and which goes when
 the application ends.
@@ -24,13 +24,13 @@ def take(plan: str, taker: str) -> None:
     owner = _written(note, taker)
     if owner != taker:
         raise OptionError(
-            "A DataFrame with the option 'pushFilters' is good for one query: Spark keeps the plan of its first filters. "
-            "Load it anew for each query (see Filters in docs/spark.md)."
+            "A DataFrame with the option 'pushFilters' can be used for one query: Spark keeps the plan of its first filters. "
+            "Load it again for each query (see Filters in docs/spark.md)."
         )
 
 
 def _written(note: Path, taker: str) -> str:
-    """Who has it now. A link appears whole or not at all, whoever is first."""
+    """The query that has the plan. A link appears whole or not at all, so the first query wins."""
     draft = note.with_suffix(f".{os.getpid()}")
     draft.write_text(taker)
     try:

@@ -1,8 +1,8 @@
 """Progress that others can see: what a query has processed is committed to a consumer group, so that its lag
 shows like any consumer's.
 
-Spark's checkpoint decides where a query goes on; nobody reads the group's offsets to continue. So a commit
-that fails harms nothing: it never fails the query, it holds it up for a few seconds at most, and it is told
+Spark's checkpoint decides where a query continues; the group's offsets are not read for that. So a commit
+that fails harms nothing: it never fails the query, it holds it up for a few seconds at most, and it is logged
 once until it works again.
 """
 

@@ -53,8 +53,7 @@ class ScanSettings:
     read_committed: bool = False
     since_ms: int | None = None  # rows outside need not be returned
     until_ms: int | None = None
-    # How long an offset that is not there yet, or a topic that nobody knows, may be a new leader's who does
-    # not know all yet.
+    # How long a missing offset or an unknown topic is put down to a new leader that does not know all yet.
     patience_ms: int = 5_000
 
 
@@ -115,7 +114,7 @@ class _Pool:
         self._idle: list[tuple[object, BlockingBrokers]] = []
 
     def take(self, key: object) -> BlockingBrokers | None:
-        """One that was used for the same, if there is one; the caller has it for himself."""
+        """One that was used for the same, if there is one; no other scan has it."""
         for entry in reversed(self._idle):
             if entry[0] == key:
                 try:

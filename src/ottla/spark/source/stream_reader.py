@@ -3,10 +3,10 @@ offsets.
 
 Rules
 - Spark's checkpoint knows where a query is. The reader remembers nothing that a restart would need.
-- Until the first batch is done, a restart asks for the initial offset anew, and repeats that batch from
+- Until the first batch is done, a restart asks for the initial offset again, and repeats that batch from
   there. Where a query starts at the end, that would be another place: so its first batch is empty, and
   nothing is missed in between.
-- New partitions are read from their beginning. What has vanished is data loss.
+- New partitions are read from their beginning. Partitions that have vanished are data loss.
 - With available-now, the ends are those of the moment the query started.
 - Options are checked when the first question comes: Spark hides what the making of a reader raises.
 """
@@ -208,7 +208,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _range(self, partition: TopicPartition, start: int, end: int) -> OffsetRange:
         if end < start and self._initial is None:
             self._lost(
-                f"{partition} was read up to offset {start}, and ends at {end}. Was the topic deleted and created anew?"
+                f"{partition} was read up to offset {start}, and ends at {end}. Was the topic deleted and created again?"
             )
         return OffsetRange(*partition, start, max(start, end))
 

@@ -25,8 +25,8 @@ from ottla.spark.source.plan.positions import AtOffsets, AtTimestamp, AtTimestam
 
 T = TypeVar("T")
 
-# Before data count as lost, a broker that has just come back gets so many chances, a second apart if nothing
-# else is said.
+# Before data count as lost, a broker that has just come back gets this many chances, a second apart if
+# nothing else is said.
 _LEAST_LOOKS: Final = 6
 _ABSENT: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 

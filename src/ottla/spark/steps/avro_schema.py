@@ -1,4 +1,4 @@
-"""A schema of Avro as Spark's types. What Spark's own reader makes of them, this makes, too; a union other
+"""A schema of Avro as Spark's types. The types are those of Spark's own reader; a union other
 than with null has no type there.
 
 Needs pyspark only for the names of types: nothing is asked of a session.

@@ -1,8 +1,8 @@
 """Replay and backfill: a range of a topic, once more, into a table, without doubling what is there.
 
-A record is known by where it stood: topic, partition and offset, which `valid` keeps. What a table has
-already is left out, so a backfill may be run again after it was cut off, and may overlap with what a stream
-has written.
+A record is known by where it stood: topic, partition and offset, which `valid` keeps. The records that a
+table has already is left out, so a backfill may be run again after it was cut off, and may overlap with what
+a stream has written.
 """
 
 from __future__ import annotations
@@ -80,5 +80,5 @@ def _refuse_stream_table(table: str) -> None:
     if (path / _COMMITTED_FILES).is_dir():
         raise StepError(
             f"table is {table!r}, which a stream writes: rows that are appended to it by others are not seen. Backfill into a table of its "
-            "own and unite the two in a view, or make the table anew with `ottla pipeline run --full-refresh`."
+            "own and unite the two in a view, or rebuild the table with `ottla pipeline run --full-refresh`."
         )

@@ -231,7 +231,7 @@ TIMES = "00000000000000000000.timeindex"
     [
         (INDEX, b"abc", "3 bytes are not a whole number of entries"),
         (INDEX, OFFSET_ENTRY.pack(3, SIZE) * 2, "its entries do not rise"),
-        (INDEX, OFFSET_ENTRY.pack(3, 10_000), "point behind the end of the log"),
+        (INDEX, OFFSET_ENTRY.pack(3, 10_000), "point past the end of the log"),
         (INDEX, OFFSET_ENTRY.pack(3, SIZE + 1), "the entry for offset 3 points at no batch"),
         (INDEX, OFFSET_ENTRY.pack(3, 3 * SIZE), "the entry for offset 3 points at no batch"),
         (TIMES, TIME_ENTRY.pack(NOW_MS, 3) * 2, "its entries do not rise"),
@@ -255,7 +255,7 @@ def test_a_missing_index_is_a_warning(root: Path) -> None:
     [
         ("0\n1\nx y\n", "not a number"),
         ("0\n2\n1 5\n1 6\n", "do not rise"),
-        ("0\n1\n3 11\n", "behind the end at 10"),
+        ("0\n1\n3 11\n", "past the end at 10"),
     ],
 )
 def test_wrong_leader_epochs_are_a_warning(root: Path, content: str, problem: str) -> None:
@@ -293,7 +293,7 @@ def test_leftovers_are_notes_and_quarantine_is_a_warning(root: Path) -> None:
     assert len(found(report, Severity.NOTE)) == 3
     assert found(report, Severity.WARNING) == [
         "00000000000000000000.log.quarantine-99: 4 damaged bytes were put aside here when the broker recovered",
-        "orders-1.0123-stray: these records belong to a topic that was deleted, and made again under the same name",
+        "orders-1.0123-stray: these records belong to a topic that was deleted and created again under the same name",
     ]
 
 

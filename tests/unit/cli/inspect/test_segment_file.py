@@ -62,7 +62,7 @@ def test_an_offset_that_the_next_batch_contradicts_is_damage(tmp_path: Path) -> 
     found = walked(tmp_path / "log", data)
     assert offsets(found) == [0, 258, 4, 6, 8]
     (damage,) = damages(found)
-    assert damage.reason == "offset 258, which no checksum covers, is contradicted by the batch behind it"
+    assert damage.reason == "offset 258, which no checksum covers, is contradicted by the next batch"
 
 
 @pytest.mark.parametrize("deep", [True, False])

@@ -91,7 +91,7 @@ def test_nobody_there_is_said_so() -> None:
         (b"", "it hung up"),
         (struct.pack(">i", 100) + b"short", "it hung up"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it announced a frame of 1213486160 bytes"),
-        (struct.pack(">ii", 4, 1), "API_VERSIONS v4 makes no sense"),
+        (struct.pack(">ii", 4, 1), "API_VERSIONS v4 cannot be decoded"),
         (struct.pack(">iihbib", 12, 99, 0, 1, 0, 0), "an answer to question 99, not 1"),
     ],
 )

@@ -37,7 +37,7 @@ from ottla.spark.pipelines.failures import Place, exception_in_words, in_words, 
         ("", "no reason was given"),
         (
             "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: ottla. Make sure the provider name is correct. SQLSTATE: 42K02",
-            "This Spark has no Ottla: with --master, add --ship; else install ottla[spark] in the Python of the Connect server (PYSPARK_PYTHON), and start it anew. "
+            "This Spark has no Ottla: with --master, add --ship; else install ottla[spark] in the Python of the Connect server (PYSPARK_PYTHON), and restart it. "
             "docs/spark-clusters.md has other ways.",
         ),
         (

@@ -23,5 +23,5 @@ def test_the_first_one_has_it_and_may_come_again(scratch: Path) -> None:
 
 def test_others_are_refused_in_words() -> None:
     take("plan", "query 1")
-    with pytest.raises(OptionError, match=r"'pushFilters' is good for one query.*Load it anew"):
+    with pytest.raises(OptionError, match=r"'pushFilters' can be used for one query.*Load it again"):
         take("plan", "query 2")

@@ -183,4 +183,4 @@ def _damage(records: memoryview, position: int) -> CorruptRecord:
         read_header(records, position)
     except CorruptRecord as damage:
         return damage
-    return CorruptRecord("the header makes no sense")
+    return CorruptRecord("the header is invalid")

@@ -277,7 +277,7 @@ class ProducerBatch:
         self._children_left = len(counts)
         for child, records_count in counts.items():
             child._parents.append(self)
-            child.heard += records_count  # who wants to hear of them asks this batch
+            child.heard += records_count  # their outcomes come through this batch
         self._let_go()
 
     def place_of(self, index: int) -> tuple[ProducerBatch, int]:

@@ -1,7 +1,7 @@
 """How much of what is there a batch takes: maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay.
 
 The limit is shared among the partitions in proportion to what each has to offer, as Spark's Kafka source
-does, so that no partition falls behind for good; who has little still gets something.
+does, so that no partition falls behind for good; a partition with little still gets something.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Final
 _log: Final = logging.getLogger(__name__)
 
 _WHAT_TO_DO: Final = (
-    "The data were aged out by retention, or the topic was deleted or created anew before they were read. To go on without "
+    "The data were aged out by retention, or the topic was deleted or created again before they were read. To continue without "
     "them, set the option 'failOnDataLoss' to false."
 )
 

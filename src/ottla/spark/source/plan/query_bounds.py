@@ -1,6 +1,6 @@
 """Where a query begins and ends: the options' positions, or the defaults of a batch and of a stream.
 
-What only a batch or only a stream can do is refused here, when the query starts.
+Options that only a batch or only a stream can have are refused here, when the query starts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _check_pair(starting: Position, ending: Position) -> None:
         case AtTimestamps(first), AtTimestamps(last):
             _check_in_order("timestamp", first, last)
         case AtTimestamp(since_ms), AtTimestamp(until_ms) if since_ms > until_ms:
-            raise OptionError(f"'startingTimestamp' ({since_ms}) lies behind 'endingTimestamp' ({until_ms}).")
+            raise OptionError(f"'startingTimestamp' ({since_ms}) is after 'endingTimestamp' ({until_ms}).")
 
 
 def _check_in_order(
@@ -57,7 +57,7 @@ def _check_in_order(
     for partition, start in first.items():
         if 0 <= last[partition] < start:
             raise OptionError(
-                f"The starting {kind} {start} of {partition} lies behind its ending {kind} {last[partition]}."
+                f"The starting {kind} {start} of {partition} is after its ending {kind} {last[partition]}."
             )
 
 

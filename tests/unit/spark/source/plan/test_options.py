@@ -166,7 +166,7 @@ def test_wrong_positions_are_told_with_an_example(side: str) -> None:
         ({"endingOffsets": '{"a":{"0":-2}}'}, "'endingOffsets' cannot be -2 (earliest) for a-0 in a batch"),
         (
             {"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"0":4}}'},
-            "The starting offset 5 of a-0 lies behind its ending offset 4.",
+            "The starting offset 5 of a-0 is after its ending offset 4.",
         ),
         (
             {"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"1":4}}'},
@@ -174,11 +174,11 @@ def test_wrong_positions_are_told_with_an_example(side: str) -> None:
         ),
         (
             {"startingOffsetsByTimestamp": '{"a":{"0":5}}', "endingOffsetsByTimestamp": '{"a":{"0":4}}'},
-            "The starting timestamp 5 of a-0 lies behind its ending timestamp 4.",
+            "The starting timestamp 5 of a-0 is after its ending timestamp 4.",
         ),
         (
             {"startingTimestamp": "5", "endingTimestamp": "4"},
-            "'startingTimestamp' (5) lies behind 'endingTimestamp' (4)",
+            "'startingTimestamp' (5) is after 'endingTimestamp' (4)",
         ),
     ],
 )
