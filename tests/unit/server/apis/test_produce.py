@@ -1,11 +1,19 @@
 """The fast path decides as the slow path: two brokers get the same requests and the same changes, one of them
 forgets all shapes.
+
+That these comparisons find mistakes is tested with eight that are planted (`MISTAKES`): the API version is not
+compared; the partition is not asked whether it may append; a transactional batch is taken; the append time
+is left out; the log start is left out; acks=all is answered as acks=1; the requests of one read have one
+place; shapes are kept when their basis changes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import inspect
+import textwrap
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +33,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.record import Record
 from ottla.server.apis.produce import ProduceGatherer
+from ottla.server.apis.produce_shape import ProduceShape
 from ottla.server.gate.handlers import ApiFamily
 
 VERSIONS = range(APIS[ApiKey.PRODUCE].min_version, APIS[ApiKey.PRODUCE].max_version + 1)
@@ -86,6 +95,9 @@ class Batch:
         if self.damage == "cut":
             del raw[-3:]
         return bytes(raw)
+
+
+NORMAL = Batch()
 
 
 @dataclass(frozen=True)
@@ -338,3 +350,117 @@ def test_a_refused_request_is_decoded_so_that_the_client_hears_why() -> None:
     before = Counting.recognised
     asyncio.run(run([sends([(style, Batch())]), leaves, sends([(style, Batch())])]))
     assert Counting.recognised == before
+
+
+# ---- planted mistakes
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake of the fast path: another line of a method, and a story that shows it.
+
+    `recognised` is how many requests of the story the fast path recognises without the mistake.
+    """
+
+    method: Callable[..., Any]
+    line: str
+    instead: str
+    story: list[Change]
+    recognised: int
+
+
+def twice(style: Style, *, between: list[Change] | None = None, batch: Batch = NORMAL) -> list[Change]:
+    """The same request in two reads, with changes between them."""
+    return [sends([(style, NORMAL)]), *(between or []), sends([(style, batch)])]
+
+
+ORDERS, PAYMENTS = Style(), Style(acks=-1, targets=(("payments", 0),))
+MISTAKES = {
+    "the API version is not compared": Mistake(
+        ProduceShape.match,
+        "version != self.version\n",
+        "False\n",
+        [sends([(replace(ORDERS, version=7), NORMAL)]), sends([(replace(ORDERS, version=8), NORMAL)])],
+        0,
+    ),
+    "the partition is not asked whether it may append": Mistake(
+        ProduceShape.match,
+        "or partition.append_error(self.acks)",
+        "or False",
+        twice(
+            PAYMENTS,
+            between=[place(("payments", 0), {"leader": OTHER, "isr": BOTH, "replicas": BOTH})],
+        ),
+        0,
+    ),
+    "a transactional batch is taken": Mistake(
+        ProduceShape.match,
+        "or data[position + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL",
+        "or False",
+        twice(ORDERS, batch=Batch(is_transactional=True)),
+        0,
+    ),
+    "the append time is left out": Mistake(
+        ProduceShape.response,
+        "appended.log_append_time_ms",
+        "-1",
+        twice(ORDERS, between=[configure("orders", {"message.timestamp.type": "LogAppendTime"})]),
+        1,
+    ),
+    "the log start is left out": Mistake(
+        ProduceShape.response,
+        "appended.log_start_offset",
+        "0",
+        twice(ORDERS, between=[Pair.delete_records]),
+        1,
+    ),
+    "acks=all is answered as acks=1": Mistake(
+        ProduceGatherer.repeats, "self._acks = ACKS_ALL", "pass", twice(PAYMENTS, between=[Pair.commit]), 1
+    ),
+    "the requests of one read have one place": Mistake(
+        ProduceGatherer.repeats,
+        "(correlation_id, shape, len(staged))",
+        "(correlation_id, shape, 0)",
+        [sends([(ORDERS, NORMAL)]), sends([(ORDERS, NORMAL), (ORDERS, NORMAL)])],
+        2,
+    ),
+    # The partitions of a changed basis refuse by themselves as long as the basis is which partitions there
+    # are: only the count of recognised requests shows that shapes were kept.
+    "shapes are kept when their basis changes": Mistake(
+        ProduceGatherer._basis_changed,
+        "if basis == self._basis:",
+        "if True:",
+        [*twice(ORDERS), delete("payments"), *twice(ORDERS)],
+        2,
+    ),
+}
+
+
+@contextmanager
+def planted(mistake: Mistake) -> Iterator[None]:
+    """The method with the mistake in it."""
+    method = mistake.method
+    source = textwrap.dedent(inspect.getsource(method))
+    assert source.count(mistake.line) == 1, "the line is gone: plant the mistake elsewhere"
+    found: dict[str, Any] = {}
+    exec(source.replace(mistake.line, mistake.instead), method.__globals__, found)
+    owner = method.__globals__[method.__qualname__.partition(".")[0]]
+    setattr(owner, method.__name__, found[method.__name__])
+    try:
+        yield
+    finally:
+        setattr(owner, method.__name__, method)
+
+
+def play(mistake: Mistake) -> None:
+    before = Counting.recognised
+    asyncio.run(run(mistake.story))
+    assert Counting.recognised - before == mistake.recognised
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name: str) -> None:
+    mistake = MISTAKES[name]
+    play(mistake)
+    with planted(mistake), pytest.raises(AssertionError):
+        play(mistake)
