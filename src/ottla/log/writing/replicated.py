@@ -14,6 +14,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producers.producer_replay import stage_batch
 from ottla.log.producers.producer_state import SEQUENCE_MASK, ProducedBatch
 from ottla.log.segments.extent import Extent
+from ottla.log.segments.segment import MAX_RELATIVE_OFFSET
 from ottla.log.status import Status
 from ottla.log.writing.append import Appended
 from ottla.log.writing.writer import Writer
@@ -91,10 +92,14 @@ class ReplicatedAppender:
         for header in headers:
             base_offset, length, epoch, _, _, attributes, delta, _, max_time, producer, *_ = header
             size_bytes, last_offset = length + BATCH_OVERHEAD_BYTES, base_offset + delta
-            if base_offset != writer.next_offset:
-                # A segment that begins with this batch then begins after the gap.
+            if last_offset - writer.next_offset > MAX_RELATIVE_OFFSET:
+                # No segment is long enough for the gap and the batch: a new one begins after the gap.
                 writer.skip_to(base_offset)
             writer.make_room(size_bytes, max_time, last_offset)
+            if base_offset != writer.next_offset:
+                # Compaction left a gap in the leader's log. It lies inside of a segment, also of one that begins
+                # here: recovery takes a gap between two segments for lost records.
+                writer.skip_to(base_offset)
             if epoch > latest_epoch:
                 latest_epoch = epoch
                 writer.begin_epoch(epoch, base_offset)

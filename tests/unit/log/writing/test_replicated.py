@@ -248,3 +248,26 @@ def test_what_was_cut_off_is_not_remembered_as_sent() -> None:
     log.truncate_to(16)
     (again,) = append(log, sent(16), leader_epoch=1)
     assert (again.is_duplicate, again.base_offset) == (False, 16)
+
+
+# -- gaps that the leader's compaction has made
+
+
+def test_a_gap_at_the_beginning_of_a_segment_is_no_loss_after_a_crash() -> None:
+    """A follower that was killed before its recovery point was written must not truncate what it has."""
+    disk, settings = SimulatedDisk(), config(segment_bytes=300, cleanup_policy="compact")
+    follower = open_log(disk, settings=settings)
+    for offset in (0, 2, 40, 42, 90):
+        follower.append_replicated(memoryview(bytearray(batch(2, base_offset=offset))), NOW_MS)
+    reopened = open_log(disk.kill(), settings=settings, recovery_point=0, clean=False)
+    assert len(reopened.extent.segments) > 1
+    assert reopened.extent.first_lost_offset is None
+    assert reopened.log_end_offset == 92
+    assert [found.base_offset for found in read_all(reopened)] == [0, 2, 40, 42, 90]
+
+
+def test_a_gap_that_is_longer_than_a_segment_may_be_begins_a_new_one() -> None:
+    follower = open_log(SimulatedDisk(), settings=SMALL)
+    for offset in (0, 3 << 31):
+        follower.append_replicated(memoryview(bytearray(batch(2, base_offset=offset))), NOW_MS)
+    assert [segment.base_offset for segment in follower.extent.segments] == [0, 3 << 31]

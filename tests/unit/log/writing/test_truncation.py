@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.world.disk import SimulatedDisk
@@ -71,13 +72,17 @@ def test_a_log_can_begin_anew_anywhere() -> None:
     assert [found.base_offset for found in read_all(again)] == [500]
 
 
-def test_a_cut_in_the_hole_at_a_segments_end_ends_the_log_there() -> None:
+@pytest.mark.parametrize(("next_offset", "segments"), [(50, [0, 5]), (3 << 31, [0, 3 << 31])])
+def test_a_cut_in_the_hole_at_a_segments_end_ends_the_log_there(
+    next_offset: int, segments: list[int]
+) -> None:
     disk = SimulatedDisk()
     log = open_log(disk, settings=SMALL)
     append(log, *(batch() for _ in range(5)))
-    # What lies between was compacted away before it came here; the batch begins a segment of its own.
-    log.append_replicated(memoryview(batch(base_offset=50, value=b"v" * 800)), NOW_MS)
-    assert [segment.base_offset for segment in log.extent.segments] == [0, 50]
+    # What lies between was compacted away before it came here. The next segment begins with the hole, or after a
+    # hole that is longer than a segment can be.
+    log.append_replicated(memoryview(batch(base_offset=next_offset, value=b"v" * 800)), NOW_MS)
+    assert [segment.base_offset for segment in log.extent.segments] == segments
     log.truncate_to(30)
     assert log.log_end_offset == 30
     assert [found.base_offset for found in read_all(log)] == [0, 1, 2, 3, 4]
