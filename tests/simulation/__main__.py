@@ -14,7 +14,8 @@ from itertools import count
 from multiprocessing import get_context
 from random import SystemRandom
 
-from tests.simulation.stories.planted_bugs import BUGS, planted
+from tests.simulation.bugs.catalogue import BUGS, planted
+from tests.simulation.bugs.search import report
 from tests.simulation.stories.story import FAULTS_S, Outcome, Story
 
 
@@ -22,7 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="tell this one story")
     parser.add_argument("--log", action="store_true", help="with --seed: print what brokers log, too")
-    parser.add_argument("--seeds", type=int, default=2000, help="run so many stories (2000)")
+    parser.add_argument("--seeds", type=int, help="run so many stories (2000)")
     parser.add_argument("--first", type=int, help="beginning with this seed (a new one each time, printed)")
     parser.add_argument("--hours", type=float, help="run stories for so long, however many they are")
     parser.add_argument("--jobs", type=int, default=2, help="in so many processes (2)")
@@ -31,16 +32,22 @@ def main() -> int:
         "--seconds", type=float, default=FAULTS_S, help="with --seed: simulated seconds with faults"
     )
     parser.add_argument("--bug", choices=sorted(BUGS), help="with this planted bug")
-    parser.add_argument("--bugs", action="store_true", help="with each planted bug, until a story finds it")
+    parser.add_argument(
+        "--bugs",
+        nargs="?",
+        const="",
+        metavar="NAMES",
+        help="with each planted bug, or those named, until a story finds it; of at most --seeds stories (30)",
+    )
     options = parser.parse_args()
     faults = tuple(name for name in options.faults.split(",") if name)
     if options.seed is not None:
         return _tell(options.seed, faults, options.bug, options.seconds, logs=options.log)
+    if options.bugs is not None:
+        return _find_bugs(options.bugs, options.first or 1, options.seeds or 30, faults, options.jobs)
     first = options.first if options.first is not None else SystemRandom().randrange(1 << 30)
     print(f"stories from seed {first} on", flush=True)
-    if options.bugs:
-        return _find_bugs(range(first, first + options.seeds), options.jobs)
-    seeds = count(first) if options.hours else range(first, first + options.seeds)
+    seeds = count(first) if options.hours else range(first, first + (options.seeds or 2000))
     return _run_many(_outcomes(seeds, faults, options.bug, options.jobs), options.hours)
 
 
@@ -107,14 +114,14 @@ def _run_many(outcomes: Iterator[tuple[Outcome, str]], hours: float | None) -> i
     return 1 if broken else 0
 
 
-def _find_bugs(seeds: range, jobs: int) -> int:
+def _find_bugs(names: str, first: int, seeds: int, faults: tuple[str, ...], jobs: int) -> int:
     """Which seed finds which planted bug first."""
-    missed = 0
-    for bug in BUGS:
-        found = next((outcome for outcome, _ in _outcomes(seeds, (), bug, jobs) if outcome.broken), None)
-        missed += found is None
-        print(f"{bug}: {f'{found.seed}: {found.broken[0]}' if found else 'not found'}"[:240], flush=True)
-    return 1 if missed else 0
+    wanted = [name for name in names.split(",") if name]
+    unknown = [name for name in wanted if name not in BUGS]
+    if unknown:
+        print(f"there is no bug {', '.join(unknown)}; there are {', '.join(BUGS)}")
+        return 2
+    return 1 if report(wanted, range(first, first + seeds), faults, jobs) else 0
 
 
 if __name__ == "__main__":
