@@ -135,7 +135,9 @@ BUGS = (
     Bug(
         "failed_flush_mark_is_kept_after_a_truncation",
         "The flushed offset that waits failed on stays in place, so that every later wait fails as well.",
-        Edit(_HOSTED._log_was_cut, "self.flushed = Watermark(self.log.durability.flushed_offset)", "pass"),
+        Edit(
+            _HOSTED.log_was_truncated, "self.flushed = Watermark(self.log.durability.flushed_offset)", "pass"
+        ),
         faults=("chase", "cut", "pause"),
     ),
     Bug(

@@ -1,6 +1,7 @@
 """The partitions that this broker hosts.
 
 hosted_partition              one partition: its log and its replica's role
+followed_log                  one partition while another broker leads: appended to and truncated by its fetcher
 partition_table               all of them, by name and by topic id
 flush_policy, waiters         of one partition: when it is flushed; the requests that wait for its news
 acknowledgement               waiting until an append is flushed and replicated as asked

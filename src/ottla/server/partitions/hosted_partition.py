@@ -17,7 +17,6 @@ from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
 from ottla.log.reading.reader import FileRange
-from ottla.log.segments.truncation_job import TruncationJob
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL
 from ottla.replication.events import (
@@ -27,7 +26,6 @@ from ottla.replication.events import (
     Event,
     HighWatermarkAdvanced,
     HighWatermarkLowered,
-    LeaderHighWatermark,
     LogEndOffsetMoved,
     Tick,
 )
@@ -49,7 +47,10 @@ def propose_nothing(_: "HostedPartition", __: ProposeIsr | StepDown) -> None:
 
 
 class HostedPartition:
-    """One partition on this broker. Thin: the log stores, the replica decides, this joins them."""
+    """One partition on this broker: the log stores, the replica decides, this object joins them.
+
+    While another broker leads, `followed_log` changes the log; `waiters` has the requests that wait for news.
+    """
 
     __slots__ = (
         "_propose",
@@ -163,35 +164,21 @@ class HostedPartition:
         self._log_end_offset_moved(self.log.log_end_offset, len(batch), now_ms)
         return appended
 
-    def append_replicated(self, records: memoryview, now_ms: int) -> None:
-        """Append what the leader sent; KafkaError when it cannot be, and nothing has changed then."""
-        self.log.append_replicated(records, now_ms)
-        self.replica.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
-
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Truncate the log. The caller has lowered the recovery point (log/writing/truncation.py)."""
         self.log.truncate_to(offset)
-        self._log_was_cut(now_ms)
+        self.log_was_truncated(now_ms)
 
-    def begin_truncate(self, offset: int, now_ms: int) -> TruncationJob | None:
-        """Truncate the log.
+    def log_was_truncated(self, now_ms: int) -> None:
+        """The log lost its tail: waits for a flush end, for other records will have these offsets."""
+        reason = f"{self.name} was truncated before it was flushed"
+        self.flushed.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
+        self.flushed = Watermark(self.log.durability.flushed_offset)
+        self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
-        The caller runs the job in a thread to make the truncation durable before the next append.
-        """
-        job = self.log.begin_truncate(offset)
-        self._log_was_cut(now_ms)
-        return job
-
-    def begin_at(self, offset: int, now_ms: int) -> None:
-        """Throw all records away: the leader's log begins later."""
-        self.log.truncate_fully(offset)
-        self._log_was_cut(now_ms)
-
-    def leader_high_watermark(self, high_watermark: int, now_ms: int) -> None:
-        """The leader told its high watermark, and what came with it is in the log."""
-        self.lag_records = max(0, high_watermark - self.log.log_end_offset)
-        if high_watermark > self.replica.high_watermark:
-            self.step(LeaderHighWatermark(high_watermark), now_ms)
+    def note_lag(self, records: int) -> None:
+        """The number of records that this follower lacks, as of the leader's latest answer."""
+        self.lag_records = records
 
     def read(self, offset: int, max_bytes: int, isolation_level: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from `offset` on that this reader may see."""
@@ -238,13 +225,6 @@ class HostedPartition:
             self.waiters.leadership_ended()
             self.lag_records = 0
         self.waiters.wake()
-
-    def _log_was_cut(self, now_ms: int) -> None:
-        # Offsets above the truncation will be flushed again, with other records.
-        reason = f"{self.name} was truncated before it was flushed"
-        self.flushed.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
-        self.flushed = Watermark(self.log.durability.flushed_offset)
-        self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
 
     def _take_policy(self, replicas: int) -> None:
         self.flush_policy.configure(self.config, replicas)

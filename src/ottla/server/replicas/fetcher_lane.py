@@ -221,7 +221,7 @@ class FetcherLane:
                     if not self._append(followed, memoryview(records), now_ms):
                         return
                 case HighWatermarkMoved(high_watermark):
-                    partition.leader_high_watermark(high_watermark, monotonic_ms())
+                    followed.copy.leader_high_watermark(high_watermark, monotonic_ms())
                 case LogStartMoved(log_start_offset):
                     partition.log.advance_log_start_offset(log_start_offset)
                 case BackOff(_, error):
@@ -232,7 +232,7 @@ class FetcherLane:
                 case TruncateTo(offset):
                     logger.warning("%s is truncated from %d to %d: its leader has other records there",
                                    partition.name, partition.log.log_end_offset, offset)  # fmt: skip
-                    job = partition.begin_truncate(offset, monotonic_ms())
+                    job = followed.copy.truncate(offset, monotonic_ms())
                     if job is not None:
                         self._cut_jobs.append(job)
                 case AcceptHole():
@@ -241,12 +241,12 @@ class FetcherLane:
                     logger.warning(
                         "%s restarts at offset %d: its leader has no older records", partition.name, offset
                     )
-                    partition.begin_at(offset, monotonic_ms())
+                    followed.copy.begin_at(offset, monotonic_ms())
 
     def _append(self, followed: Followed, records: memoryview, now_ms: int) -> bool:
         partition = followed.partition
         try:
-            partition.append_replicated(records, now_ms)
+            followed.copy.append(records, now_ms)
         except KafkaError as error:
             if followed.append_failed():
                 logger.error(

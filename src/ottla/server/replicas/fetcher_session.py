@@ -23,6 +23,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.replication.fetch_session import INITIAL_EPOCH, NO_SESSION_ID, next_epoch
 from ottla.replication.follower import FetchAnswered, FetchFrom, Follower
+from ottla.server.partitions.followed_log import FollowedLog
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 _SHORTEST_WAIT_MS: Final = 1
@@ -34,12 +35,15 @@ PartitionKey = tuple[UUID, int]
 
 
 class Followed:
-    """One partition that is fetched: its log, and the machine that knows what to ask for."""
+    """One partition that is fetched: its copy of the leader's log, and the machine that knows what to ask
+    for.
+    """
 
-    __slots__ = ("_has_failed_append", "asked", "key", "machine", "partition")
+    __slots__ = ("_has_failed_append", "asked", "copy", "key", "machine", "partition")
 
     def __init__(self, partition: HostedPartition) -> None:
         self.partition = partition
+        self.copy = FollowedLog(partition)
         self.key: PartitionKey = (partition.topic_id, partition.index)
         self.machine = Follower(partition.replica.node_id)
         # The question that the leader's session holds; None if it holds none.

@@ -27,6 +27,7 @@ from ottla.runtime.threads import OsThreads
 from ottla.server.answers.deferred import Outcome
 from ottla.server.partitions.acknowledgement import Acknowledgement, Acknowledgements, Failures
 from ottla.server.partitions.flushing import Flusher
+from ottla.server.partitions.followed_log import FollowedLog
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 NODE = 1
@@ -239,7 +240,7 @@ def test_a_log_that_is_truncated_before_the_flush_ends_acknowledges_nothing(tmp_
             await scene.flush_is_under_way()
             scene.assign(leader=FOLLOWER, leader_epoch=EPOCH + 1)
             scene.disk.may_sync.set()
-            scene.partition.begin_truncate(0, 0)
+            FollowedLog(scene.partition).truncate(0, 0)
             assert wait.outcome() is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(scenario)
