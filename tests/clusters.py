@@ -48,7 +48,7 @@ class ObservedCluster(LocalCluster):
             yield connected
 
     def metadata_from(self, node_id: int, *topics: str) -> MetadataResponse:
-        """What one broker says, of these topics or of all."""
+        """One broker's metadata, of these topics or of all."""
         wanted = [MetadataRequestTopic(name=name) for name in topics] if topics else None
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         with self.peer(node_id) as peer:
@@ -56,7 +56,7 @@ class ObservedCluster(LocalCluster):
         return answer
 
     def metadata(self, *topics: str) -> list[MetadataResponse]:
-        """What each broker that answers says."""
+        """The metadata of each broker that answers."""
         answers = []
         for node_id in self.running:
             with contextlib.suppress(OSError):

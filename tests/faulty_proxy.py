@@ -41,7 +41,7 @@ _DEADLINE_SECONDS: Final = 20.0
 
 
 class Kind(Enum):
-    """What can happen to a request."""
+    """The faults of a request."""
 
     LOSE_REQUEST = auto()  # it never arrives, and the connection ends
     LOSE_ANSWER = auto()  # it is carried out, and the connection ends before the answer
@@ -58,7 +58,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to one request."""
+    """The fault of one request."""
 
     kind: Kind
     ms: int = 0
@@ -135,7 +135,7 @@ class FaultyProxy:
         return task
 
     def look(self, frame: bytes) -> tuple[Request, Fault | None]:
-        """What a frame is, and what is to happen to it."""
+        """A frame's kind, and its fault."""
         header, position = read_request_header(memoryview(frame))
         key = ApiKey(header.api_key)
         body = codec(DECLARED_APIS[key].request, header.api_version).read(memoryview(frame), position)[0]

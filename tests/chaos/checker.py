@@ -6,12 +6,13 @@ lost              acknowledged, and not in the log
 moved             acknowledged at an offset where the log has something else
 duplicated        in the log twice, though its producer was idempotent and sent it once
 reordered         before a record that the same producer sent earlier to the same partition
-invented          in the log, and sent by nobody
+invented          in the log, and not sent by any producer
 gap               an offset that the log passes over (no compaction, no transactions: there is none)
 read uncommitted  read by a consumer, and not in the log, or not at that offset
 non-monotonic     a consumer was given an offset that is not above the one before
 skipped           a consumer, or a whole group, was never given a record that the log has
-stale offset      acknowledged at an offset that was known before the record was sent; or a group was told an older
+stale offset      acknowledged at an offset that was known before the record was sent; or a group was told an
+older
                   committed offset than one that had been acknowledged before it asked
 """
 

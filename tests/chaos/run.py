@@ -50,7 +50,7 @@ SHORT_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run. Records per second are of each producer, over all partitions."""
+    """The parameters of a run. Records per second are of each producer, over all partitions."""
 
     faults: int
     seed: int

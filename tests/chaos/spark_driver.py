@@ -36,7 +36,7 @@ _ROLES: Final = {  # what tells the processes apart in their command lines
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the query reads and writes, and on which Spark."""
+    """The query's source and sink, and its Spark."""
 
     bootstrap: str
     topic: str

@@ -46,7 +46,7 @@ Audit = Callable[[str, str, Path], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run. Records per second are of each producer, over all partitions."""
+    """The parameters of a run. Records per second are of each producer, over all partitions."""
 
     kills: int
     seed: int

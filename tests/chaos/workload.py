@@ -36,7 +36,7 @@ COMMON: Final = {
 
 
 class Client(Protocol):
-    """What a run needs of a client, whatever language it speaks."""
+    """The operations that a run needs of a client in any language."""
 
     @abstractmethod
     def start(self) -> None: ...
@@ -51,7 +51,7 @@ class Client(Protocol):
 
 
 class Worker:
-    """A thread that does a client's work until it is told to stop, and the journal of that client."""
+    """A thread that does a client's work until it is stopped, and the journal of that client."""
 
     def __init__(self, name: str, directory: Path, work: Callable[[], None]) -> None:
         self.name = name

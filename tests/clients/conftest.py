@@ -1,4 +1,4 @@
-"""What every client test uses: the family connected to the broker, a fresh topic, a second pair of eyes."""
+"""Used by every client test: the family connected to the broker, a fresh topic, a second pair of eyes."""
 
 from __future__ import annotations
 

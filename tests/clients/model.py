@@ -90,7 +90,7 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Who is there, as DescribeCluster or Metadata says."""
+    """The brokers, as DescribeCluster or Metadata says."""
 
     cluster_id: str
     controller_id: int

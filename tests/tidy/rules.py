@@ -231,7 +231,7 @@ def outside_the_rooms(paths: Iterable[str], page: str) -> Iterator[str]:
 
 
 def _place_of(path: str) -> str | None:
-    """What the page must name for this file; None when it need not."""
+    """The place that the page must name for this file; None when it need not."""
     top, *below = PurePosixPath(path).parts
     if not below:
         return None if top in ROOT_FILES else top

@@ -1,4 +1,4 @@
-"""What a user imports."""
+"""The names that a user imports."""
 
 from __future__ import annotations
 

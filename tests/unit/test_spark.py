@@ -1,4 +1,4 @@
-"""What `ottla.spark` offers, and what it does not import."""
+"""The names of `ottla.spark`, and the modules that it does not import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test of groups uses: a broker that does not wait for a group's first members, members, topics, a
+"""Used by every test of groups: a broker that does not wait for a group's first members, members, topics, a
 producer.
 """
 
@@ -82,7 +82,7 @@ def group_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 class GroupTrial:
-    """One test's group: its name, its topic, those who joined it, and one who writes."""
+    """One test's group: its name, its topic, its members, and a writer."""
 
     def __init__(self, broker: BrokerProcess, hosts: Hosts, name: str) -> None:
         self.broker = broker

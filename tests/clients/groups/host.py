@@ -77,7 +77,7 @@ class Member:
         return self.host.ask(op, member=self.name, **arguments)
 
     def look(self) -> View:
-        """What it has and what it has seen by now."""
+        """The member's partitions and the records that it has seen by now."""
         answer = self._ask("look", seen=len(self._records))
         self._records += [Consumed(*record) for record in answer["records"]]
         return View(

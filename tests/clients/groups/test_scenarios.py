@@ -13,7 +13,7 @@ from tests.clients.groups.model import values_by_partition
 
 
 def have_read(members: list[Member], values: list[str]) -> bool:
-    """Whether everything was read by somebody."""
+    """Whether every record was read by a member."""
     return {value for member in members for value in member.look().values} == set(values)
 
 

@@ -1,4 +1,4 @@
-"""What type checkers see of `ottla.blocking`."""
+"""`ottla.blocking` as type checkers see it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_has_every_name_that_the_classes_have(name: str) -> None:
 
 
 if TYPE_CHECKING:
-    # Read by `mypy --strict` in `make check`, and by nobody else.
+    # Read by `mypy --strict` in `make check` only.
     def a_users_program(
         producer: ottla.blocking.Producer, consumer: ottla.blocking.Consumer, admin: ottla.blocking.Admin
     ) -> None:

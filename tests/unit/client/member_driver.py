@@ -1,4 +1,4 @@
-"""A group member with a clock, and somebody who answers it."""
+"""A group member with a clock and a coordinator that answers it."""
 
 from __future__ import annotations
 

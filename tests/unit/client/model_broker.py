@@ -36,7 +36,7 @@ class PartitionModel:
     bad: frozenset[bytes] = frozenset()
 
     def write(self, data: bytes) -> Answer:
-        """What Kafka does with a batch."""
+        """Kafka's treatment of a batch."""
         view = BatchView(data)
         assert view.crc_is_valid()
         header, values = view.header, [record.value or b"" for record in view.records()]
@@ -128,7 +128,7 @@ class Network:
         return [self._answers.popleft()] if self._answers else []
 
     def lose(self) -> list[tuple[ProducerBatch, Answer]]:
-        """The connection is lost: nobody hears anything, and some requests are still to arrive."""
+        """The connection is lost: no answer comes, and some requests are still to arrive."""
         unanswered = [batch for batch, _ in self._answers] + [request.batch for request in self._requests]
         survivors = list(self._requests)[: self._random.randrange(len(self._requests) + 1)]
         self._ghosts += survivors
@@ -137,11 +137,11 @@ class Network:
         return [(batch, Answer(ErrorCode.NETWORK_EXCEPTION)) for batch in unanswered]
 
     def exorcise(self) -> None:
-        """What dead connections have left behind is gone after a while."""
+        """Requests of dead connections are gone after a while."""
         self._ghosts.clear()
 
     def haunt(self) -> None:
-        """What a dead connection has left behind arrives."""
+        """A request of a dead connection arrives."""
         if self._ghosts:
             ghost = self._ghosts.popleft()
             self.logs[ghost.batch.partition.partition].write(ghost.data)

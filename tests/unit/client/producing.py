@@ -1,4 +1,4 @@
-"""What tests of the producer's machine share: settings, a clock that stands still, and an accumulator to
+"""Shared by tests of the producer's machine: settings, a clock that stands still, and an accumulator to
 drive by hand.
 """
 
@@ -76,7 +76,7 @@ class Driven:
         return self.accumulator.append(self.topic, value, key, headers, timestamp_ms, partition)[0]
 
     def take(self) -> list[ProducerBatch]:
-        """What is to be sent to broker 1 in one request."""
+        """The batches for broker 1 in one request."""
         return self.parcels().get(1, [])
 
     def parcels(self) -> dict[int, list[ProducerBatch]]:

@@ -1,4 +1,5 @@
-"""What Java's sticky assignors gave (Kafka 4.3.1): groups through several generations, and disputed claims.
+"""Assignments of Java's sticky assignors (Kafka 4.3.1): groups through several generations, and disputed
+claims.
 
 Assignor, partitions of each topic, members (`id:topics:owned partitions@generation`), partitions of each
 member. Written by a program that asked `tests/compat/java/Assignors.java`; `tests/compat/test_assignors.py`

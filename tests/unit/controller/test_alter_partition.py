@@ -1,4 +1,4 @@
-"""Leaders change who is in sync by compare-and-set (REP-2, CTL-3)."""
+"""Leaders change the in-sync replicas by compare-and-set (REP-2, CTL-3)."""
 
 from collections.abc import Callable
 from uuid import UUID

@@ -85,7 +85,7 @@ COMMANDS = CREATIONS | GROWTHS | DELETIONS | REPLACEMENTS | INCREMENTS | REGISTR
 
 
 def replayed(log: list[Any]) -> ClusterImage:
-    """What a controller that starts from the bytes of the log comes to know."""
+    """The image of a controller that starts from the bytes of the log."""
     controller = Controller(NODE_ID, CLUSTER_ID, BrokerConfig(), numbered_uuids())
     for offset, record in enumerate(log):
         controller.replay(decode_record(encode_record(record)), offset)
@@ -107,7 +107,7 @@ def check_indices(image: ClusterImage) -> None:
 
 
 def check_progress(before: ClusterImage, after: ClusterImage) -> None:
-    """What may never go back."""
+    """Numbers that never go back."""
     assert after.next_producer_id >= before.next_producer_id
     assert after.last_offset >= before.last_offset
     for node_id, broker in before.brokers.items():

@@ -69,7 +69,7 @@ class Process:
 
 @dataclass
 class Proposal:
-    """What a leader has sent: until it is settled, new records wait for these members, too."""
+    """A leader's proposal: until it is settled, new records wait for these members, too."""
 
     key: Key
     leader_epoch: int
@@ -79,7 +79,7 @@ class Proposal:
 
 @dataclass
 class Holders:
-    """Who holds all acknowledged records of a partition."""
+    """The replicas that hold all acknowledged records of a partition."""
 
     nodes: set[int] = field(default_factory=set)
 
@@ -301,7 +301,7 @@ class ClusterLife(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 5))
     def acknowledge(self, which: int) -> None:
-        """A record is written to everybody who is, or may be, in sync, and then acknowledged."""
+        """A record is written to every replica that is, or may be, in sync, and then acknowledged."""
         led = [(found, each) for found, each in self.image.partitions() if self.leads(each)]
         if not led:
             return
@@ -395,7 +395,9 @@ class ClusterLife(RuleBasedStateMachine):
         assert loaded.image == self.image
 
     def teardown(self) -> None:
-        """When everybody is back and has caught up, everything is led, in sync, and no move is left."""
+        """When all brokers are back and have caught up, every partition is led and in sync, and no move is
+        left.
+        """
         self.proposals.clear()
         for node_id in NODES:
             if not self.is_up(node_id) or self.image.brokers[node_id].in_controlled_shutdown:
@@ -412,7 +414,7 @@ class ClusterLife(RuleBasedStateMachine):
 
 
 def check_progress(before: ClusterImage, after: ClusterImage) -> None:
-    """What may never go back, and does not rise without a reason."""
+    """Numbers that never go back, and do not rise without a reason."""
     for topic_id, found in before.topics_by_id.items():
         later = after.topics_by_id.get(topic_id)
         for old, new in zip(found.partitions, later.partitions if later else (), strict=False):

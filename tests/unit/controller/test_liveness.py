@@ -21,7 +21,7 @@ class Watch:
         self.liveness.activate(image, 0)
 
     def expired_by(self, until_ms: int) -> list[tuple[int, int]]:
-        """Who expires up to a time, and when."""
+        """The brokers that expire up to a time, and when."""
         found = []
         while (deadline := self.liveness.next_deadline_ms(self.image)) is not None and deadline <= until_ms:
             assert deadline >= self.now_ms

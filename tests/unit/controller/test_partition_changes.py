@@ -1,4 +1,4 @@
-"""Who leads and who is in sync, and when a move is finished: the rules as tables (CTL-3, REP-7)."""
+"""Leaders, in-sync replicas and the end of a move: the rules as tables (CTL-3, REP-7)."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -60,12 +60,12 @@ def test_an_unclean_leader_is_in_sync_with_itself_only() -> None:
         (partition("231", "123", 2, "3", "1"), {1, 2, 3}, partition("23", "23", 2)),
         # a replica that stays may lag: the move is not about it
         (partition("231", "13", 1, "3", "1"), {1, 3}, partition("23", "3", 3)),
-        # only removing: at once, if somebody in sync is left
+        # only removing: at once, if a replica in sync is left
         (partition("123", "123", 3, "", "3"), {1, 2, 3}, partition("12", "12", 1)),
         (partition("123", "3", 3, "", "3"), {1, 2, 3}, None),
         # only adding
         (partition("123", "123", 1, "3", ""), {1, 2, 3}, partition("123", "123", 1)),
-        # nobody of those that would be left can lead
+        # none of the replicas that would be left can lead
         (partition("21", "12", 1, "2", "1"), {1}, None),
     ],
 )

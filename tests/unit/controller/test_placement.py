@@ -15,7 +15,7 @@ def spread(counts: Counter[int], nodes: Iterable[int]) -> int:
 
 
 def place_topics(brokers: list[Candidate], topics: list[tuple[int, int]], load: Load) -> list[list[int]]:
-    """Topics of so many partitions and replicas, one after the other."""
+    """Topics with these numbers of partitions and replicas, one after the other."""
     everything = []
     for count, factor in topics:
         placed = place(brokers, count, factor, load)

@@ -23,7 +23,7 @@ from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
 
 
 def loaded(image: ClusterImage, controller: Controller | None = None) -> ClusterImage:
-    """What a controller knows after a snapshot went through its bytes."""
+    """The image after a snapshot went through its bytes."""
     if controller is None:
         controller = Controller(NODE_ID, CLUSTER_ID, BrokerConfig(), numbered_uuids())
     values = [encode_record(record) for record in snapshot_records(image)]

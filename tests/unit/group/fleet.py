@@ -71,7 +71,7 @@ class Waiting(NamedTuple):
 
 
 def ranges(members: dict[str, frozenset[str]]) -> dict[str, bytes]:
-    """Who gets what: for each topic, even parts of the partitions in the order of member ids."""
+    """The assignment: for each topic, even parts of the partitions in the order of member ids."""
     shares: dict[str, list[str]] = {member_id: [] for member_id in members}
     for topic in TOPICS:
         wanting = sorted(member_id for member_id, topics in members.items() if topic in topics)
@@ -96,7 +96,7 @@ class Fleet:
         ] = {}  # (life of the group, generation) → partition → who
         self.life = 0
         self.waiting: dict[int, Waiting] = {}
-        self.generation = 0  # the last one that anybody was told of
+        self.generation = 0  # the last one that a consumer heard of
         self.members: set[tuple[str, int]] = set()  # who was told that he is in which generation
         self.instances: dict[str, str] = {}  # by instance id: the member id that was told last
         self.gone: set[str] = set()  # member ids that left, or were replaced
@@ -160,7 +160,7 @@ class Fleet:
             self.instances[instance] = member_id
 
     def forget_memberships_after(self, generation: int) -> None:
-        """Later generations were lost before anybody had a part in them."""
+        """Later generations were lost before a consumer had a part in them."""
         self.members = {(member_id, told) for member_id, told in self.members if told <= generation}
 
     def deliver(self, consumer: Consumer) -> None:
@@ -245,7 +245,7 @@ class Fleet:
             self.consumers.remove(consumer)
 
     def bounce(self, consumer: Consumer) -> None:
-        """A process is restarted: under its instance id if it has one, or as somebody new."""
+        """A process is restarted: under its instance id if it has one, or as a new member."""
         self.kill(consumer)
         again = Consumer(
             next(self._names),
@@ -272,7 +272,7 @@ class Fleet:
             self.join(consumer)
 
     def ask_again(self, consumer: Consumer) -> None:
-        """It loses patience, or its connection, and asks anew; nobody listens to the old answer."""
+        """It loses patience, or its connection, and asks again; the old answer is ignored."""
         self.join(consumer)
 
     def pass_time(self, duration_ms: int) -> None:
@@ -369,7 +369,7 @@ def group_of(record: GroupRecord) -> str | None:
 
 
 def check_timers(group: ClassicGroup) -> None:
-    """Whoever may be waited for has a deadline."""
+    """Every member that others may wait for has a deadline."""
     timers = [group.timer] if group.state.value.endswith("Rebalance") else []
     for member in group.members.values():
         is_parked = member.parked_join is not None or member.parked_sync is not None

@@ -50,7 +50,7 @@ LATEST = {
 
 
 def subscription(*topics: str, version: int = 1, rest: bytes = b"") -> bytes:
-    """What a consumer says about itself: its topics, and what comes behind them."""
+    """A consumer's subscription: its topics, and the bytes after them."""
     named = b"".join(pack(">h", len(topic.encode())) + topic.encode() for topic in topics)
     return pack(">hi", version, len(topics)) + named + pack(">i", -1) + rest
 
@@ -255,7 +255,9 @@ class Shell:
         return int(found.committed_offset)
 
     def form(self, count_: int = 2, **more: Any) -> list[str]:
-        """A stable group of so many dynamic members; the first leads. Each has its own name as assignment."""
+        """A stable group with this number of dynamic members; the first leads. Each has its own name as
+        assignment.
+        """
         ids = [self.new_id(**more) for _ in range(count_)]
         tickets = [self.send_join(member_id, **more) for member_id in ids]
         self.wait(self.settings.initial_rebalance_delay_ms * (count_ + 1))

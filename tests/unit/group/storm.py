@@ -50,7 +50,7 @@ class Storm:
         self.fleet.check_replay()
 
     def calm(self) -> None:
-        """Nothing more goes wrong, and everybody does what it should."""
+        """No more faults, and every consumer does what it should."""
         fleet = self.fleet
         for _ in range(60):
             for consumer in list(fleet.consumers):
@@ -78,7 +78,7 @@ class Storm:
                     yield member_id, generation + 1
 
     def _commit(self) -> None:
-        """By a member, by a former one, by one of an older generation, by nobody in particular."""
+        """By a member, by a former one, by one of an older generation, or without a member."""
         told = list(self._told())
         if not told or self.random.random() < 0.1:
             self.fleet.commit("", -1)
@@ -87,7 +87,7 @@ class Storm:
         self.fleet.commit(member_id, generation)
 
     def _zombie(self) -> None:
-        """What a process sent before it died arrives late."""
+        """A request that a process sent before it died arrives late."""
         if not self.fleet.zombies:
             return
         zombie = self.random.choice(self.fleet.zombies[-5:])

@@ -1,7 +1,7 @@
-"""Whatever happens to a fleet of consumers and their coordinator, from one seed (CHK-5).
+"""A fleet of consumers and their coordinator under random faults, from one seed (CHK-5).
 
-Never two owners of a partition in one generation; never a commit of an old generation, or of nobody,
-accepted; everybody who waits is answered exactly once; no deadline is lost; the log alone gives the same
+Never two owners of a partition in one generation; never a commit of an old generation, or without a member,
+accepted; every waiting request is answered exactly once; no deadline is lost; the log alone gives the same
 durable state; and when things calm down, every consumer has its part and every partition one owner.
 """
 
@@ -32,7 +32,7 @@ def test_a_group_survives_a_storm(seed: int) -> None:
 
 
 def check_peace(fleet: Fleet, seed: int) -> None:
-    """Every consumer is in the group, and every partition that somebody wants has one owner."""
+    """Every consumer is in the group, and every subscribed partition has one owner."""
     if not fleet.consumers:
         group = fleet.shell.machine.groups.get(GROUP)
         assert group is None or group.state.value == "Empty", seed

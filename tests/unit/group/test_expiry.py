@@ -1,4 +1,4 @@
-"""Forgetting offsets and groups (KIP-211): never those that somebody still needs."""
+"""Forgetting offsets and groups (KIP-211): never those that are still needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: what is told of committed offsets (GRP-3)."""
+"""OffsetFetch: the answers about committed offsets (GRP-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetDelete: who may write down how far a group has read (GRP-3)."""
+"""OffsetCommit and OffsetDelete: which requests may change a group's offsets (GRP-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""From one generation to the next: who is waited for, how long, and who is dropped (GRP-1, GRP-4)."""
+"""From one generation to the next: which members are waited for, how long, and which are removed (GRP-1,
+GRP-4).
+"""
 
 from __future__ import annotations
 

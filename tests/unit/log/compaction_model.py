@@ -90,7 +90,7 @@ def append_marker(log: Log, producer_id: int, *, is_commit: bool, epoch: int = 0
 
 @dataclass
 class ModelBatch:
-    """What a batch was when it was appended, and what compaction has noted in it."""
+    """A batch as it was appended, and the notes of compaction in it."""
 
     records: list[Record]
     producer_id: int
@@ -163,7 +163,7 @@ class Model:
             batch.is_aborted = not is_commit
 
     def compact(self, end_offset: int, now_ms: int) -> None:
-        """What a pass up to `end_offset` must leave."""
+        """The records that a pass up to `end_offset` must keep."""
         newest = {
             record.key: record.offset
             for batch in self.batches

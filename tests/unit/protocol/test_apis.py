@@ -1,4 +1,4 @@
-"""Which APIs are served, in which versions, and what clients are told of them (WIRE-2)."""
+"""Which APIs are served, in which versions, and which are advertised (WIRE-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a declaration means in each version."""
+"""The layout of a declaration in each version."""
 
 from __future__ import annotations
 

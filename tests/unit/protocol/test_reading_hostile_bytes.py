@@ -1,4 +1,4 @@
-"""Whatever the bytes: a message, or a DecodeError, in memory bounded by the bytes received (WIRE-5)."""
+"""Any bytes give a message or a DecodeError, in memory bounded by the bytes received (WIRE-5)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_or_refuse(cls: type[Any], data: bytes, version: int) -> bool:
 
 
 def most_bytes(size: int) -> int:
-    """What reading so many bytes may take."""
+    """The memory that reading this many bytes may take."""
     return MOST_BYTES_PER_BYTE * size + SPARE_BYTES
 
 

@@ -145,7 +145,7 @@ class Member:
         return self.all(Send)
 
     def become_leader(self) -> list[Effect]:
-        """The record of its epoch is written and flushed, but nobody has it yet."""
+        """The record of its epoch is written and flushed, but no other node has it yet."""
         self.answer(self.become_candidate()[0], self.granted())
         assert self.replica.is_leader
         self.append()
@@ -193,7 +193,7 @@ class Member:
     def fetch(
         self, node_id: int, offset: int, *, is_proven: bool = True, high_watermark: int = 0, **changes: Any
     ) -> Fetch:
-        """A fetch of this node's epoch, by somebody whose log agrees with this node's."""
+        """A fetch of this node's epoch, by a node whose log agrees with this node's."""
         fields: dict[str, Any] = {
             "replica": key(node_id),
             "is_proven": is_proven,

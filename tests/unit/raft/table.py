@@ -96,7 +96,7 @@ class Table:
         self.messages = [message for message in self.messages if keep(message)]
 
     def leaders(self) -> dict[int, int]:
-        """Who leads, and which epoch."""
+        """The leader and its epoch."""
         return {
             node_id: member.replica.epoch
             for node_id, member in self.members.items()

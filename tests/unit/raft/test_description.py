@@ -1,4 +1,4 @@
-"""What a leader says about its quorum."""
+"""A leader's description of its quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is voted for, who stands, and when (CTL-5)."""
+"""Votes and candidates (CTL-5)."""
 
 from __future__ import annotations
 

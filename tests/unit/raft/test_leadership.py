@@ -1,4 +1,4 @@
-"""What a leader commits, what it answers, and when it gives up (CTL-5)."""
+"""A leader's commits and answers, and when it resigns (CTL-5)."""
 
 from __future__ import annotations
 

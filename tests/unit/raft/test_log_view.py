@@ -1,4 +1,4 @@
-"""What can be said of two logs by their epochs and offsets."""
+"""Comparing two logs by their epochs and offsets."""
 
 from __future__ import annotations
 

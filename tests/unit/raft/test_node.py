@@ -1,4 +1,4 @@
-"""What is said is remembered first; what was asked in another state is forgotten."""
+"""Promises are persisted before they are sent; requests of another state are forgotten."""
 
 from __future__ import annotations
 

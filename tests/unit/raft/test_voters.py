@@ -1,4 +1,4 @@
-"""What a majority is."""
+"""Majorities of voters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hypothesis draws records from, and a decoder so plain that it can be seen to be right.
+"""Strategies for records, and a decoder so plain that it can be seen to be right.
 
 The decoder reads one number at a time and knows nothing of the shapes that ottla.records.record is fast at;
 the tests hold the two against each other.

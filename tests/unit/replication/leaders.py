@@ -51,5 +51,5 @@ def fetched(replica_id: int, offset: int, broker_epoch: int = 7) -> FollowerFetc
 
 
 def proposals(effects: list[Effect]) -> list[ProposeIsr]:
-    """What the controller is asked for."""
+    """The proposals to the controller."""
     return [effect for effect in effects if isinstance(effect, ProposeIsr)]

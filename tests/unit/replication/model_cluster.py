@@ -175,7 +175,7 @@ class ModelCluster:
             self._begin_again(self.random.choice(down))
 
     def _begin_again(self, node: Node) -> None:
-        """The broker registers anew: whatever it was in, it is out of it where there are others."""
+        """The broker registers again: it is out of every ISR that has other members."""
         node.is_up = True
         node.broker_epoch += 1
         node.begin_life(min(node.replica.high_watermark, node.log.log_end_offset))

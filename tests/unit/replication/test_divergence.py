@@ -21,7 +21,7 @@ LEADER_EPOCH = 6
         (1, (1, 5)),
         (2, (1, 5)),
         (3, (3, 10)),
-        (4, (3, 10)),  # begun by somebody whose records did not come here
+        (4, (3, 10)),  # begun by a leader whose records did not come here
         (6, (6, 10)),  # the leader's own, before its first record
         (7, (-1, -1)),
     ],

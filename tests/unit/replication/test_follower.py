@@ -1,4 +1,4 @@
-"""What a follower asks for, and what it does with the answers (REP-1, REP-6)."""
+"""A follower's fetches, and the effects of the answers (REP-1, REP-6)."""
 
 import pytest
 from tests.unit.replication.model_log import ModelLog

@@ -1,4 +1,4 @@
-"""How a leader leaves its partition to another member. (What makes it do so: test_partition.py.)"""
+"""How a leader leaves its partition to another member. (The reasons are tested in test_partition.py.)"""
 
 import pytest
 

@@ -128,7 +128,7 @@ def test_who_was_refused_does_not_count_and_is_proposed_again_after_a_pause() ->
     replica.step(LogEndOffsetMoved(20), 0)
     refused = IsrAnswered(asked, ErrorCode.INELIGIBLE_REPLICA)
     assert replica.step(refused, 0) == [HighWatermarkAdvanced(20)]
-    # A broker that is fenced or about to stop goes on fetching: nobody waits for it.
+    # A broker that is fenced or about to stop continues to fetch: the high watermark does not wait for it.
     assert replica.step(fetched(2, 20), RETRY_BACKOFF_MS - 1) == []
     assert replica.step(LogEndOffsetMoved(30), RETRY_BACKOFF_MS - 1) == [HighWatermarkAdvanced(30)]
     assert replica.step(fetched(2, 30), RETRY_BACKOFF_MS) == [proposal((1, 2))]

@@ -1,4 +1,4 @@
-"""What a replica does about records that a crash took from the middle of its log."""
+"""A replica's decisions about records that a crash took from the middle of its log."""
 
 import pytest
 

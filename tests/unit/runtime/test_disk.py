@@ -14,7 +14,7 @@ from ottla.runtime.disk import OsDisk
 
 
 def descriptors() -> int:
-    # What an earlier test left to the collector must not be collected between two looks.
+    # Garbage of an earlier test must not be collected between two looks.
     gc.collect()
     return len(os.listdir("/proc/self/fd"))
 

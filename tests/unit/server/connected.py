@@ -56,7 +56,7 @@ class ConnectedClient:
             await asyncio.sleep(0)
 
     def received(self) -> bytes:
-        """What came back since the last call."""
+        """The bytes received since the last call."""
         received = b""
         try:
             while piece := self._socket.recv(MAX_BYTES):

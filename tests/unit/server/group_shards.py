@@ -96,7 +96,7 @@ class Hosted:
         return GroupShard(self.partition, machine, flusher or Flusher(OsThreads()), wall_ms, wall_ms)
 
     def batches(self) -> list[BatchView]:
-        """What is in the log."""
+        """The records of the log."""
         log = self.partition.log
         batches: list[BatchView] = []
         offset = log.log_start_offset
@@ -117,7 +117,7 @@ class Hosted:
 
 
 def ask(shard: GroupShard, request: Any, version: int = 9) -> Any:
-    """What the shard answers, or what to await for it."""
+    """The shard's answer, or the awaitable of it."""
     return shard.ask(request, version, "client", "/127.0.0.1")
 
 

@@ -1,4 +1,4 @@
-"""How busy a broker is, in numbers that anybody may read (CTL-8)."""
+"""The load of a broker, in numbers that every client may read (CTL-8)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ print(*sorted(set(sys.modules) - before))
 
 
 def imported_by(*modules: str) -> set[str]:
-    """What these import besides what PySpark does."""
+    """The modules that these import besides those of PySpark."""
     command = [sys.executable, "-c", _IMPORTS.format(modules=", ".join(modules))]
     return set(subprocess.check_output(command, text=True).split())
 

@@ -1,4 +1,4 @@
-"""What a session is told for Delta and Iceberg, and what a user is told when the jars do not fit."""
+"""A session's settings for Delta and Iceberg, and the message for jars that do not fit."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_without_acks_a_failed_request_closes_the_connection(ottla_broker: Embed
     fault = ottla_broker.faults.fail("produce", "NOT_LEADER_OR_FOLLOWER")
     asyncio.run(main())
     deadline = time.monotonic() + 20
-    while not fault.hits:  # nobody answers, so nobody waits
+    while not fault.hits:  # no answer comes, so no client waits
         assert time.monotonic() < deadline
     assert values(ottla_broker) == []
 

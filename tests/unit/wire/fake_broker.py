@@ -22,7 +22,7 @@ Answer = Callable[[Any, RequestHeader], Any]
 
 
 def all_versions(request: Any = None, header: RequestHeader | None = None) -> ApiVersionsResponse:
-    """What a broker of our own version would offer."""
+    """The versions that a broker of our own version offers."""
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
@@ -56,7 +56,7 @@ class FakeBroker:
 
     @property
     def tasks(self) -> set[asyncio.Task[None]]:
-        """What the broker itself runs, for tests that look for tasks left behind."""
+        """The broker's own tasks, for tests that look for leftover tasks."""
         return set(self._tasks)
 
     def asked_for(self, request_type: type[Any]) -> list[Any]:

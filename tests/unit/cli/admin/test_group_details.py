@@ -1,4 +1,4 @@
-"""What is worked out about a group from a broker's answers, with a clock of the test's own (RET-6)."""
+"""A group's details, computed from a broker's answers, with a clock of the test's own (RET-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor finds out about a running broker."""
+"""The doctor's findings about a running broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def newest(timestamp: int) -> ListOffsetsResponse:
 
 
 class Cluster:
-    """What the fake broker tells; a test changes what it is about."""
+    """The fake broker's answers; a test changes those that it is about."""
 
     def __init__(self) -> None:
         self.topics = [MetadataResponseTopic(name="orders", partitions=[partition()])]
@@ -204,7 +204,7 @@ def test_a_broker_without_what_clients_need_is_an_error(cluster: Cluster) -> Non
 
 @pytest.fixture
 def free_port() -> int:
-    """A port on which nobody listens."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What the doctor finds in data directories, healthy and otherwise."""
+"""The doctor's findings in data directories, healthy and otherwise."""
 
 import resource
 import shutil

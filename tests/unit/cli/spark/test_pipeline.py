@@ -1,5 +1,5 @@
-"""What `ottla pipeline` says before Spark starts: brokers and servers that do not answer, options that do not
-go together.
+"""The messages of `ottla pipeline` before Spark starts: brokers and servers that do not answer, options that
+do not go together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def free_address() -> str:
-    """Where nobody listens."""
+    """An address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{taken.getsockname()[1]}"

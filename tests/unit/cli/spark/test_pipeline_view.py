@@ -1,4 +1,4 @@
-"""What is seen of a running pipeline."""
+"""The view of a running pipeline."""
 
 from __future__ import annotations
 

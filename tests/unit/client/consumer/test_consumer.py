@@ -35,7 +35,7 @@ def consuming(cluster: FakeCluster, body: Callable[[Consumer], Awaitable[None]],
 
 
 async def values(consumer: Consumer, count: int) -> list[bytes | None]:
-    """The next so many values."""
+    """The next `count` values."""
     found: list[bytes | None] = []
     while len(found) < count:
         found += [record.value for record in await consumer.poll(max_records=count - len(found))]

@@ -45,7 +45,7 @@ class Dealer(FakeCluster):
         return len(self.asked_for(groups.SyncGroupRequest)) == times
 
     def claims(self) -> list[MemberSubscription]:
-        """What the member told when it joined, each time."""
+        """The member's subscriptions, one for each join."""
         joins = self.asked_for(groups.JoinGroupRequest)
         return [decode_subscription(join.protocols[0].metadata) for join in joins]
 

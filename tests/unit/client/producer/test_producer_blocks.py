@@ -1,4 +1,4 @@
-"""Records that somebody else encoded go the same way as all others."""
+"""Records that the caller has encoded go the same way as all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of raw bytes learns from the headers of batches."""
+"""The batches that a reader of raw bytes finds by their headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is being moved can be seen (CTL-7)."""
+"""Reassignments under way are listed (CTL-7)."""
 
 import pytest
 from tests.unit.controller.cluster import Cluster, topic, topic_on

@@ -91,7 +91,7 @@ def test_opening_a_thousand_segments_after_a_clean_stop_reads_no_record_and_open
     assert len(log.extent.segments) == 1000
     assert log.log_end_offset == 1000
     assert log.extent.segments.size_bytes == 1000 * len(batch())
-    # The last segment's headers behind its last index entry, two small files, and the listing.
+    # The last segment's headers after its last index entry, two small files, and the listing.
     assert disk.counts["open"] + disk.counts["map"] <= 4
     assert disk.counts["read"] <= 4
     assert disk.counts["list"] <= 3
@@ -412,7 +412,7 @@ def test_a_segment_begun_before_a_crash_is_durable_after_the_first_flush_behind_
         log.durability.flush()
         while len(log.extent.segments) < 4:
             append(log, batch(2))
-        # The process dies right after a roll: the names are there, and nobody ever synced them.
+        # The process dies right after a roll: the names are there, and were never synced.
         disk = disk.kill()
         log = open_log(disk, settings=SMALL, recovery_point=log.durability.flushed_offset, clean=False)
         before, end = content(log), log.log_end_offset

@@ -1,4 +1,4 @@
-"""Whatever happens to the files, what is served is what was written (STO-4, STO-9).
+"""After any damage of the files, the served records are those that were written (STO-4, STO-9).
 
 Every test here draws its scenario from a seed that hypothesis prints when it fails.
 """
@@ -57,7 +57,7 @@ def segment_of(log: Log, path: str) -> dict[int, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Spoiled:
-    """What was done to which file."""
+    """The damage done to each file."""
 
     path: str
     kind: str

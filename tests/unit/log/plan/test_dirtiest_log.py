@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 
 
 def segments(*sizes: int, offsets: int = 10, newest_ms: int = 0) -> list[CleanableSegment]:
-    """Segments of so many bytes with ten offsets each, the last one active."""
+    """Segments of these sizes with ten offsets each, the last one active."""
     return [
         CleanableSegment(
             number * offsets, (number + 1) * offsets, size, first_timestamp_ms=newest_ms, newest_ms=newest_ms

@@ -129,7 +129,7 @@ def test_deleting_is_a_rename_first_and_a_removal_after_the_delay() -> None:
     assert [path for path in disk.paths(log.directory) if path.endswith(".deleted")]
     log.retention.remove_deleted(NOW_MS + 1000)
     assert not [path for path in disk.paths(log.directory) if path.endswith(".deleted")]
-    # Whoever has the file open goes on reading it.
+    # A reader that has the file open continues to read it.
     assert len(reader.file.read(reader.position, reader.size)) == reader.size
 
 

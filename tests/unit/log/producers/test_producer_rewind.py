@@ -22,7 +22,7 @@ Known = dict[int, tuple[int, int, int, int]]
 
 
 def known(log: Log) -> Known:
-    """What decides about a producer's next batch."""
+    """The facts that decide about a producer's next batch."""
     return {
         producer_id: (entry.epoch, entry.next_sequence, entry.last_offset, entry.last_timestamp)
         for producer_id, entry in log.producers.items()
@@ -71,7 +71,7 @@ def test_what_is_left_of_producers_is_what_reading_the_log_again_says(seed: int)
         log.close()
         log = open_log(disk, settings=SMALL, recovery_point=log.log_end_offset)
     log.truncate_to(random.randint(0, log.log_end_offset))
-    # Opened anew after a crash it reads everything.
+    # Opened again after a crash, it reads everything.
     assert known(log) == known(open_log(disk.kill(), settings=SMALL, clean=False))
 
 

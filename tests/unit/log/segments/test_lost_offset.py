@@ -1,4 +1,4 @@
-"""What a crash took out of the middle of a log, and who decides about it (STO-9, REP-2, REP-9)."""
+"""Records that a crash took out of the middle of a log, and the decision about them (STO-9, REP-2, REP-9)."""
 
 from random import Random
 
@@ -173,7 +173,7 @@ def test_after_a_power_loss_a_log_cut_at_its_loss_is_a_beginning_of_what_was_wri
             log.durability.flush()
             flushed = log.durability.flushed_offset
     written = content(log)
-    # Twice: the second crash may come before anybody cut anything.
+    # Twice: the second crash may come before any truncation.
     disk = disk.crash(random)
     if random.random() < 0.5:
         open_log(disk, settings=SMALL, recovery_point=flushed, clean=False)

@@ -20,7 +20,7 @@ def filled(disk: SimulatedDisk) -> Log:
 
 
 def operations(disk: SimulatedDisk) -> list[str]:
-    """What happened to the log file since it was cut."""
+    """The operations on the log file since it was truncated."""
     mine = [line.split()[0] for line in disk.history if line.endswith(FILE)]
     return mine[len(mine) - mine[::-1].index("truncate") :]
 

@@ -1,4 +1,4 @@
-"""fsync: what is covered, who may go on meanwhile, and what happens when it fails (STO-10, STO-11)."""
+"""fsync: the records it covers, the operations it does not delay, and its failures (STO-10, STO-11)."""
 
 import errno
 

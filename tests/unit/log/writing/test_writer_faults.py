@@ -201,7 +201,7 @@ def _check_one_piece(
     served = content(log)
     for offset, data in served.items():
         assert data in (before.get(offset), after.get(offset)), story
-    # What both truths hold is there. (Of what was to be cut off, a power loss may leave any part.)
+    # The records of both possible logs are there. (Of the truncated part, a power loss may leave any part.)
     for offset, data in before.items():
         if after.get(offset) == data:
             assert served.get(offset) == data, story

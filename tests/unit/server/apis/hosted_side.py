@@ -49,7 +49,7 @@ _LONG_MS = 3_600_000
 
 @dataclass(slots=True)
 class Metadata:
-    """What the controller decided so far, as images."""
+    """The controller's decisions so far, as images."""
 
     image: ClusterImage = field(
         default_factory=lambda: ClusterImage(
@@ -142,7 +142,7 @@ class Side:
         return self._client.received()
 
     async def answers(self) -> bytes:
-        """What the client can receive now."""
+        """The bytes that the client can receive now."""
         await self._client.turns()
         return self._client.received()
 

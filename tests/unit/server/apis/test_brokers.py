@@ -1,4 +1,4 @@
-"""What brokers tell a node that is the controller, and one that is not."""
+"""Requests of brokers to a node that is the controller, and to one that is not."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def gathering(gatherer: type[ProduceGatherer]) -> Any:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one request brings for each of its partitions."""
+    """The records of one request for each of its partitions."""
 
     size: int = 10
     key: bytes | None = b"k"
@@ -102,7 +102,7 @@ NORMAL = Batch()
 
 @dataclass(frozen=True)
 class Style:
-    """What a client repeats from request to request."""
+    """The fields that a client repeats from request to request."""
 
     version: int = 9
     client_id: str | None = "shop"
@@ -206,7 +206,7 @@ async def run(story: list[Change]) -> None:
                 await pair.create(name, BOTH if name == "payments" else ALONE)
             for change in story:
                 await change(pair)
-            # Whatever still waits is answered: its partition is gone.
+            # Requests that still wait are answered: their partition is gone.
             for name in TOPICS:
                 await delete(name)(pair)
         finally:

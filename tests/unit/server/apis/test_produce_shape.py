@@ -39,7 +39,8 @@ from ottla.server.apis.produce_shape import ProduceShape, ProduceShapes, learn_s
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 VERSIONS = range(APIS[ApiKey.PRODUCE].min_version, APIS[ApiKey.PRODUCE].max_version + 1)
-# Below version 7 the records must be looked at (zstd) and the response is shorter: nobody hurries there.
+# Below version 7 the records must be looked at (zstd) and the response is shorter: no client in a hurry is
+# that old.
 SHAPED = range(7, VERSIONS.stop)
 TOPIC_ID = UUID(int=0x1234_5678_9ABC_DEF0_1234_5678_9ABC_DEF0)
 SIZE = struct.Struct(">i")
@@ -102,7 +103,7 @@ def decoded(frame: bytearray, version: int) -> ProduceRequest:
 
 
 def match(shape: ProduceShape, frame: bytearray, version: int) -> bytes | None:
-    """What the shape makes of the frame, with another frame before and behind it in the buffer."""
+    """The records that the shape finds in the frame, with other frames before and after it in the buffer."""
     data = bytearray(b"\x07" * 13) + frame + b"\0" * 64
     found = shape.match(data, memoryview(data), 13, 13 + len(frame), version)
     return None if found is None else bytes(found)

@@ -342,7 +342,7 @@ def test_the_end_of_a_connection_is_told_once_and_whoever_worked_for_it_lets_go(
             assert (client.closed, told, wait.abandoned) == (1, ["beats", "quota"], 1)
             client.connection.close()
             assert (client.closed, told) == (1, ["beats", "quota"])
-            wait.answer()  # nobody hears it
+            wait.answer()  # no client hears it
 
     asyncio.run(scenario())
 

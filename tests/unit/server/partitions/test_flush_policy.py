@@ -1,4 +1,4 @@
-"""What the flush settings ask for, over a log that only counts."""
+"""The fsyncs that the flush settings ask for, over a log that only counts."""
 
 from types import SimpleNamespace
 from typing import Any

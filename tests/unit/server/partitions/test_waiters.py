@@ -1,4 +1,4 @@
-"""Who hears of what, and when."""
+"""Which requests are woken, and when."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The active controller's duties: who is gone is fenced soon, who is there is left alone."""
+"""The active controller's duties: a broker that is gone is fenced soon, a live one is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader remembers of its followers, asked with fetches as followers send them (REP-2)."""
+"""A leader's sessions of its followers, asked with fetches as followers send them (REP-2)."""
 
 from __future__ import annotations
 

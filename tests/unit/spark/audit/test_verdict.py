@@ -1,4 +1,4 @@
-"""What the numbers of an audit mean."""
+"""The verdict of an audit's numbers."""
 
 from __future__ import annotations
 

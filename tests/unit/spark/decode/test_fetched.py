@@ -144,7 +144,7 @@ def agree(batch: bytearray) -> None:
     """The kernel and the plain decoder see the same records, or the same damage."""
     damage, records = plainly(batch)
     if damage is not None:
-        if BatchView(batch).last_offset >= 0:  # else nobody wants it
+        if BatchView(batch).last_offset >= 0:  # else it is not wanted
             assert complaint(batch) == f"orders-3 is damaged at offset 0: {damage}"
     elif fits(records):
         for row, record in zip(rows(batch), expected(records), strict=True):

@@ -1,4 +1,4 @@
-"""What is known of definitions in SQL, and which graphs are refused."""
+"""Definitions in SQL as they are read, and graphs that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A master that does not answer is told before Spark starts."""
+"""A master that does not answer is reported before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline remembers comes back as it was."""
+"""A pipeline's stored state is read back as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checkpoints and tables say without Spark."""
+"""The status in checkpoints and tables, read without Spark."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_runtime_without_an_archive_of_its_own_gets_one_below_ours(
     commands = []
 
     def run(command: list[str], _: Java) -> None:
-        """What Java and the training program would do."""
+        """The effects of Java and the training program."""
         commands.append(command)
         for argument in command:
             name, _separator, value = argument.partition("=")

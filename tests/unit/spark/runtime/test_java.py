@@ -129,7 +129,7 @@ def test_who_has_no_home_to_write_to_gets_a_private_directory(
     directory = found.home.parent
     assert directory == tmp_path / f"ottla-{os.getuid()}"
     assert directory.stat().st_mode & 0o777 == 0o700
-    directory.chmod(0o777)  # as if somebody else could write there
+    directory.chmod(0o777)  # as if another user could write there
     assert find_java({"PATH": "", "XDG_CACHE_HOME": str(nowhere)}).home.parent != directory
 
 

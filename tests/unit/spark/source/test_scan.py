@@ -1,4 +1,4 @@
-"""A scan of a range of offsets: exact rows from a real broker, data loss in words, faults that pass."""
+"""A scan of a range of offsets: exact rows from a real broker, explained data loss, faults that pass."""
 
 from __future__ import annotations
 

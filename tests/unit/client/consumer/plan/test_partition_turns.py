@@ -12,7 +12,7 @@ from ottla.records.record import Record
 
 
 class Line:
-    """Partitions 0, 1, 2, …, each with so many batches of two records."""
+    """Partitions 0, 1, 2, …, each with this number of batches of two records."""
 
     def __init__(self, *batches: int) -> None:
         self.readers = {}

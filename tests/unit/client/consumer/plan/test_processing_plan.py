@@ -23,7 +23,7 @@ def record(partition: int, offset: int, key: bytes | None = None) -> ConsumerRec
 
 
 def begun(plan: ProcessingPlan) -> dict[tuple[int, int], Work]:
-    """What may begin now, by partition and offset."""
+    """The records that may begin now, by partition and offset."""
     return {(work.record.partition, work.record.offset): work for work in plan.begin()}
 
 

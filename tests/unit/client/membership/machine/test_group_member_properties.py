@@ -1,4 +1,4 @@
-"""Whatever happens to a member of a group, in whatever order (GRP-1, GRP-4, GRP-7)."""
+"""A member of a group under random events, in any order (GRP-1, GRP-4, GRP-7)."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Story:
 
 
 def check(story: Story, *, may_repeat: bool = False) -> None:
-    """What holds in every story."""
+    """The invariants of every story."""
     for partition, log in enumerate(story.network.logs):
         ours = [(value, outcome) for value, where, outcome in story.outcomes() if where == partition]
         counts = Counter(log.records)
@@ -146,7 +146,7 @@ def test_records_whose_time_is_over_fail_and_what_comes_after_them_is_written(se
 def test_a_broker_that_forgets_the_producer_is_survived(seed: int) -> None:
     story = Story(seed, partitions=1, batch_size=300, linger_ms=3)
     story.run(100)
-    story.driven.now_ms += SILENCE_MS  # brokers forget only those who are silent
+    story.driven.now_ms += SILENCE_MS  # brokers forget only silent producers
     story.network.exorcise()
     story.network.logs[0].forget()
     story.run(200)

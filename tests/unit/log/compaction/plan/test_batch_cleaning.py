@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch (RET-3, RET-4, RET-7)."""
+"""The records of one batch that compaction keeps (RET-3, RET-4, RET-7)."""
 
 from collections.abc import Mapping
 

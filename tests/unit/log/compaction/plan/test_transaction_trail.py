@@ -1,4 +1,4 @@
-"""What compaction knows of transactions (RET-7)."""
+"""Transactions as compaction sees them (RET-7)."""
 
 from collections.abc import Iterator
 

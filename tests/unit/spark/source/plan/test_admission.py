@@ -38,7 +38,7 @@ def test_a_limited_batch_makes_headway_and_stays_within_what_is_there(
     assert end.keys() == latest.keys()
     assert all(start[each] <= end[each] <= latest[each] for each in end)
     taken = sum(end[each] - start[each] for each in end)
-    # Rounding up happens only for those who would get less than one.
+    # Only shares of less than one are rounded up.
     assert taken <= most + len(available)
     if sum(available):
         assert taken > 0

@@ -1,4 +1,4 @@
-"""Data loss is an error or a warning, in words."""
+"""Data loss is an error or a warning, with an explanation."""
 
 import logging
 

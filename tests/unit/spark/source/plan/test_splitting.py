@@ -1,4 +1,4 @@
-"""Ranges become tasks: at least so many, none larger than so much, and nothing lost or read twice."""
+"""Ranges become tasks: a least number, a largest size, and nothing lost or read twice."""
 
 import pytest
 from hypothesis import given
