@@ -211,7 +211,7 @@ class Consumer:
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to; of a pattern, those that match at the moment."""
 
-    def poll(self, *, max_records: int | None=None, timeout_ms: int | None=None) -> list[ConsumerRecord]:
+    def poll(self, *, max_records: int | None=None, timeout_ms: float | None=None) -> list[ConsumerRecord]:
         """Records, as soon as there are any; an empty list if none came within `timeout_ms`.
 
         Without `timeout_ms` it waits until there are records. The list is empty, too, if the consumer is

@@ -120,7 +120,8 @@ class _Bond:
         try:
             self.thread.run(closing())
         finally:
-            self.thread.end()
+            # Once more, without arguments: they may have been refused. A closed client is not closed again.
+            self.thread.end(self.client.close, FORGOTTEN_CLOSE_S)
 
 
 def _constructor(wrapped: type[Any]) -> Callable[..., None]:

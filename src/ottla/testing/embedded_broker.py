@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.blocking.loop_thread import LoopThread
+from ottla.client.calls import arguments
 from ottla.config import BrokerConfig
 from ottla.runtime.runtime import Runtime
 from ottla.server.apis.table import registered
@@ -54,6 +55,11 @@ _SETTINGS: Final = {
 }
 
 
+def broker_settings(settings: object) -> dict[str, object]:
+    """The settings of a broker that a test gave. Raises TypeError with a sentence."""
+    return {} if settings is None else arguments.by_name("settings", settings, lambda _, value: value)
+
+
 class EmbeddedBroker:
     """Runs from `start`, or the beginning of `with`, to its end. `faults` are its fault switches."""
 
@@ -64,10 +70,12 @@ class EmbeddedBroker:
         settings: Mapping[str, object] | None = None,
         port: int = 0,
     ) -> None:
+        if data is not None and not isinstance(data, str | Path):
+            raise TypeError(f"data must be a directory, not {data!r}")
         self.faults = Faults()
-        self.port = port
-        self._given = settings or {}
-        self._data = None if data is None else Path(data)
+        self.port = arguments.whole_number("port", port, most=65535)
+        self._given = broker_settings(settings)
+        self._data = None if data is None else Path(arguments.text("data", str(data)))
         self._forget: Callable[[], object] | None = None
         self._thread: LoopThread | None = None
         self._broker: Broker | None = None

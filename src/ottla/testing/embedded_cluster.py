@@ -18,8 +18,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ottla.client.calls import arguments
 from ottla.controller.image import PartitionImage
-from ottla.testing.embedded_broker import HOST, EmbeddedBroker
+from ottla.testing.embedded_broker import HOST, EmbeddedBroker, broker_settings
 
 if TYPE_CHECKING:
     from ottla.client.fetching.plan.record_batch import ConsumerRecord
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 _DEADLINE_S: Final = 30.0
 _MOST_REPLICAS: Final = 3
+_MOST_BROKERS: Final = 32  # all of them run in one process
 # A broker that is gone is noticed by its connections; these are for those that are only silent.
 _QUICK: Final = {
     "controller.quorum.election.timeout.ms": "300",
@@ -42,8 +44,7 @@ class EmbeddedCluster:
     """
 
     def __init__(self, brokers: int = 3, *, settings: Mapping[str, object] | None = None) -> None:
-        if brokers < 1:
-            raise ValueError(f"a cluster has at least one broker, not {brokers}")
+        arguments.whole_number("brokers", brokers, 1, _MOST_BROKERS)
         ports = dict(enumerate(_free_ports(brokers), 1))
         replicas = min(brokers, _MOST_REPLICAS)
         shared = {
@@ -51,7 +52,7 @@ class EmbeddedCluster:
             "controller.quorum.voters": ",".join(f"{node}@{HOST}:{port}" for node, port in ports.items()),
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
-            **(settings or {}),
+            **broker_settings(settings),
         }
         self.brokers = {
             node: EmbeddedBroker(settings={**shared, "node.id": node}, port=port)

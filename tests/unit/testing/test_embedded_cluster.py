@@ -61,5 +61,5 @@ def test_a_port_that_is_taken_ends_the_start_at_once() -> None:
 
 
 def test_a_cluster_needs_brokers() -> None:
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="brokers must be at least 1"):
         ottla.testing.cluster(0)

@@ -173,7 +173,7 @@ def addresses(name: str, value: object) -> tuple[Address, ...]:
             f'{name} must be text such as "one:9092,two:9092", or a list of such texts, not {_shown(value)}'
         )
     try:
-        return parse_addresses(",".join(several))
+        return parse_addresses(text("it", ",".join(several)))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 

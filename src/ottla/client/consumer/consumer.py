@@ -228,7 +228,7 @@ class Consumer:
     # ---- records
 
     async def poll(
-        self, *, max_records: int | None = None, timeout_ms: int | None = None
+        self, *, max_records: int | None = None, timeout_ms: float | None = None
     ) -> list[ConsumerRecord]:
         """Records, as soon as there are any; an empty list if none came within `timeout_ms`.
 

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 def succeeded(outcomes: Mapping[K, T | KafkaError]) -> dict[K, T]:
     """The outcomes, if none of them is an error; otherwise the first error is raised."""
+    if not isinstance(outcomes, Mapping):
+        raise TypeError(f"outcomes must be the answer of an administrator's call, not {outcomes!r}")
     done: dict[K, T] = {}
     for key, outcome in outcomes.items():
         if isinstance(outcome, KafkaError):
