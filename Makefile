@@ -2,6 +2,8 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 STAMP := .venv/.setup
+# Compiled modules are kept whatever the environment says: a test run has a thousand processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test sim chaos compat bench demo serve lock
@@ -20,18 +22,26 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 check: setup  ## ruff, mypy --strict, import-linter, the tidy test
+	@$(MAKE) --no-print-directory -j 2 check-types check-style check-imports check-tidy
+
+.PHONY: check-types check-style check-imports check-tidy
+check-types:
+	.venv/bin/mypy
+check-style:
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy
+check-imports:
 	.venv/bin/lint-imports
+check-tidy:
 	$(PY) -m pytest tests/tidy
 
-test: setup  ## every test that needs only PyPI; ARGS="tests/unit -k name" runs some
+test: setup  ## every test that needs only PyPI, but for those of `make check`; ARGS="tests/unit -k name" runs some
 ifdef ARGS
 	$(PY) -m pytest -m "not compat" $(ARGS)
 else
-	.venv/bin/ottla pipeline prepare
-	$(PY) -m pytest -m "not compat and not alone" -n 4
+	@# Once, before four processes would do it: Spark's classes and the modules of all tests are prepared.
+	@$(PY) -m pytest --collect-only --quiet >/dev/null & .venv/bin/ottla pipeline prepare && wait
+	$(PY) -m pytest -m "not compat and not alone" --ignore tests/tidy -n 4
 	$(PY) -m pytest -m "not compat and alone" tests/integration
 endif
 

@@ -32,8 +32,8 @@ pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as address:
-        yield address
+    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as cluster:
+        yield cluster.master
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,6 @@ from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 
-pytestmark = pytest.mark.alone  # deadlines of a second and less
 CLEAN_MARK = ".kafka_cleanshutdown"
 LIMIT_S = 1.0
 PARTITIONS = 4

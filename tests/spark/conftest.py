@@ -6,6 +6,7 @@ gigabyte.
 - `broker`: a broker in this process, in a thread of its own. Py4J waits without the interpreter's lock, so
   that the broker answers while a test waits for Spark. Tests keep apart by the names of their topics; who
   breaks a broker starts one of their own.
+- `cluster_of_workers`: a standalone cluster, for those that run jobs on other machines.
 - `new_topic`: makes a topic with a name of its own, filled or empty.
 - `ottla_read`, `ottla_write`: Spark's reader and writer with the broker's address filled in.
 """
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-from tests.spark.standalone import SHORT_LIVED_JVMS
+from tests.spark.standalone import SHORT_LIVED_JVMS, StandaloneCluster, standalone_cluster
 
 import ottla.spark
 import ottla.testing
@@ -79,6 +80,13 @@ def _short_lived_jvms() -> Iterator[None]:
         for name, value in SHORT_LIVED_JVMS.items():
             patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(scope="package")
+def cluster_of_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A standalone master with two workers: three JVMs, for all tests that need one."""
+    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,9 +43,21 @@ appender.console.layout.pattern = %m%n
 _CONNECT = re.compile(r"Spark Connect server started at: \S+:(\d+)")
 
 
+@dataclass(frozen=True, slots=True)
+class StandaloneCluster:
+    """A master and its workers; `directory` holds what they write."""
+
+    master: str
+    directory: Path
+
+    def executors(self) -> set[Path]:
+        """The directories of all executors that ever ran, below that of their worker and application."""
+        return {said.parent for said in self.directory.glob("worker?/app-*/*/stderr")}
+
+
 @contextlib.contextmanager
-def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
-    """The address of a master that has so many workers, with one core each."""
+def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[StandaloneCluster]:
+    """A master that has so many workers, with one core each."""
     environment = _environment(directory)
     with contextlib.ExitStack() as running:
         arguments = [
@@ -76,7 +89,7 @@ def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[str]:
             outputs.append(running.enter_context(_daemon(command, environment, said)))
         for output in outputs:
             wait_until(partial(_says, output, _REGISTERED), "the worker is known", START_DEADLINE_S)
-        yield master
+        yield StandaloneCluster(master, directory)
 
 
 @contextlib.contextmanager

@@ -10,13 +10,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.spark import cluster_job
-from tests.spark.standalone import SHORT_LIVED_JVMS, bare_python, standalone_cluster
+from tests.spark.standalone import SHORT_LIVED_JVMS, StandaloneCluster, bare_python
 
 import ottla.testing
 
@@ -27,13 +26,6 @@ pytestmark = pytest.mark.timeout(400)
 
 JOB = Path(cluster_job.__file__)
 SOURCES = Path(ottla.testing.__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A standalone master with two workers."""
-    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +68,14 @@ def test_the_job_runs_on_a_local_cluster_with_the_java_from_pypi(
 
 
 def test_the_job_brings_ottla_to_workers_that_lack_it(
-    master: str, tmp_path: Path, python_without_ottla: str
+    cluster_of_workers: StandaloneCluster, tmp_path: Path, python_without_ottla: str
 ) -> None:
-    result = run_job(master, tmp_path, "--ship", environment=dict(os.environ), python=python_without_ottla)
+    result = run_job(
+        cluster_of_workers.master,
+        tmp_path,
+        "--ship",
+        environment=dict(os.environ),
+        python=python_without_ottla,
+    )
     assert all(place.startswith(python_without_ottla) for place in result["places"])
     assert not any(str(SOURCES) in place for place in result["places"])

@@ -1,4 +1,4 @@
-"""A project on a Spark Connect server whose executors are the workers of a cluster: five processes of
+"""A project on a Spark Connect server whose executors are the workers of a cluster: six processes of
 Spark's, and the command that runs it (PIPE-2).
 
 One test, because each of those processes takes seconds to start. `--master spark://…` is in
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
-from tests.spark.standalone import connect_server, standalone_cluster
+from tests.spark.standalone import StandaloneCluster, connect_server
 
 import ottla.testing
 from ottla.spark.pipelines.template import copy_template
@@ -60,12 +60,14 @@ class Commands:
         return content
 
 
-def test_a_project_runs_on_a_connect_server_with_executors_elsewhere(tmp_path: Path) -> None:
+def test_a_project_runs_on_a_connect_server_with_executors_elsewhere(
+    cluster_of_workers: StandaloneCluster, tmp_path: Path
+) -> None:
+    former = cluster_of_workers.executors()
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
     with (
         ottla.testing.broker() as broker,
-        standalone_cluster(tmp_path / "cluster") as master,
-        connect_server(tmp_path / "server", master, sys.executable, **warehouse) as server,
+        connect_server(tmp_path / "server", cluster_of_workers.master, sys.executable, **warehouse) as server,
     ):
         copy_template(tmp_path / "coffee", broker.bootstrap)
         commands = Commands(tmp_path / "coffee", broker.bootstrap)
@@ -93,5 +95,5 @@ def test_a_project_runs_on_a_connect_server_with_executors_elsewhere(tmp_path: P
     assert (flows["raw_orders"]["lag"], flows["raw_orders"]["group"]) == (0, "coffee.raw_orders")
     raw = parquet.read_table(tmp_path / "warehouse" / "raw_orders", columns=["partition", "offset"])
     assert raw.num_rows == raw.group_by(["partition", "offset"]).aggregate([]).num_rows == records
-    executors = list((tmp_path / "cluster").glob("worker?/app-*/*/stderr"))
-    assert len({executor.parents[2] for executor in executors}) == 2
+    executors = cluster_of_workers.executors() - former
+    assert len({executor.parents[1] for executor in executors}) == 2
