@@ -135,12 +135,7 @@ class Broker:
                 await membership.leave(_HANDOVER_S)
             await parts.quorum.leave()
             parts.listener.stop_accepting()
-        if membership is not None:
-            await membership.stop()
-        if parts is not None:
-            await self._stop_parts(parts)
-        await self._flusher.stop()
-        self._remover.stop()
+        await self._stop_work(parts, membership)
         await asyncio.get_running_loop().run_in_executor(None, self._close_logs)
 
     async def abort(self) -> None:
@@ -150,13 +145,17 @@ class Broker:
             parts.listener.stop_accepting()
             await parts.listener.drain(0)
             await parts.quorum.peers.close()
+        await self._stop_work(parts, membership)
+        self._directory.close(clean=False)
+
+    async def _stop_work(self, parts: "_Parts | None", membership: Membership | None) -> None:
+        """End all tasks and threads; the logs stay open."""
         if membership is not None:
             await membership.stop()
         if parts is not None:
             await self._stop_parts(parts)
         await self._flusher.stop()
         self._remover.stop()
-        self._directory.close(clean=False)
 
     async def _stop_parts(self, parts: "_Parts") -> None:
         await parts.services.load.stop()
