@@ -31,8 +31,14 @@ from tests.simulation.site import (
 from tests.simulation.wire import REFUSED, Answered
 
 from ottla.controller.image import ClusterImage, ResourceType, TopicImage, topic_changes
+from ottla.controller.replica_trust import KEPT_WRITES_FEATURE
 from ottla.errors import ErrorCode
-from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest, Listener
+from ottla.protocol.messages.brokers import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
 from ottla.replication.events import FollowerLost, Tick
 
 if TYPE_CHECKING:
@@ -80,6 +86,7 @@ class Broker:
         self._reset()
         disk = self._node.disk
         self.incarnation_id = self._site.new_uuid()
+        disk.directory_id = disk.directory_id or self._site.new_uuid()
         self._previous_epoch, disk.clean_epoch = disk.clean_epoch, -1
         random = self._site.cluster.random
         self._node.after(random.randint(0, self.timing.retry_ms), self._register)
@@ -104,12 +111,16 @@ class Broker:
         disk.clean_epoch = self.epoch
 
     def _register(self) -> None:
+        disk = self._node.disk
+        assert disk.directory_id is not None
         request = BrokerRegistrationRequest(
             broker_id=self.node_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=self.incarnation_id,
             listeners=[Listener(name="PLAINTEXT", host=f"host{self.node_id}", port=9092)],
+            features=[Feature(KEPT_WRITES_FEATURE, 0, int(disk.keeps_writes))],
             rack=self._node.rack,
+            log_dirs=[disk.directory_id],
             previous_broker_epoch=self._previous_epoch,
         )
         self._node.metadata.submit(request, self._registered)
@@ -119,6 +130,7 @@ class Broker:
             self._node.after(self.timing.retry_ms, self._register)
         else:
             self.epoch = answer.broker_epoch
+            self._node.disk.keeps_writes = True
             self._node.trace("is registered", self.epoch)
             self._heartbeat()
 

@@ -98,7 +98,11 @@ class ClusterChecks:
 
     def _review(self, partition: TopicPartition, was: PartitionImage | None, now: PartitionImage) -> None:
         name = f"{partition} is {now}"
-        require(bool(now.isr) and set(now.isr) <= set(now.replicas), f"{name}: no ISR of its replicas")
+        require(set(now.isr) <= set(now.replicas), f"{name}: no ISR of its replicas")
+        require(bool(now.isr) or now.leader == NO_LEADER, f"{name}: a leader that is not in sync")
+        require(
+            set(now.elr) <= set(now.replicas) - set(now.isr), f"{name}: in sync, and eligible beside that"
+        )
         require(now.leader == NO_LEADER or now.leader in now.isr, f"{name}: led from outside of the ISR")
         if was is not None:
             require(now.leader_epoch >= was.leader_epoch, f"{name}: the leader epoch was {was.leader_epoch}")

@@ -21,7 +21,14 @@ from tests.simulation.fetching import Fetcher
 from tests.simulation.metadata import Metadata
 from tests.simulation.replica import HostedPartition
 
-from ottla.controller import alter_partition, brokers, delta, partition_changes, reassignment, snapshot
+from ottla.controller import (
+    alter_partition,
+    brokers,
+    delta,
+    partition_changes,
+    reassignment,
+    snapshot,
+)
 from ottla.controller.image import PartitionImage
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER, EpochEnd
@@ -206,7 +213,7 @@ def broker_epoch_of_a_member_not_checked() -> Patches:
 
 
 def unclean_restart_kept_in_the_isr() -> Patches:
-    return [(brokers, "_distrust", lambda image, node_id, changes: None)]
+    return [(brokers, "_readmit", lambda image, back, changes: None)]
 
 
 def clean_stop_is_remembered_for_ever() -> Patches:
@@ -387,14 +394,14 @@ MUTATIONS: Mapping[str, Callable[[], Patches]] = {mutation.__name__: mutation fo
 FOUND_BY: Mapping[str, int] = {
     "watermark_without_isr": 0,
     "watermark_of_the_committed_isr": 4,
-    "lost_answer_counts_as_a_refusal": 2,
+    "lost_answer_counts_as_a_refusal": 30,
     "removed_members_do_not_count": 0,
     "watermark_of_a_follower_is_the_leaders": 0,
     "reads_beyond_the_watermark": 0,
     "no_epoch_check_on_a_followers_fetch": 0,
     "truncation_by_watermark": 0,
     "expansion_before_it_has_caught_up": 0,
-    "expansion_below_the_epochs_start": 64,
+    "expansion_below_the_epochs_start": 69,
     "follower_keeps_no_producer_state": 0,
     "producer_state_is_not_cut_with_the_log": 12,
     "isr_change_without_compare_and_set": 34,
@@ -405,7 +412,7 @@ FOUND_BY: Mapping[str, int] = {
     "new_leader_in_the_old_epoch": 0,
     "acknowledged_before_the_watermark": 0,
     "duplicate_acknowledged_at_once": 0,
-    "acknowledged_in_a_later_epoch": 16,
+    "acknowledged_in_a_later_epoch": 14,
     "leads_before_it_is_registered": 1,
     "decides_before_it_is_established": 0,
     "answers_before_it_is_committed": 2,

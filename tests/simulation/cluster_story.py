@@ -35,6 +35,7 @@ MS = US_PER_MS
 TROUBLE_MS = 5_000
 LIVENESS_MS = 12_000  # of healthy life; most need a twentieth of it
 CONFIG = BrokerConfig()
+FLUSHING = BrokerConfig.from_properties({"ottla.flush.on.acks.all": "true"})
 NewLog = Callable[[], ReplicaLog]
 
 
@@ -83,14 +84,15 @@ class ClusterStory:
         nodes: dict[int, Node] = {}
         checks = ClusterChecks(nodes)
         raft = World(self.cluster, voters, SETTINGS, Checks(voters.majority), {}, unchanged)
+        flushes = random.random() < 0.5
         site = Site(
             cluster=self.cluster,
             raft=raft,
             wire=Wire(self.cluster),
             checks=checks,
-            config=CONFIG,
+            config=FLUSHING if flushes else CONFIG,
             timing=Timing(),
-            flushes=random.random() < 0.5,
+            flushes=flushes,
             is_coded=seed % 10 == 0,
             balances=random.random() < 0.3,
             on_death=lambda node, is_power_loss: None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from tests.simulation.broker import Broker
 from tests.simulation.broker_log import ReplicaLog
@@ -30,6 +31,8 @@ class BrokerDisk:
         self.logs: dict[TopicPartition, ReplicaLog] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.clean_epoch = -1  # the broker epoch that stopped cleanly
+        self.directory_id: UUID | None = None
+        self.keeps_writes = False  # whether the machine has had power since the last registration
 
 
 class Node:
@@ -175,6 +178,7 @@ class Node:
         self.site.checks.counts[kind] += 1
         self.unclean_deaths += not self._is_leaving
         if is_power_loss:
+            self.disk.keeps_writes = False
             self._lose_power()
         elif not self._is_leaving:
             for log in self.disk.logs.values():

@@ -5,6 +5,7 @@ image, delta, snapshot                       the immutable image, its changes, i
 brokers, liveness, features, producer_ids    registrations, heartbeats, feature levels, blocks of producer ids
 topics, topic_names, partitions, placement   topics and where their replicas go
 alter_partition, partition_changes, elections, reassignment   in-sync replicas, leaders, moves
+eligible_leaders, replica_trust              who holds all committed records without being in sync, and who may not
 configs, config_sources                      settings of topics and brokers
 describe                                     answers that only read the image
 """

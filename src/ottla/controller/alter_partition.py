@@ -78,7 +78,9 @@ class _Alteration:
                 # The members are eligible all of them, so this only finds a new leader where the old one
                 # steps down.
                 after = elected(replace(partition, isr=isr), self.changes.eligible)
-                partition = self.changes.put(topic, partition, after, renews_epoch=True)
+                # The log of a leader that steps down is broken: it may not hold what it acknowledged.
+                broken = {self._leader} - {*isr}
+                partition = self.changes.put(topic, partition, after, renews_epoch=True, distrusted=broken)
                 error = ErrorCode.NONE if partition.leader == self._leader else ErrorCode.NEW_LEADER_ELECTED
             yield _answer(partition, error)
 

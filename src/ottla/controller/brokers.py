@@ -6,12 +6,11 @@
 
 BrokerRegistration, versions 0 to 4, BrokerHeartbeat, 0 to 1, and UnregisterBroker, 0 (KIP-631); fencing is
 decided by the controller itself when a broker is not heard of (`liveness`).
-- A broker that stopped without saying so may have lost what it had not flushed. It leaves every ISR in which
-  there are others, and where it is alone it will lead under a new epoch: a reader that had seen lost records
-  can then tell (OffsetForLeaderEpoch). One that knows its former epoch wrote that down when it stopped, and
-  lost nothing.
-- The only member of an ISR keeps its leadership while it stops and starts again cleanly: no other broker
-  could have it.
+- A broker that comes back leaves every ISR in which another can lead. A replica that may miss committed
+  records (`replica_trust`) leaves ISR and ELR even where no other can lead.
+- The only member of an ISR keeps its leadership while it stops and starts again: no other broker could have
+  it. If it stopped without saying so, it leads under a new epoch: a reader that had seen records which were
+  lost can then tell (OffsetForLeaderEpoch).
 - A heartbeat of a broker that is as it should be decides nothing.
 """
 
@@ -22,13 +21,18 @@ from typing import Any
 from ottla.controller.commands import FenceBrokers
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision
-from ottla.controller.image import CAPACITY_FEATURE, BrokerImage, ClusterImage
+from ottla.controller.features import SUPPORTED_FEATURES
+from ottla.controller.image import (
+    CAPACITY_FEATURE,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.controller.records import (
     FENCE,
     IN_CONTROLLED_SHUTDOWN,
-    METADATA_VERSION_FEATURE,
-    METADATA_VERSION_LEVEL,
     UNFENCE,
     BrokerEndpoint,
     BrokerFeature,
@@ -37,6 +41,7 @@ from ottla.controller.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+from ottla.controller.replica_trust import KEPT_WRITES_FEATURE, Return
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER
 from ottla.protocol.messages.brokers import (
@@ -59,16 +64,17 @@ def register_broker(
     former = image.brokers.get(request.broker_id)
     if former is not None and former.incarnation_id == request.incarnation_id:
         return Decision([], BrokerRegistrationResponse(broker_epoch=former.epoch))
-    records: list[Any] = []
-    if METADATA_VERSION_FEATURE not in image.features:
-        records.append(FeatureLevelRecord(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL))
+    records: list[Any] = [
+        FeatureLevelRecord(name, level)
+        for name, (_, level) in SUPPORTED_FEATURES.items()
+        if image.features.get(name, 0) < level
+    ]
     epoch = image.last_offset + 1 + len(records)
     records.append(_registration(request, epoch))
-    changes = PartitionChanges(image, image.eligible_brokers - {request.broker_id}, settings)
-    if former is not None and former.epoch == request.previous_broker_epoch:
-        _take_out(image, request.broker_id, changes)
-    else:
-        _distrust(image, request.broker_id, changes)
+    directories = {request.broker_id: request.log_dirs[0]} if request.log_dirs else {}
+    eligible = image.eligible_brokers - {request.broker_id}
+    changes = PartitionChanges(image, eligible, settings, directories)
+    _readmit(image, Return(request, former), changes)
     return changes.decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
@@ -98,28 +104,48 @@ def _registration(request: BrokerRegistrationRequest, epoch: int) -> RegisterBro
         features=[
             BrokerFeature(item.name, item.min_supported_version, item.max_supported_version)
             for item in request.features
+            if item.name != KEPT_WRITES_FEATURE
         ],
         rack=request.rack,
         fenced=True,
+        log_dirs=list(request.log_dirs),
     )
 
 
-def _distrust(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
-    """Remove a broker that crashed, or that is no longer registered, from every ISR in which there are
-    others.
+def _readmit(image: ClusterImage, back: Return, changes: PartitionChanges) -> None:
+    """Take the replicas of a broker that comes back out of ISR and ELR, as far as they can be spared or
+    cannot be trusted.
     """
+    node_id = back.node_id
     for topic, partition in image.partitions():
-        if node_id not in partition.isr:
-            continue
-        others = tuple(member for member in partition.isr if member != node_id)
-        if others:
-            changes.put(topic, partition, elected(replace(partition, isr=others), changes.eligible))
-        elif partition.leader == node_id:
-            changes.put(topic, partition, partition, renews_leader=True)
+        if node_id in partition.isr or node_id in partition.elr:
+            if not back.is_trusted_with(partition, changes.config_of(topic)):
+                _distrust(topic, partition, node_id, changes)
+                continue
+            after = elected(partition, changes.eligible)
+            if after.leader != NO_LEADER:
+                changes.put(topic, partition, after)
+            elif partition.leader == node_id and not back.is_clean:
+                changes.put(topic, partition, partition, renews_leader=True)
+        elif node_id in partition.replicas and not back.has_directory_of(partition):
+            changes.put(topic, partition, partition)
+
+
+def _distrust(topic: TopicImage, partition: PartitionImage, node_id: int, changes: PartitionChanges) -> None:
+    """Remove a replica from ISR and ELR, whether or not there are others."""
+    trusted = replace(
+        partition,
+        isr=tuple(member for member in partition.isr if member != node_id),
+        elr=tuple(member for member in partition.elr if member != node_id),
+    )
+    after = elected(trusted, changes.eligible)
+    may_lose = after.leader == NO_LEADER and changes.allows_unclean(topic)
+    if not may_lose or changes.elect_uncleanly(topic, partition) is None:
+        changes.put(topic, partition, after, distrusted={node_id})
 
 
 def _take_out(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
-    """Take a broker that goes, or comes back unharmed, out of every ISR in which another can lead."""
+    """Take a broker that goes out of every ISR in which another can lead."""
     for topic, partition in image.partitions():
         if node_id in partition.isr:
             after = elected(partition, changes.eligible)

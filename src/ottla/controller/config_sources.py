@@ -8,13 +8,14 @@
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
 from ottla.config import BrokerConfig, Setting, TopicConfig, settings_of
 from ottla.config.setting import settings_by_name
-from ottla.controller.image import ClusterImage, ResourceType
+from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
 
 
 class ConfigSource(IntEnum):
@@ -48,9 +49,16 @@ class BrokerSettings:
     """The settings of one broker in one image: what it was started with, under what was changed since."""
 
     def __init__(self, image: ClusterImage, node_id: int, started_with: BrokerConfig) -> None:
+        self._image = image
+        self._node_id = node_id
         self._own = image.config_of(ResourceType.BROKER, str(node_id))
         self._default = image.config_of(ResourceType.BROKER, "")
         self._started_with = started_with
+
+    def with_default(self, default: Mapping[str, str]) -> "BrokerSettings":
+        """The settings if the default of all brokers were another."""
+        configs = {**self._image.configs, ConfigResource(ResourceType.BROKER, ""): default}
+        return BrokerSettings(replace(self._image, configs=configs), self._node_id, self._started_with)
 
     @cached_property
     def in_force(self) -> BrokerConfig:

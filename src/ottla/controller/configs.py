@@ -5,15 +5,17 @@ IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and 
 A change is judged as a whole: the settings that would result must be usable together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.config import BrokerConfig, ConfigError, ConfigType, Setting, TopicConfig
 from ottla.config.setting import settings_by_name
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision, repeated
+from ottla.controller.eligible_leaders import with_eligible_leaders
 from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
+from ottla.controller.partition_changes import change_record
 from ottla.controller.records import ConfigRecord
 from ottla.controller.topic_names import check_topic_name
 from ottla.errors import ErrorCode, KafkaError
@@ -28,6 +30,8 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+
+_MIN_ISR: Final = "min.insync.replicas"
 
 
 class ConfigOperation(IntEnum):
@@ -150,6 +154,9 @@ class _Alteration:
     def _alter(self, resource: ConfigResource, values: dict[str, str], named: set[str]) -> None:
         if resource.type == ResourceType.BROKER:
             _refuse_static(named)
+            if resource.name and _MIN_ISR in named:
+                # The leaders of a partition must agree on it with the controller, whichever broker leads.
+                raise _invalid(f"{_MIN_ISR} is a setting of topics, or of all brokers together.")
             self._settings.check_broker_changes(values)
         else:
             self._settings.check_topic_overrides(values)
@@ -164,6 +171,23 @@ class _Alteration:
                         value=values.get(name),
                     )
                 )
+        if values.get(_MIN_ISR) != current.get(_MIN_ISR):
+            self.records += self._fewer_eligible_leaders(resource, values)
+
+    def _fewer_eligible_leaders(self, resource: ConfigResource, values: dict[str, str]) -> Iterator[Any]:
+        """Empty the ELR of partitions whose leader may commit alone with the changed min.insync.replicas."""
+        settings = self._settings
+        if resource.type == ResourceType.BROKER:
+            settings = settings.with_default(values)
+        for topic, partition in self._image.partitions():
+            is_own = (resource.type, resource.name) == (ResourceType.TOPIC, topic.name)
+            if not partition.elr or not (is_own or resource.type == ResourceType.BROKER):
+                continue
+            overrides = values if is_own else self._image.config_of(ResourceType.TOPIC, topic.name)
+            min_isr = settings.topic_config(overrides).min_insync_replicas
+            after = with_eligible_leaders(partition, partition, min_isr, frozenset())
+            if after != partition:
+                yield change_record(topic, partition, after)
 
 
 def _replacement(item: AlterConfigsResource) -> dict[str, str]:

@@ -6,12 +6,13 @@ and a change of one topic costs microseconds. A record that speaks of what the i
 topic, an older broker epoch) changes nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from ottla.controller.image import (
+    UNKNOWN_DIRECTORY,
     BrokerImage,
     ClusterImage,
     ConfigResource,
@@ -23,6 +24,8 @@ from ottla.controller.image import (
 )
 from ottla.controller.records import (
     NO_LEADER_CHANGE,
+    NO_RECOVERY_CHANGE,
+    RECOVERING,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -36,6 +39,9 @@ from ottla.controller.records import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from ottla.model import NO_LEADER
+
+T = TypeVar("T")
 
 
 class TopicDelta:
@@ -132,6 +138,10 @@ class ImageDelta:
                 partition_epoch=record.partition_epoch,
                 removing_replicas=tuple(record.removing_replicas),
                 adding_replicas=tuple(record.adding_replicas),
+                directories=_known(record.directories),
+                elr=tuple(record.eligible_leader_replicas or ()),
+                last_known_leader=_last_leader(record.last_known_elr or ()),
+                is_recovering=record.leader_recovery_state == RECOVERING,
             )
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
@@ -171,6 +181,7 @@ class ImageDelta:
                 SupportedFeature(f.name, f.min_supported_version, f.max_supported_version)
                 for f in record.features
             ),
+            log_dirs=tuple(record.log_dirs),
         )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
@@ -220,11 +231,29 @@ def changed_partition(partition: PartitionImage, change: PartitionChangeRecord) 
         partition_epoch=partition.partition_epoch + 1,
         removing_replicas=_changed(partition.removing_replicas, change.removing_replicas),
         adding_replicas=_changed(partition.adding_replicas, change.adding_replicas),
+        directories=_known(_changed(partition.directories, change.directories)),
+        elr=_changed(partition.elr, change.eligible_leader_replicas),
+        last_known_leader=partition.last_known_leader
+        if change.last_known_elr is None
+        else _last_leader(change.last_known_elr),
+        is_recovering=partition.is_recovering
+        if change.leader_recovery_state == NO_RECOVERY_CHANGE
+        else change.leader_recovery_state == RECOVERING,
     )
 
 
-def _changed(before: tuple[int, ...], after: list[int] | None) -> tuple[int, ...]:
+def _changed(before: tuple[T, ...], after: list[T] | None) -> tuple[T, ...]:
     return before if after is None else tuple(after)
+
+
+def _known(directories: Sequence[UUID]) -> tuple[UUID, ...]:
+    """The directories of replicas; empty if none of them is known."""
+    return tuple(directories) if any(each != UNKNOWN_DIRECTORY for each in directories) else ()
+
+
+def _last_leader(last_known_elr: Sequence[int]) -> int:
+    """Kafka keeps the last known leader as the only member of this list."""
+    return last_known_elr[0] if last_known_elr else NO_LEADER
 
 
 _CHANGES: dict[type[Any], Callable[[ImageDelta, Any], None]] = {

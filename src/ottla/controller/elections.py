@@ -132,7 +132,8 @@ def _elect_if_possible(changes: PartitionChanges, topic: TopicImage, partition: 
     """Elect a leader where a replica can lead; where none can, a broker that is fenced keeps its
     partitions.
     """
-    candidates = partition.replicas if changes.allows_unclean(topic) else partition.isr
+    complete = partition.isr + partition.elr
+    candidates = partition.replicas if changes.allows_unclean(topic) else complete
     if not changes.eligible.isdisjoint(candidates):
         changes.elect(topic, partition)
 

@@ -11,7 +11,13 @@ from typing import Final
 
 from ottla.controller.decision import Decision, repeated
 from ottla.controller.image import ClusterImage
-from ottla.controller.records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL, FeatureLevelRecord
+from ottla.controller.records import (
+    ELR_FEATURE,
+    ELR_LEVEL,
+    METADATA_VERSION_FEATURE,
+    METADATA_VERSION_LEVEL,
+    FeatureLevelRecord,
+)
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.features import (
     FeatureUpdateKey,
@@ -22,7 +28,10 @@ from ottla.protocol.messages.features import (
 
 # The levels that this version's records can make up, by feature: the first and the last.
 SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {METADATA_VERSION_FEATURE: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL)}
+    {
+        METADATA_VERSION_FEATURE: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
+        ELR_FEATURE: (ELR_LEVEL, ELR_LEVEL),
+    }
 )
 
 

@@ -12,10 +12,14 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 
 # A broker says with this feature's highest version how much it can hold beside the others; without it, as
 # much as one.
 CAPACITY_FEATURE: Final = "ottla.capacity"
+
+# Kafka's id for a replica whose log directory was never recorded.
+UNKNOWN_DIRECTORY: Final = UUID(int=0)
 
 # Topics that brokers keep for themselves; clients may read them but a misspelt name must never create one.
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -69,11 +73,17 @@ class BrokerImage:
     is_fenced: bool = False
     in_controlled_shutdown: bool = False
     features: tuple[SupportedFeature, ...] = ()
+    log_dirs: tuple[UUID, ...] = ()
 
     @property
     def is_eligible(self) -> bool:
         """Whether it may lead partitions and be in sync: it is there, and not about to go."""
         return not self.is_fenced and not self.in_controlled_shutdown
+
+    @property
+    def directory(self) -> UUID:
+        """The log directory that new replicas on this broker get; UNKNOWN_DIRECTORY if it named none."""
+        return self.log_dirs[0] if self.log_dirs else UNKNOWN_DIRECTORY
 
     @property
     def capacity(self) -> int:
@@ -94,6 +104,12 @@ class BrokerImage:
 class PartitionImage:
     """The replicas of a partition and its leader. The leader epoch rises with each leader, and never
     falls.
+
+    `directories` are the ids of the log directories that hold the replicas, in the order of the replicas;
+    empty, or UNKNOWN_DIRECTORY for one of them, where a metadata log from before directory ids does not say.
+    `elr` are replicas out of sync that hold every committed record nevertheless (`eligible_leaders`).
+    `last_known_leader` is the last leader of a partition that has none. `is_recovering` after an unclean
+    election, until every replica is in sync: logs may be truncated below their high watermark meanwhile.
     """
 
     index: int
@@ -104,6 +120,16 @@ class PartitionImage:
     partition_epoch: int = 0
     removing_replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
+    directories: tuple[UUID, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
+    is_recovering: bool = False
+
+    def directory_of(self, node_id: int) -> UUID:
+        """The log directory of a replica; UNKNOWN_DIRECTORY if it is not known."""
+        if node_id not in self.replicas or not self.directories:
+            return UNKNOWN_DIRECTORY
+        return self.directories[self.replicas.index(node_id)]
 
     @property
     def is_moving(self) -> bool:

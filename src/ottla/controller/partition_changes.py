@@ -3,24 +3,45 @@
 Rules, whatever the reason for a change:
 - A broker that is not eligible (fenced, or about to stop) neither leads nor is in sync, unless no replica in
   sync would be left: then the replicas in sync stay, for they hold the acknowledged records, and the
-  partition has no leader. The ISR is never empty.
-- The leader stays if it can. Else the first replica, in their order, that is in sync leads.
-- A replica that is not in sync leads only where the topic allows it: records that only others hold are lost.
-- A move is finished once every added replica is in sync and one of those that stay can lead: the removed ones
-  go.
+  partition has no leader.
+- The leader stays if it can. Else the first replica, in their order, that is in sync leads; where none in
+  sync can, the first eligible leader replica (`eligible_leaders`).
+- The ISR is empty only where no replica is trusted with all committed records (`replica_trust`).
+- A replica that is neither leads only where the topic allows it: records that only others hold are lost.
+- A move is finished once every added replica is in sync, and as many of those that stay as
+  min.insync.replicas asks for, and one of them can lead: the removed ones go. A removed replica may hold the
+  second copy of a committed record until then.
 - The leader epoch rises with a new leader, with none, and where replicas go.
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
+from uuid import UUID
 
+from ottla.config import TopicConfig
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision
 from ottla.controller.delta import changed_partition
-from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage
-from ottla.controller.records import NO_LEADER_CHANGE, PartitionChangeRecord
+from ottla.controller.eligible_leaders import with_eligible_leaders
+from ottla.controller.image import (
+    UNKNOWN_DIRECTORY,
+    ClusterImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
+from ottla.controller.records import (
+    NO_LEADER_CHANGE,
+    NO_RECOVERY_CHANGE,
+    RECOVERED,
+    RECOVERING,
+    PartitionChangeRecord,
+)
 from ottla.model import NO_LEADER, TopicPartition
+
+T = TypeVar("T")
 
 
 def elected(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionImage:
@@ -29,25 +50,31 @@ def elected(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionI
     """
     isr = tuple(node_id for node_id in partition.isr if node_id in eligible)
     if not isr:
-        return replace(partition, leader=NO_LEADER)
+        heirs = (node_id for node_id in partition.replicas if node_id in partition.elr)
+        heir = next((node_id for node_id in heirs if node_id in eligible), None)
+        return replace(partition, leader=NO_LEADER) if heir is None else _led_alone(partition, heir)
     leader = partition.leader
     if leader not in isr:
         leader = next(node_id for node_id in partition.replicas if node_id in isr)
     return replace(partition, isr=isr, leader=leader)
 
 
+def _led_alone(partition: PartitionImage, leader: int) -> PartitionImage:
+    return replace(partition, isr=(leader,), leader=leader)
+
+
 def uncleanly_elected(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionImage | None:
     """The partition led by the first replica that is there at all; None if none is."""
     leader = next((node_id for node_id in partition.replicas if node_id in eligible), None)
-    return None if leader is None else replace(partition, isr=(leader,), leader=leader)
+    return None if leader is None else replace(_led_alone(partition, leader), is_recovering=True)
 
 
-def finished(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionImage:
-    """The partition with its move finished, if it has come so far."""
+def finished(partition: PartitionImage, eligible: AbstractSet[int], min_isr: int) -> PartitionImage:
+    """The partition with its move finished, if it has come so far. `min_isr` is min.insync.replicas."""
     if not partition.is_moving or not set(partition.adding_replicas) <= set(partition.isr):
         return partition
     isr = tuple(node_id for node_id in partition.isr if node_id not in partition.removing_replicas)
-    if not isr:
+    if len(isr) < max(1, min(min_isr, len(partition.target_replicas))):
         return partition
     moved = elected(
         replace(
@@ -78,25 +105,49 @@ def change_record(
         replicas=_difference(before.replicas, after.replicas),
         removing_replicas=_difference(before.removing_replicas, after.removing_replicas),
         adding_replicas=_difference(before.adding_replicas, after.adding_replicas),
+        leader_recovery_state=_recovery_change(before, after),
+        directories=_difference(before.directories, after.directories),
+        eligible_leader_replicas=_difference(before.elr, after.elr),
+        last_known_elr=_difference(_last_leaders(before), _last_leaders(after)),
     )
 
 
-def _difference(before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+def _difference(before: tuple[T, ...], after: tuple[T, ...]) -> list[T] | None:
     return None if before == after else list(after)
+
+
+def _recovery_change(before: PartitionImage, after: PartitionImage) -> int:
+    if before.is_recovering == after.is_recovering:
+        return NO_RECOVERY_CHANGE
+    return RECOVERING if after.is_recovering else RECOVERED
+
+
+def _last_leaders(partition: PartitionImage) -> tuple[int, ...]:
+    return () if partition.last_known_leader == NO_LEADER else (partition.last_known_leader,)
 
 
 class PartitionChanges:
     """The changes of partitions that one command decides on. `eligible` are the brokers that may lead
     afterwards.
+
+    `directories` are the log directories of brokers where the image does not have them yet.
     """
 
-    def __init__(self, image: ClusterImage, eligible: AbstractSet[int], settings: BrokerSettings) -> None:
+    def __init__(
+        self,
+        image: ClusterImage,
+        eligible: AbstractSet[int],
+        settings: BrokerSettings,
+        directories: Mapping[int, UUID] | None = None,
+    ) -> None:
         self.records: list[Any] = []
         self.unclean_elections: list[TopicPartition] = []
         self.eligible = eligible
         self._image = image
         self._settings = settings
-        self._allows_unclean: dict[str, bool] = {}
+        self._directories = directories or {}
+        self._configs: dict[str, TopicConfig] = {}
+        self._default_config: TopicConfig | None = None
 
     def decision(self, before: list[Any], response: Any) -> Decision:
         """These changes, after other records, as the decision of a command."""
@@ -117,7 +168,9 @@ class PartitionChanges:
         if after is None:
             return None
         self.unclean_elections.append(TopicPartition(topic.name, partition.index))
-        return self.put(topic, partition, after, renews_leader=True)
+        # From here on the new leader's log counts: what the others hold beyond it is given up.
+        others = frozenset(partition.replicas) - {after.leader}
+        return self.put(topic, partition, after, renews_leader=True, distrusted=others)
 
     def put(
         self,
@@ -127,9 +180,17 @@ class PartitionChanges:
         *,
         renews_leader: bool = False,
         renews_epoch: bool = False,
+        distrusted: AbstractSet[int] = frozenset(),
     ) -> PartitionImage:
-        """Change a partition; what it will be, epochs and all, with a move finished that can be."""
-        after = finished(after, self.eligible)
+        """Change a partition; what it will be, epochs and all, with a move finished that can be.
+
+        `distrusted` replicas are not eligible to lead afterwards, whether or not they were in sync.
+        """
+        min_isr = self.config_of(topic).min_insync_replicas
+        after = finished(after, self.eligible, min_isr)
+        after = replace(after, directories=self._directories_of(before, after))
+        # As the leader counts: more than all replicas cannot be in sync.
+        after = with_eligible_leaders(before, after, min(min_isr, len(after.replicas)), distrusted)
         if before == after and not renews_leader and not renews_epoch:
             return before
         record = change_record(topic, before, after, renews_leader=renews_leader)
@@ -138,9 +199,31 @@ class PartitionChanges:
 
     def allows_unclean(self, topic: TopicImage) -> bool:
         """Whether the topic may be led by a replica that is not in sync."""
-        allowed = self._allows_unclean.get(topic.name)
-        if allowed is None:
-            overrides = self._image.config_of(ResourceType.TOPIC, topic.name)
-            allowed = self._settings.topic_config(overrides).unclean_leader_election_enable
-            self._allows_unclean[topic.name] = allowed
-        return allowed
+        return self.config_of(topic).unclean_leader_election_enable
+
+    def config_of(self, topic: TopicImage) -> TopicConfig:
+        """The settings in force of a topic."""
+        overrides = self._image.config_of(ResourceType.TOPIC, topic.name)
+        if not overrides:
+            # Most topics have no settings of their own, and resolving them takes a while.
+            if self._default_config is None:
+                self._default_config = self._settings.topic_config({})
+            return self._default_config
+        config = self._configs.get(topic.name)
+        if config is None:
+            config = self._configs[topic.name] = self._settings.topic_config(overrides)
+        return config
+
+    def _directories_of(self, before: PartitionImage, after: PartitionImage) -> tuple[UUID, ...]:
+        if before.replicas == after.replicas and not self._directories:
+            return before.directories
+        found = tuple(self._directory_of(before, node_id) for node_id in after.replicas)
+        return found if any(each != UNKNOWN_DIRECTORY for each in found) else ()
+
+    def _directory_of(self, before: PartitionImage, node_id: int) -> UUID:
+        if node_id in self._directories:
+            return self._directories[node_id]
+        if node_id in before.replicas:
+            return before.directory_of(node_id)
+        broker = self._image.brokers.get(node_id)
+        return UNKNOWN_DIRECTORY if broker is None else broker.directory

@@ -67,6 +67,7 @@ class PartitionDraft:
                     leader=isr[0],
                     leader_epoch=0,
                     partition_epoch=0,
+                    directories=[self._image.brokers[node_id].directory for node_id in replicas],
                 )
             )
         return records

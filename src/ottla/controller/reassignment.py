@@ -85,20 +85,23 @@ class _Reassignment:
         else:
             target = tuple(item.replicas)
             self._check_target(partition, target)
-        self.changes.put(topic, partition, self._aimed(partition, target))
+        min_isr = self.changes.config_of(topic).min_insync_replicas
+        self.changes.put(topic, partition, self._aimed(partition, target, min_isr))
 
-    def _aimed(self, partition: PartitionImage, target: tuple[int, ...]) -> PartitionImage:
+    def _aimed(self, partition: PartitionImage, target: tuple[int, ...], min_isr: int) -> PartitionImage:
         """The partition on its way to a target; replicas that an earlier move had begun to add may go at
-        once.
+        once, if enough others are in sync: they may hold committed records.
         """
         origin = _origin(partition)
         leaving = tuple(node_id for node_id in origin if node_id not in target)
         replicas = target + leaving
         isr = tuple(node_id for node_id in partition.isr if node_id in replicas)
-        if not isr:
+        if not isr or len(isr) < min(len(partition.isr), min_isr, len(replicas)):
             raise _bad_assignment(
-                f"Only the replicas {list(partition.isr)}, which this would remove, are in sync: "
+                f"Only the replicas {list(partition.isr)} are in sync, and this would remove some of them: "
                 "let others catch up first."
+                if partition.isr
+                else "No replica is in sync: the partition can be moved when it has a leader again."
             )
         after = replace(
             partition,

@@ -32,13 +32,20 @@ from ottla.protocol.codec import (
 
 FRAME_VERSION: Final = 1
 
-# The level of metadata that these records make up: Kafka 3.6-IV2, the last one whose partition records carry
-# no ids of log directories. We have one log directory and no use for them; Kafka 4's tools read every level
-# from 3.3 on.
+# The level of metadata that these records make up: Kafka 4.0-IV1, the first one whose partition records have
+# eligible leader replicas; ids of log directories they have from 3.7-IV2 on. A log that an earlier version of
+# Ottla began says 14 (3.6-IV2): its level is raised with the next registration of a broker.
 METADATA_VERSION_FEATURE: Final = "metadata.version"
-METADATA_VERSION_LEVEL: Final = 14
+METADATA_VERSION_LEVEL: Final = 23
+ELR_FEATURE: Final = "eligible.leader.replicas.version"
+ELR_LEVEL: Final = 1
 
 NO_LEADER_CHANGE: Final = -2
+
+# Leader recovery states (KIP-704): an unclean election is marked as such.
+NO_RECOVERY_CHANGE: Final = -1
+RECOVERED: Final = 0
+RECOVERING: Final = 1
 
 # The states of fencing and of stopping in a change of a registration; 0 means no change.
 FENCE: Final = 1
@@ -126,7 +133,7 @@ class PartitionChangeRecord:
     replicas: Annotated[list[Int32] | None, tag(2, since=0)] = None
     removing_replicas: Annotated[list[Int32] | None, tag(3, since=0)] = None
     adding_replicas: Annotated[list[Int32] | None, tag(4, since=0)] = None
-    leader_recovery_state: Annotated[Int8, tag(5, since=0)] = -1
+    leader_recovery_state: Annotated[Int8, tag(5, since=0)] = NO_RECOVERY_CHANGE
     directories: Annotated[list[Uuid] | None, tag(8, since=1)] = None
     eligible_leader_replicas: Annotated[list[Int32] | None, tag(6, since=2)] = None
     last_known_elr: Annotated[list[Int32] | None, tag(7, since=2)] = None
@@ -195,7 +202,12 @@ RECORD_TYPES: Final[dict[int, type[Any]]] = {
         NoOpRecord,
     )
 }
-_WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {RegisterBrokerRecord: 1, BrokerRegistrationChangeRecord: 1}
+_WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {
+    RegisterBrokerRecord: 3,
+    BrokerRegistrationChangeRecord: 2,
+    PartitionRecord: 2,
+    PartitionChangeRecord: 2,
+}
 
 
 def encode_record(value: Any) -> bytes:

@@ -7,9 +7,11 @@ each.
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.controller.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ottla.controller.image import UNKNOWN_DIRECTORY, BrokerImage, ClusterImage, PartitionImage, TopicImage
 from ottla.controller.records import (
     METADATA_VERSION_FEATURE,
+    RECOVERED,
+    RECOVERING,
     BrokerEndpoint,
     BrokerFeature,
     ConfigRecord,
@@ -19,6 +21,7 @@ from ottla.controller.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from ottla.model import NO_LEADER
 
 
 def snapshot_records(image: ClusterImage) -> Iterator[Any]:
@@ -48,6 +51,7 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         rack=broker.rack,
         fenced=broker.is_fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=list(broker.log_dirs),
     )
 
 
@@ -62,4 +66,8 @@ def _partition_record(topic: TopicImage, partition: PartitionImage) -> Partition
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
+        leader_recovery_state=RECOVERING if partition.is_recovering else RECOVERED,
+        directories=list(partition.directories or [UNKNOWN_DIRECTORY] * len(partition.replicas)),
+        eligible_leader_replicas=list(partition.elr) or None,
+        last_known_elr=None if partition.last_known_leader == NO_LEADER else [partition.last_known_leader],
     )

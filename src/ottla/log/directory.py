@@ -36,6 +36,7 @@ HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
+BOOT_ID: Final = "machine-boot-id"
 LOCK: Final = ".lock"
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
@@ -103,6 +104,33 @@ class LogDirectory:
         """Give the directory another id, durably: to other nodes it is then another directory."""
         self.directory_id = directory_id
         self._write_identity(node_id)
+
+    def keeps_writes_of(self, boot_id: str) -> bool:
+        """Whether nothing is lost of what was written here when `note_boot` was called, and since.
+
+        A process that is killed loses nothing as long as the machine runs; a machine that loses power loses
+        what was not flushed. `boot_id` is empty where the machine does not tell.
+        """
+        path = self._file(BOOT_ID)
+        return bool(boot_id) and self._disk.exists(path) and self._disk.read(path).decode() == boot_id
+
+    def note_boot(self, boot_id: str) -> None:
+        """From now on the cluster counts on the directory as it is: note, durably, when that began."""
+        if not boot_id:
+            self._withdraw_boot()
+        elif not self.keeps_writes_of(boot_id):
+            self._disk.write_atomically(self._file(BOOT_ID), boot_id.encode())
+
+    def _withdraw_boot(self) -> None:
+        """A write or fsync failed: what the disk holds is unknown, also to the next start in the same
+        boot.
+        """
+        try:
+            if self._disk.exists(self._file(BOOT_ID)):
+                self._disk.remove(self._file(BOOT_ID))
+                self._disk.sync_directory(self.path)
+        except OSError as problem:
+            logger.error("%s cannot be removed: %s", self._file(BOOT_ID), problem)
 
     def recovery_point(self, topic: str, partition: int) -> int:
         """The offset up to which a log was durable when the directory was opened; 0 if that is unknown."""
@@ -235,6 +263,7 @@ class LogDirectory:
             open_files=self._open_files,
         )
         log.compaction.restore(self._cleaner_offsets.get(key, 0))
+        log.status.when_refused(self._withdraw_boot)
         self._logs[key] = log
         return log
 

@@ -6,6 +6,7 @@ Reads go on.
 """
 
 import logging
+from collections.abc import Callable
 
 from ottla.errors import ErrorCode, KafkaError
 
@@ -15,10 +16,19 @@ logger = logging.getLogger(__name__)
 class Status:
     """The state of one log towards its writers."""
 
-    __slots__ = ("_name", "is_closed", "is_deleted", "is_failing", "refusal", "was_closed_cleanly")
+    __slots__ = (
+        "_name",
+        "_on_refusal",
+        "is_closed",
+        "is_deleted",
+        "is_failing",
+        "refusal",
+        "was_closed_cleanly",
+    )
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._on_refusal: Callable[[], None] | None = None
         self.refusal: KafkaError | None = None
         """Why the log accepts no writes; None while it does."""
         self.is_failing = False
@@ -27,11 +37,17 @@ class Status:
         self.is_deleted = False
         self.was_closed_cleanly = False
 
+    def when_refused(self, watcher: Callable[[], None]) -> None:
+        """Have a watcher called, in any thread, when the content of the disk has become unknown."""
+        self._on_refusal = watcher
+
     def refuse(self, reason: str) -> None:
         """Accept no more writes: the content of the disk is unknown."""
         if self.refusal is None:
             logger.error("%s refuses writes until it is opened again: %s", self._name, reason)
             self.refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self._name} refuses writes: {reason}")
+            if self._on_refusal is not None:
+                self._on_refusal()
 
     def write_failed(self, problem: OSError) -> None:
         """A write failed. Logged once, not for every request that arrives while the disk is full."""

@@ -1,8 +1,11 @@
-"""Facts about this process from the operating system: CPU time, memory, the limit of open files."""
+"""Facts about this process and its machine from the operating system: CPU time, memory, the boot."""
 
 import os
 import time
-from typing import Protocol
+from pathlib import Path
+from typing import Final, Protocol
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Process(Protocol):
@@ -13,6 +16,12 @@ class Process(Protocol):
 
     def resident_bytes(self) -> int:
         """Memory in use."""
+
+    def boot_id(self) -> str:
+        """An id of the machine's time since it was switched on; empty if there is none.
+
+        While it is the same, nothing that was written to a file is lost, whether or not it was flushed.
+        """
 
 
 class OsProcess:
@@ -30,3 +39,9 @@ class OsProcess:
             import resource
 
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def boot_id(self) -> str:
+        try:
+            return _BOOT_ID.read_text(encoding="ascii").strip()
+        except OSError:
+            return ""

@@ -232,7 +232,7 @@ class Broker:
         membership = self._membership = Membership(self.config, quorum, self._identity(parts.listener))
         await membership.register()
         image = quorum.image
-        await asyncio.get_running_loop().run_in_executor(None, parts.hosting.open_all, image)
+        await asyncio.get_running_loop().run_in_executor(None, self._open_logs, parts, image)
         self._are_logs_open = True
         parts.services.load.start()
         parts.isr.start()
@@ -246,6 +246,11 @@ class Broker:
         await quorum.in_force(image.last_offset)
         await membership.join()
 
+    def _open_logs(self, parts: "_Parts", image: ClusterImage) -> None:
+        # The controller has decided what it trusts this directory with: a later start refers to now.
+        self._directory.note_boot(self._runtime.process.boot_id())
+        parts.hosting.open_all(image)
+
     def _identity(self, listener: Listener) -> Identity:
         advertised = self.config.node.advertised_listener
         return Identity(
@@ -255,6 +260,7 @@ class Broker:
             previous_broker_epoch=self._directory.previous_broker_epoch,
             host=advertised.host or self._runtime.network.host_name(),
             port=advertised.port or listener.port,
+            keeps_writes=self._directory.keeps_writes_of(self._runtime.process.boot_id()),
         )
 
     async def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:

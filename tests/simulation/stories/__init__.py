@@ -7,6 +7,7 @@ clients      what clients have in common; an administrator
 writers      clients that write, under several promises
 readers      clients that read again and again; members of a group
 faults       the faults, by name, and when they happen
+losses       which node may lose what is on its disk
 watcher      what is checked while brokers run
 audit        what is checked at the end
 """

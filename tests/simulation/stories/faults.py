@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tests.simulation.stories.clients import TROUBLE
+from tests.simulation.stories.losses import Losses
 from tests.simulation.stories.settings import HOSTS_PORT
 
 import ottla
@@ -41,10 +42,6 @@ class _Deaf(asyncio.BufferedProtocol):
         return bytearray(1024)
 
 
-# The losses of a disk that a cluster cannot survive yet; they are switched on by name.
-SWITCHED_OFF: Final = ("wipe-any", "power-unflushed")
-
-
 class Faults:
     """What can happen to a story's cluster and clients."""
 
@@ -53,6 +50,7 @@ class Faults:
         self._world = story.world
         self._dice = story.world.dice
         self._network = story.world.network
+        self._losses = Losses(story)
 
     def table(self) -> dict[str, tuple[int, Callable[[], Awaitable[None]]]]:
         """Name → how often it is drawn, what it does."""
@@ -162,11 +160,13 @@ class Faults:
             await self._down(self._some(len(self._story.nodes)), loses_power=True)
 
     async def power_unflushed(self) -> None:
-        await self._down(self._some(1), loses_power=True)
+        nodes = self._some(1)
+        if self._losses.may_lose_power(nodes[0]):
+            await self._down(nodes, loses_power=True)
 
     async def wipe(self) -> None:
         """A disk is lost while all others are whole, and no partition counts on it any more."""
-        for node in self._some(1):
+        for node in filter(self._losses.may_lose_disk, self._some(1)):
             self._say(f"kill {node.host} to wipe it")
             node.kill()
             for _ in range(40):
@@ -181,7 +181,8 @@ class Faults:
             await self._sleep(1.2, 2.4)
 
     async def wipe_any(self) -> None:
-        for node in self._some(1):
+        """A disk is lost at any moment."""
+        for node in filter(self._losses.may_lose_disk, self._some(1)):
             self._say(f"kill and wipe {node.host}")
             node.kill()
             node.wipe()
@@ -203,7 +204,7 @@ class Faults:
             await self._up([node])
 
     async def full_disk(self) -> None:
-        for node in self._some(1):
+        for node in filter(self._losses.may_lose_disk, self._some(1)):
             self._say(f"the disk of {node.host} is full")
             node.disk.is_full = True
             disk = node.disk
@@ -221,7 +222,7 @@ class Faults:
             await self._replace_if_broken(node)
 
     async def sync_error(self) -> None:
-        for node in self._some(1):
+        for node in filter(self._losses.may_lose_disk, self._some(1)):
             self._say(f"syncs fail on {node.host}")
             disk = node.disk
             disk.syncs_fail = True
@@ -397,13 +398,17 @@ class Faults:
     async def min_isr(self) -> None:
         """Change how many replicas must have a record, while producers send to the topic."""
         topic = self._dice.choice(self._story.topics)
-        await self._set_topic(topic, "min.insync.replicas", self._dice.choice(("1", "2", "3")))
+        count = self._dice.choice(("1", "2", "3"))
+        if count == "1" and not self._losses.may_commit_alone():
+            return
+        await self._set_topic(topic, "min.insync.replicas", count)
         await self._sleep(0.3, 2)
         await self._set_topic(topic, "min.insync.replicas", "2")
 
     async def flush_setting(self) -> None:
         """Change when records are flushed; a cluster that may lose power goes on flushing at once."""
         often = "1" if self._story.flushes else self._dice.choice(("1", "5"))
+        self._losses.flushes_from_now_on(is_at_once=often == "1")
         await self._set_topic(self._dice.choice(self._story.topics), "flush.messages", often)
 
     async def _set_topic(self, topic: str, name: str, value: str) -> None:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from tests.simulation.stories.audit import Audit, log_bytes, names_of
 from tests.simulation.stories.clients import Administrator, Client
-from tests.simulation.stories.faults import SWITCHED_OFF, Faults
+from tests.simulation.stories.faults import Faults
 from tests.simulation.stories.ledger import Ledger, Promise
 from tests.simulation.stories.readers import Member, Reader
 from tests.simulation.stories.settings import COMPACTED, bootstrap, node_settings
@@ -211,7 +211,7 @@ class Story:
     def _possible_faults(self) -> list[str]:
         """The names that faults are drawn from: in most stories a few only, so that they meet more often."""
         dice, table = self.world.dice, self._faults.table()
-        possible = [name for name in table if name not in SWITCHED_OFF]
+        possible = list(table)
         if dice.random() < 0.6:
             possible = dice.sample(possible, dice.randrange(2, 9))
         return [name for name in self._wanted or possible for _ in range(table[name][0])]

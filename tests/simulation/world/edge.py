@@ -125,14 +125,22 @@ class SimulatedWorker:
 class SimulatedProcess:
     """A process that uses nothing."""
 
+    def __init__(self, boot_id: str) -> None:
+        self._boot_id = boot_id
+
     def cpu_s(self) -> float:
         return 0.0
 
     def resident_bytes(self) -> int:
         return 32 << 20
 
+    def boot_id(self) -> str:
+        return self._boot_id
 
-def runtime_of(process: ProcessLoop, disk: NodeDisk | None, slowness: Callable[[], float]) -> Runtime:
+
+def runtime_of(
+    process: ProcessLoop, disk: NodeDisk | None, slowness: Callable[[], float], boot_id: str = ""
+) -> Runtime:
     """The edge of one process. A client has no disk."""
     parts: dict[str, Any] = {} if disk is None else {"disk": disk, "workers": SimulatedWorkers(disk)}
     return Runtime(
@@ -140,6 +148,6 @@ def runtime_of(process: ProcessLoop, disk: NodeDisk | None, slowness: Callable[[
         random=SimulatedRandomness(process.world.dice.getrandbits(64)),
         threads=SimulatedThreads(process, slowness),
         network=SimulatedNetwork(process, disk),
-        process=SimulatedProcess(),
+        process=SimulatedProcess(boot_id),
         **parts,
     )

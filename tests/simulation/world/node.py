@@ -33,6 +33,7 @@ class Node:
             False  # whether a crash in the middle of a disk operation is one of the machine
         )
         self.incarnation = 0
+        self.boots = 1
         self.process: ProcessLoop | None = None
         self.broker: Broker | None = None
         self.is_started = False
@@ -67,7 +68,7 @@ class Node:
         disk = self.disk
         disk.on_crash = lambda: self.kill(loses_power=self.crash_loses_power)
         process.on_killed = lambda: self._died(process, disk)
-        runtime = runtime_of(process, disk, lambda: self.slowness)
+        runtime = runtime_of(process, disk, lambda: self.slowness, f"{self.host} boot {self.boots}")
         self._starting = process.create_task(self._run(process, runtime))
 
     async def _run(self, process: ProcessLoop, runtime: object) -> None:
@@ -117,6 +118,8 @@ class Node:
     def _died(self, process: ProcessLoop, disk: NodeDisk) -> None:
         loses_power, self._loses_power = self._loses_power, False
         self.is_started = False
-        if not loses_power:
+        if loses_power:
+            self.boots += 1
+        else:
             self.world.network.killed(process)
         self.disk = disk.next_incarnation(self.world.dice, loses_power=loses_power)

@@ -43,23 +43,32 @@ def test_a_log_begins_with_the_level_of_its_metadata() -> None:
     cluster = Cluster(brokers=2)
     assert [type(record) for record in cluster.log] == [
         FeatureLevelRecord,
+        FeatureLevelRecord,
         RegisterBrokerRecord,
         BrokerRegistrationChangeRecord,
         RegisterBrokerRecord,
         BrokerRegistrationChangeRecord,
     ]
-    assert cluster.image.features == {"metadata.version": 14}
+    assert cluster.image.features == {"metadata.version": 23, "eligible.leader.replicas.version": 1}
+
+
+def test_a_registration_raises_the_level_that_an_earlier_version_wrote() -> None:
+    cluster = Cluster(brokers=0)
+    cluster.controller.replay(FeatureLevelRecord("metadata.version", 14), 0)
+    cluster.log.append(None)
+    assert cluster.commit(registration(1)).broker_epoch == 3
+    assert cluster.image.features == {"metadata.version": 23, "eligible.leader.replicas.version": 1}
 
 
 def test_a_brokers_epoch_is_the_offset_of_its_registration() -> None:
     cluster = Cluster(brokers=0)
     response = cluster.commit(registration(1))
-    assert response.broker_epoch == 1
-    assert cluster.log[1].broker_epoch == 1
+    assert response.broker_epoch == 2
+    assert cluster.log[2].broker_epoch == 2
     again = cluster.commit(registration(1, incarnation=2, rack="r1", capacity=3))
-    assert again.broker_epoch == 2
+    assert again.broker_epoch == 3
     broker = cluster.image.brokers[1]
-    assert (broker.epoch, broker.is_fenced, broker.rack, broker.capacity) == (2, True, "r1", 3)
+    assert (broker.epoch, broker.is_fenced, broker.rack, broker.capacity) == (3, True, "r1", 3)
     endpoint = broker.endpoint("PLAINTEXT")
     assert endpoint is not None
     assert (endpoint.host, endpoint.port) == ("host1", 9092)
@@ -91,9 +100,9 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
 @pytest.mark.parametrize(
     ("feature", "code"),
     [
-        (Feature("metadata.version", 1, 14), ErrorCode.NONE),
-        (Feature("metadata.version", 1, 13), ErrorCode.UNSUPPORTED_VERSION),
-        (Feature("metadata.version", 15, 20), ErrorCode.UNSUPPORTED_VERSION),
+        (Feature("metadata.version", 1, 23), ErrorCode.NONE),
+        (Feature("metadata.version", 1, 22), ErrorCode.UNSUPPORTED_VERSION),
+        (Feature("metadata.version", 24, 29), ErrorCode.UNSUPPORTED_VERSION),
         (Feature("something.else", 1, 2), ErrorCode.NONE),
         (Feature("ottla.capacity", 0, 0), ErrorCode.INVALID_REGISTRATION),
         (Feature("ottla.capacity", 0, 5), ErrorCode.NONE),
@@ -323,14 +332,15 @@ def test_a_broker_that_returned_unharmed_is_trusted_if_the_others_are_gone() -> 
     assert cluster.standing("a") == (1, (1,), 2)
 
 
-def test_when_all_crashed_at_once_the_last_to_register_leads() -> None:
+def test_when_all_crashed_at_once_nobody_leads_by_itself() -> None:
     cluster = replicated([1, 2, 3])
     for node_id in (1, 2, 3):
         cluster.restart(node_id, clean=False)
     for node_id in (2, 1, 3):
         cluster.heartbeat(node_id)
     leader, isr, _ = cluster.standing("a")
-    assert (leader, isr) == (3, (3,))
+    assert (leader, isr) == (NO_LEADER, ())
+    assert cluster.partition("a").last_known_leader == 3
 
 
 def test_a_quick_clean_restart_moves_what_others_can_lead() -> None:

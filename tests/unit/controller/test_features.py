@@ -38,7 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         ([update("x.version", 1, UpgradeType.UNSAFE_DOWNGRADE)], 1),
         ([FeatureUpdateKey("x.version", 1, allow_downgrade=True)], 1),
         ([update("x.version", 0, UpgradeType.SAFE_DOWNGRADE)], None),
-        ([update("metadata.version", 14)], 2),
+        ([update("metadata.version", 23)], 2),
     ],
 )
 def test_a_level_that_all_know_is_taken(
@@ -60,8 +60,8 @@ def test_a_level_that_all_know_is_taken(
         (update("x.version", 3, 7), "7 is not a kind of change"),
         (update("y.version", 1), "'y.version' at no level"),
         (update("y.version", 0), "'y.version' at no level"),
-        (update("metadata.version", 13, UpgradeType.SAFE_DOWNGRADE), "only from 14 to 14"),
-        (update("metadata.version", 15), "only from 14 to 14"),
+        (update("metadata.version", 22, UpgradeType.SAFE_DOWNGRADE), "only from 23 to 23"),
+        (update("metadata.version", 24), "only from 23 to 23"),
     ],
 )
 def test_a_level_that_somebody_does_not_know_is_refused_with_everything_else(

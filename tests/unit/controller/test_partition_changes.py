@@ -44,7 +44,7 @@ def test_the_leader_is_the_first_in_sync_that_can_lead(
 
 def test_an_unclean_leader_is_in_sync_with_itself_only() -> None:
     lost = partition("123", "1", NO_LEADER)
-    assert uncleanly_elected(lost, {2, 3}) == partition("123", "2", 2)
+    assert uncleanly_elected(lost, {2, 3}) == replace(partition("123", "2", 2), is_recovering=True)
     assert uncleanly_elected(lost, {4}) is None
 
 
@@ -72,7 +72,22 @@ def test_an_unclean_leader_is_in_sync_with_itself_only() -> None:
 def test_a_move_is_finished_when_all_that_was_added_is_in_sync(
     moving: PartitionImage, eligible: set[int], expected: PartitionImage | None
 ) -> None:
-    assert finished(moving, eligible) == (expected or moving)
+    assert finished(moving, eligible, min_isr=1) == (expected or moving)
+
+
+@pytest.mark.parametrize(
+    ("moving", "is_finished"),
+    [
+        # a removed replica may hold what was committed with it, until another one that stays is in sync
+        (partition("231", "13", 3, "3", "1"), False),
+        (partition("231", "123", 3, "3", "1"), True),
+        (partition("21", "12", 2, "2", "1"), True),  # one replica will be all there is
+    ],
+)
+def test_a_move_waits_for_as_many_in_sync_as_the_topic_asks_for(
+    moving: PartitionImage, is_finished: bool
+) -> None:
+    assert finished(moving, {1, 2, 3}, min_isr=2).is_moving is not is_finished
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,19 @@ def test_a_topic_record_has_the_bytes_that_kafka_writes() -> None:
 
 def test_a_partition_record_has_the_bytes_that_kafka_writes() -> None:
     record = PartitionRecord(
-        partition_id=1, topic_id=TOPIC_ID, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0
+        partition_id=1,
+        topic_id=TOPIC_ID,
+        replicas=[1],
+        isr=[1],
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[TOPIC_ID],
+        eligible_leader_replicas=[2],
     )
     expected = (
-        "01 03 00  00000001  0123456789abcdef0123456789abcdef  02 00000001  02 00000001  01  01"
-        "  00000001  00000000  00000000  00"
+        "01 03 02  00000001  0123456789abcdef0123456789abcdef  02 00000001  02 00000001  01  01"
+        "  00000001  00000000  00000000  02 0123456789abcdef0123456789abcdef  01 01 05 02 00000002"
     )
     assert encode_record(record) == bytes.fromhex(expected)
 
@@ -61,6 +69,9 @@ def test_a_partition_record_has_the_bytes_that_kafka_writes() -> None:
         UnregisterBrokerRecord(1, 7),
         PartitionChangeRecord(3, TOPIC_ID, isr=[], leader=-1),
         PartitionChangeRecord(3, TOPIC_ID),
+        PartitionChangeRecord(
+            3, TOPIC_ID, directories=[TOPIC_ID], eligible_leader_replicas=[], last_known_elr=[4]
+        ),
         ConfigRecord(2, "foo", "retention.ms", None),
         RemoveTopicRecord(TOPIC_ID),
         FeatureLevelRecord("metadata.version", 14),

@@ -54,7 +54,7 @@ def test_a_snapshot_makes_an_equal_image() -> None:
 
 
 def test_a_snapshot_begins_with_the_level_of_its_metadata() -> None:
-    assert next(snapshot_records(eventful().image)) == FeatureLevelRecord("metadata.version", 14)
+    assert next(snapshot_records(eventful().image)) == FeatureLevelRecord("metadata.version", 23)
 
 
 def test_a_snapshot_replaces_what_was_known() -> None:

@@ -52,6 +52,27 @@ def checkpointed(directory: LogDirectory, log: Log) -> None:
     )
 
 
+def test_writes_are_kept_while_the_machine_runs(tmp_path: Path, root: LogDirectory) -> None:
+    assert not root.keeps_writes_of("boot 1")
+    root.note_boot("boot 1")
+    assert root.keeps_writes_of("boot 1")
+    assert not root.keeps_writes_of("boot 2")
+    root.close()
+    again = opened_directory(tmp_path)
+    assert again.keeps_writes_of("boot 1")
+    again.note_boot("")
+    assert not again.keeps_writes_of("boot 1")
+    assert not again.keeps_writes_of("")
+    again.close()
+
+
+def test_a_log_that_refuses_writes_takes_the_proof_with_it(root: LogDirectory) -> None:
+    root.note_boot("boot 1")
+    log = open_topic(root)
+    log.status.refuse("the disk does what it wants")
+    assert not root.keeps_writes_of("boot 1")
+
+
 def test_the_directory_says_who_it_belongs_to(tmp_path: Path, root: LogDirectory) -> None:
     text = (tmp_path / "meta.properties").read_text()
     assert set(text.splitlines()) == {

@@ -17,7 +17,9 @@ from uuid import UUID
 
 from ottla.config import BrokerConfig
 from ottla.controller.image import CAPACITY_FEATURE
+from ottla.controller.replica_trust import KEPT_WRITES_FEATURE
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_BROKER_EPOCH
 from ottla.protocol.messages.brokers import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -45,7 +47,10 @@ _REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which life of which broker this is."""
+    """Which life of which broker this is.
+
+    `keeps_writes`: nothing is lost of what earlier lives wrote to the directory.
+    """
 
     cluster_id: str
     incarnation_id: UUID
@@ -53,6 +58,7 @@ class Identity:
     previous_broker_epoch: int
     host: str
     port: int
+    keeps_writes: bool = False
 
 
 class Membership:
@@ -144,7 +150,9 @@ class Membership:
 
     def _registration(self) -> BrokerRegistrationRequest:
         config, identity = self._config, self._identity
-        known_epoch = self.broker_epoch if self.broker_epoch >= 0 else identity.previous_broker_epoch
+        is_again = self.broker_epoch != NO_BROKER_EPOCH
+        known_epoch = self.broker_epoch if is_again else identity.previous_broker_epoch
+        keeps_writes = int(is_again or identity.keeps_writes)
         return BrokerRegistrationRequest(
             broker_id=config.node.id,
             cluster_id=identity.cluster_id,
@@ -157,7 +165,10 @@ class Membership:
                     security_protocol=0,
                 )
             ],
-            features=[Feature(CAPACITY_FEATURE, 0, config.membership.capacity)],
+            features=[
+                Feature(CAPACITY_FEATURE, 0, config.membership.capacity),
+                Feature(KEPT_WRITES_FEATURE, 0, keeps_writes),
+            ],
             rack=config.node.rack,
             previous_broker_epoch=known_epoch,
             log_dirs=[identity.directory_id],

@@ -61,7 +61,7 @@ def open_quorum(
     log = MetadataLog(directory, disk, file, now_ms)
     voter_set = VoterSet(voters or [config.node.id])
     _refuse_loss(log, is_alone=len(voter_set.ids) == 1)
-    if config.node.is_voter and file.read() is None:
+    if config.node.is_voter and len(voter_set.ids) > 1 and file.read() is None:
         # Other nodes that knew this directory knew one that remembers its votes.
         directory.renew_id(config.node.id, new_uuid())
     identity = ReplicaKey(config.node.id, directory.directory_id)

@@ -18,6 +18,7 @@ from ottla.protocol.messages.brokers import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    Feature,
 )
 from ottla.server.quorum.broker_membership import Identity, Membership
 from ottla.server.quorum.quorum import Quorum
@@ -85,7 +86,8 @@ def test_it_registers_with_all_that_the_cluster_should_know_and_replays_its_regi
             ("PLAINTEXT", "localhost", 9092)
         ]
         assert [(each.name, each.max_supported_version) for each in request.features] == [
-            ("ottla.capacity", 3)
+            ("ottla.capacity", 3),
+            ("ottla.kept.writes", 0),
         ]
         assert (quorum.broker_epoch, quorum.replays) == (20, [20])
 
@@ -150,6 +152,7 @@ def test_a_controller_that_does_not_know_it_is_told_again(code: ErrorCode) -> No
         await membership.join()
         assert quorum.broker_epoch == 40
         assert quorum.heard[2].previous_broker_epoch == 20, "it lost nothing since"
+        assert quorum.heard[2].features[1] == Feature("ottla.kept.writes", 0, 1)
         assert quorum.beats[-1].broker_epoch == 40
 
     lived(test)
