@@ -1,4 +1,4 @@
-"""A network between a client and a broker that does wrong what it is told to, request by request.
+"""A network between a client and a broker, with faults for chosen requests.
 
 A proxy stands before one broker, which must advertise the proxy's address as its own. It reads whole frames,
 so a fault is about a request and not about bytes: `plan(request)` is asked for each, and answers what happens
@@ -10,7 +10,7 @@ to it (None: nothing).
     with faulty_broker(tmp_path / "data", plan) as faulty:
         ...  # clients use faulty.bootstrap; faulty.proxy.requests are all that passed
 
-Connections stay in order, as with TCP: what waits, waits with all that comes behind it. The proxy has a loop
+Connections stay in order, as with TCP: a request that waits holds up all later ones. The proxy has a loop
 and a thread of its own, so that clients of any kind can be tested; `plan` is called there.
 """
 

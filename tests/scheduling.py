@@ -3,7 +3,7 @@
 - A file's tests stay together, and in their order: they share brokers and projects.
 - Spark's tests are three piles: those that share one session, and two of those that start JVMs of their own.
   A JVM takes a core and a gigabyte.
-- What takes longest begins first, so that nobody waits for it in the end.
+- The longest tests begin first, so that they do not run alone at the end.
 - Tests marked `alone` measure time, and run when no others do: `make test` runs them afterwards.
 """
 

@@ -160,7 +160,7 @@ def _reader_anomalies(stored: Mapping[int, Mapping[int, str]], history: History)
 def _group_anomalies(
     stored: Mapping[int, Mapping[int, str]], members: Sequence[History], group: str
 ) -> Iterator[Anomaly]:
-    """A group as a whole: every record was read by somebody, and commits that were acknowledged are not
+    """A group as a whole: every record was read by a member, and commits that were acknowledged are not
     forgotten.
     """
     read: dict[int, set[int]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""What is done to a cluster: faults, drawn from a seed, each of which ends with everything running and
+"""Faults of a cluster, drawn from a seed, each of which ends with everything running and
 connected again.
 
 All numbers of a fault are drawn before the first of them is carried out, so the same seed gives the same

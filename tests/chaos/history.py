@@ -1,4 +1,4 @@
-"""What clients saw: journals, one for each client, one line for each thing that happened to it.
+"""The history of clients: journals, one for each client, one line for each event.
 
 A line is tab-separated: the event, the time (CLOCK_MONOTONIC in nanoseconds, the same for all processes of a
 machine), the partition, and what belongs to the event. Python and Java clients write the same lines

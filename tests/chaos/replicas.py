@@ -1,4 +1,4 @@
-"""What the cluster holds when everything is over: read through its leaders, and compared, replica by replica,
+"""The records of the cluster at the end: read through its leaders, and compared, replica by replica,
 on disk.
 """
 

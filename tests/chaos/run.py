@@ -26,7 +26,8 @@ IN_SYNC_DEADLINE_S: Final = 60.0  # the published bound for a cluster whose faul
 _FINISH_DEADLINE_S: Final = 90.0
 _BETWEEN_FAULTS_S: Final = 0.3
 _USUAL_GAP_NS: Final = 10_000_000  # what lies between two acknowledgements when nothing is wrong
-# What differs from the defaults, and why: segments roll and followers leave the ISR within a run of minutes.
+# Settings that differ from the defaults, and why: segments roll and followers leave the ISR within a run of
+# minutes.
 SETTINGS: Final = {
     "log.segment.bytes": "1048576",
     "replica.lag.time.max.ms": "5000",
@@ -99,7 +100,7 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept. What a producer gave up it was never promised."""
+        """Whether every promise was kept. A record that a producer gave up was never promised."""
         return not self.anomalies and not self.differing
 
 

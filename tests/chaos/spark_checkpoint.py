@@ -1,4 +1,4 @@
-"""What a streaming query has written down: its checkpoint, and the log of the table that it writes. Read from
+"""The stored state of a streaming query: its checkpoint, and the log of the table that it writes. Read from
 the files.
 
 A batch N begins when `offsets/N` is there, is in the table when the table's `_spark_metadata/N` (or

@@ -1,4 +1,4 @@
-"""What is killed, and when: driver, executors, Python workers, brokers, drawn from a seed.
+"""Kills of the driver, executors, Python workers and brokers, drawn from a seed.
 
 A kill comes at a moment: any, while a batch is under way, or after a batch is in the table and before the
 query has noted that it is over, which is where a careless sink writes it twice. The moments are found by
@@ -207,5 +207,5 @@ def carry_out(scene: Scene, kill_: Kill) -> None:
 
 
 def make_whole(cluster: ObservedCluster) -> None:
-    """Whatever a kill left undone: brokers that did not come up are started again."""
+    """Finish after a kill: brokers that did not come up are started again."""
     eventually(lambda: len(cluster.running) == len(cluster.ids), "all brokers run", MOMENT_DEADLINE_S)

@@ -1,4 +1,4 @@
-"""What every client family can be asked in the same words, so that one test speaks for all of them.
+"""The operations that every client family has, so that one test holds for all of them.
 
 A family is a real, unmodified client library behind a thin adapter: the adapter translates words, never
 behaviour. What a family cannot do is missing from its `abilities` or `codecs`, and the tests are generated

@@ -38,7 +38,9 @@ def test_from_an_offset_in_the_middle_of_a_batch_nothing_before_it_comes(
 
 
 def write_a_batch_of_several(reference: Client, broker: BrokerProcess, topic: str) -> StoredBatch:
-    """librdkafka tears its first batch apart when it learns late who leads the partition; then once more."""
+    """librdkafka tears its first batch apart when it learns late which broker leads the partition; then once
+    more.
+    """
     while True:
         reference.produce(topic, TEN)
         for batch in stored_batches(broker.bootstrap, topic):

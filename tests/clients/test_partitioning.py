@@ -1,4 +1,4 @@
-"""A key has the same partition whoever writes it: our producer and those that hash as Java's does (PRO-1).
+"""A key has the same partition with every producer: ours and those that hash as Java's does (PRO-1).
 
 Not librdkafka: it hashes with CRC32 unless told otherwise.
 """

@@ -1,4 +1,4 @@
-"""What clients really send, seen by a proxy between them and the broker (WIRE-2, WIRE-6).
+"""The requests of real clients, seen by a proxy between them and the broker (WIRE-2, WIRE-6).
 
 A range advertised too narrow makes a client fall back in silence: to an older version, to no compression, to
 no fetch session. So the versions that each family uses with Apache Kafka 4.x are written down here, and must

@@ -1,4 +1,4 @@
-"""What the tests of foreign tools share: everything here needs more than PyPI."""
+"""Shared by the tests of foreign tools: everything here needs more than PyPI."""
 
 from __future__ import annotations
 

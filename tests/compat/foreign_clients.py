@@ -1,7 +1,8 @@
 """kcat, kafkajs and the Java client: fetched on first use, kept in `.cache/`, started as programs.
 
 Each is the published, unmodified package: kcat from the distribution, kafkajs from npm, the Java client with
-Apache Kafka itself. What cannot be had raises `CannotFetchError`, and the tests say so when they are skipped.
+Apache Kafka itself. A tool that cannot be fetched raises `CannotFetchError`, and the tests say so when they
+are skipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compaction leaves what Apache Kafka's leaves, in files that both can read (RET-3, RET-4, RET-7).
 
-The same story is told to both brokers. What each leaves is compared with the same expectation, dumped with
-Kafka's own tool, and served by the other broker.
+Both brokers get the same records. The records that each keeps are compared with the same expectation, dumped
+with Kafka's own tool, and served by the other broker.
 """
 
 from __future__ import annotations

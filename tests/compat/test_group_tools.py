@@ -23,7 +23,7 @@ from ottla.localcluster.broker_process import BrokerProcess
 from ottla.localcluster.waiting import wait_until
 
 NAMES = itertools.count()
-PARTITIONS = 50  # of the offsets topic, where nobody says otherwise
+PARTITIONS = 50  # of the offsets topic, by default
 FORMATTERS = "org.apache.kafka.tools.consumer"
 
 
@@ -72,7 +72,7 @@ class Group:
 
     @contextmanager
     def member(self) -> Iterator[Any]:
-        """Somebody who is in the group and has both partitions."""
+        """A member of the group that has both partitions."""
         with self.consumer() as consumer:
             consumer.subscribe([self.topic])
             wait_until(lambda: consumer.poll(0.1) is not None, "the member reads")

@@ -42,7 +42,7 @@ def python_without_ottla(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(command: list[str], directory: Path, **environment: str) -> str:
-    """What a command prints; it must succeed."""
+    """The output of a command, which must succeed."""
     done = subprocess.run(
         command,
         cwd=directory,

@@ -1,8 +1,8 @@
 """Spark's own Kafka connector reads and writes Ottla, and ours does the same with Ottla and with Apache
 Kafka: a job changes one word (PIPE-1).
 
-Both are in one session, and every question is asked of both. What one writes the other reads, with every
-column equal.
+Both are in one session, and every question is asked of both. Each reads the records that the other writes,
+with every column equal.
 """
 
 from __future__ import annotations

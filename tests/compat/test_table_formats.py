@@ -59,7 +59,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def job(bench: Bench) -> dict[str, Any]:
-    """What the job found."""
+    """The findings of the job."""
     words = (bench.spark.table_format, bench.spark.jars, bench.bootstrap, bench.directory)
     done = bench.spark.run(JOB, *words, at=bench.directory, environment={})
     assert done.returncode == 0, done.stderr[-6000:]

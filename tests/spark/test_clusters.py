@@ -36,7 +36,7 @@ def python_without_ottla(tmp_path_factory: pytest.TempPathFactory) -> str:
 def run_job(
     master: str, directory: Path, *flags: str, environment: dict[str, str], python: str = sys.executable
 ) -> dict[str, Any]:
-    """What the job says, run by a driver of its own."""
+    """The output of the job, run by a driver of its own."""
     with ottla.testing.broker() as broker:
         broker.create_topic("orders", 3)
         command = [sys.executable, str(JOB), master, broker.bootstrap, str(directory), *flags]

@@ -89,7 +89,7 @@ def test_a_pause_is_the_longest_silence_of_any_partition() -> None:
 
 
 def perfect() -> tuple[Sent, Seen, dict[str, object]]:
-    """What a perfect run would have left behind."""
+    """The tables of a perfect run."""
     sent, seen = Sent(), Seen()
     sent.kinds.update({"good": 6, "bad": 2, "late": 1, "twice": 1})
     for offset in range(10):

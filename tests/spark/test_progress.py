@@ -1,4 +1,4 @@
-"""A query's progress, seen by those who look at consumer groups (PIPE-6)."""
+"""A query's progress, shown as a consumer group (PIPE-6)."""
 
 from __future__ import annotations
 

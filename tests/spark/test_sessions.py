@@ -37,7 +37,7 @@ def test_the_jvm_starts_from_the_archive_that_was_prepared(spark: SparkSession) 
 
 
 def test_workers_take_pyspark_as_it_is_installed(spark: SparkSession) -> None:
-    """Spark's zip of it has no bytecode: every process would compile it anew."""
+    """Spark's zip of it has no bytecode: every process would compile it again."""
 
     def origin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from importlib.util import find_spec

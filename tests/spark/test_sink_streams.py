@@ -141,7 +141,7 @@ def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle_of_a_write(
 
 
 class Crash:
-    """A broker with a topic `t`, which is killed when the topic has so many records, and started again."""
+    """A broker with a topic `t`, which is killed when the topic has this many records, and started again."""
 
     def __init__(self, data: Path, *, at_records: int) -> None:
         self._data, self._at_records = data, at_records

@@ -23,7 +23,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def promised(block: str) -> list[str]:
-    """What the comments beside calls of print say."""
+    """The comments beside calls of print."""
     return re.findall(r"^ *print\(.*\)  # (.+)$", block, re.MULTILINE)
 
 

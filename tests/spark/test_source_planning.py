@@ -1,4 +1,4 @@
-"""What a batch query plans to read: each option against a real broker, without Spark's machine."""
+"""The ranges that a batch query plans to read: each option against a real broker, without Spark's machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUICKLY = {"fetchOffset.retryIntervalMs": "1", "fetchOffset.numRetries": "2"}
 
 @pytest.fixture
 def planned(broker: EmbeddedBroker) -> Planned:
-    """`planned(subscribe="orders", ...)`: the ranges, in words."""
+    """`planned(subscribe="orders", ...)`: the ranges, as text."""
 
     def ranges(*filters: Filter, **options: Any) -> list[str]:
         given = {"kafka.bootstrap.servers": broker.bootstrap, **QUICKLY}
@@ -50,7 +50,7 @@ def planned(broker: EmbeddedBroker) -> Planned:
 
 
 def tasks(broker: EmbeddedBroker, **options: Any) -> list[OffsetRange]:
-    """What the reader hands to Spark."""
+    """The partitions that the reader hands to Spark."""
     given = {"kafka.bootstrap.servers": broker.bootstrap, **QUICKLY, **options}
     found = OttlaBatchReader(source_options(given)).partitions()
     return [each.value for each in found if isinstance(each, RangePartition)]

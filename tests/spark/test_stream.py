@@ -81,7 +81,7 @@ def test_a_query_goes_on_from_its_checkpoint(
 def test_a_checkpoint_of_sparks_kafka_source_is_gone_on_from(
     spark: SparkSession, streamed: Streamed, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Changing one word of a job must not make it begin anew."""
+    """Changing one word of a job must not make it restart from the beginning."""
     topic = new_topic(1, values=[b"x"] * 5)
     checkpoint = {
         "metadata": '{"id":"4a7d0b0f-6e0d-4b0b-9a80-1c1f6f7d0d6e"}',

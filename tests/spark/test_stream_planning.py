@@ -1,5 +1,5 @@
-"""What a streaming query plans to read, batch by batch: the reader as Spark calls it, against a real
-broker.
+"""The ranges that a streaming query plans to read, batch by batch: the reader as Spark calls it, against a
+real broker.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_batch_after_batch(opened: Opened, broker: EmbeddedBroker, new_topic: Ne
 def test_a_query_that_starts_at_the_end_has_an_empty_first_batch(
     opened: Opened, broker: EmbeddedBroker, new_topic: NewTopic, starting: str
 ) -> None:
-    """Spark repeats a first batch that was not finished from the initial offset, and asks for that anew."""
+    """Spark repeats a first batch that was not finished from the initial offset, and asks for that again."""
     topic = new_topic(1, values=[b"x"] * 4)
     options = {"subscribe": topic}
     if starting == "by offsets":

@@ -1,6 +1,6 @@
 """This repository keeps the rules of the house (part of `make check`).
 
-What is looked at is what git would commit: its files, and those that are new and not ignored.
+The checked files are those that git would commit: its files, and new ones that are not ignored.
 """
 
 import subprocess

@@ -76,7 +76,7 @@ class Driver:
         self._process.send_signal(what)
 
     def kill(self) -> None:
-        """What a crash does to a program and all that runs in it."""
+        """Kill the program and all that runs in it, as a crash does."""
         self._process.kill()
         self._process.wait()
         for pipe in self._pipes():

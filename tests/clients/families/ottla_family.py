@@ -79,7 +79,7 @@ class OttlaClient:
             "enable_idempotence": idempotent,
             "compression": codec,
             "max_request_size": 20_000_000,
-            "max_block_ms": 3_000,  # a partition that is not there is waited for so long
+            "max_block_ms": 3_000,  # a partition that is not there is waited for this long
         }
         receipts = run(self._produce(topic, messages, partition, settings))
         return [] if acks == "0" else receipts

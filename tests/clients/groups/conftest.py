@@ -76,7 +76,7 @@ def group_broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         with Admin(process.bootstrap) as admin:
             admin.list_group_offsets(
                 "nobody"
-            )  # Apache Kafka has no coordinators before somebody asks for one
+            )  # Apache Kafka has no coordinators before a client asks for one
         yield process
         process.kill()
 
@@ -109,7 +109,7 @@ class GroupTrial:
         return member
 
     def write(self, count: int, partitions: int, topic: str | None = None) -> list[str]:
-        """So many records, over all partitions in turn, none like another; answers their values."""
+        """This number of records, over all partitions in turn, none like another; returns their values."""
         values = [f"v{self.written + n}" for n in range(count)]
         self.written += count
         for partition in range(partitions):

@@ -93,7 +93,7 @@ class Member:
         return self.look().assignment
 
     def has(self, count: int) -> bool:
-        """Whether so many partitions are its own."""
+        """Whether the member has this number of partitions."""
         return len(self.assignment) == count
 
     def hold(self) -> None:

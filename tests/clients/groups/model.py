@@ -1,4 +1,4 @@
-"""What every member of a group can be asked in the same words, whichever client library it is.
+"""The operations that every member of a group has, whichever client library it uses.
 
 A member is a real consumer with a poll loop of its own, inside a program (`host.py`) that can be killed or
 frozen as a whole. The words here are translated by the programs, one per family; what a family has no word

@@ -89,7 +89,7 @@ def test_a_group_is_listed_and_described_with_its_members(admin: GroupAdmin, tri
 
 
 def state_or_refusal(admin: GroupAdmin, group: str) -> str:
-    """What describing a group answers; from DescribeGroups 6 on one that is not there is refused."""
+    """The description of a group; from DescribeGroups 6 on a missing group is refused."""
     try:
         return admin.describe_group(group).state
     except RefusedError as refused:

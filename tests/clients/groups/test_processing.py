@@ -71,7 +71,7 @@ def test_at_least_once_processes_all_in_the_order_that_is_asked_for_and_commits_
     seen: dict[tuple[int, bytes | None], list[int]] = defaultdict(list)
 
     async def handle(record: ottla.ConsumerRecord) -> None:
-        # Who comes later is done sooner, if it may.
+        # Later records finish sooner, if they may.
         await asyncio.sleep(0.001 * (RECORDS - record.offset) / RECORDS)
         seen[record.partition, record.key if order == "key" else None].append(int(record.value or b""))
 
@@ -126,7 +126,7 @@ def test_at_most_once_never_processes_a_record_twice(broker: BrokerProcess, topi
         with pytest.raises(ottla.ProcessingError):
             await process_until(broker, topic, ottla.at_most_once, handle, lambda: False)
         assert len(begun) == 25
-        # What was begun was committed before.
+        # Records that were begun were committed before.
         assert sum((await committed(broker, topic)).values()) >= 25
         await process_until(
             broker, topic, ottla.at_most_once, handle, lambda: len(begun) == PARTITIONS * RECORDS

@@ -1,4 +1,6 @@
-"""Static members: bounced within their session nobody notices; two of one name cannot be (GRP-7)."""
+"""Static members: a restart within the session is no rebalance; two members of one name are refused
+(GRP-7).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 kafka-python 3.0.12 joins in the background and takes the outcome over in `poll`. Two defects follow, with any
 broker:
-- A join that is over when `poll` begins is thrown away, and begun anew; a group rebalances whenever its
+- A join that is over when `poll` begins is thrown away, and started again; a group rebalances whenever its
   leader does so. A leader that works between short polls thus rebalances again and again, and so may a static
   member that led before it was bounced. So this member's polls are long until it has joined, and while it
   joins again.
@@ -39,7 +39,7 @@ ASSIGNORS: dict[str, Any] = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
-LONG_POLL_SECONDS = 0.5  # longer than a rebalance takes, unless somebody is held
+LONG_POLL_SECONDS = 0.5  # longer than a rebalance takes, unless a member is held
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.02
 
 
 class Log:
-    """What a member has seen. Written by its thread, read by others."""
+    """The history of a member. Written by its thread, read by others."""
 
     def __init__(self, journal: str | None) -> None:
         self.records: list[Consumed] = []
