@@ -20,11 +20,11 @@ _SAMPLE_S: Final = 0.01
 
 class Stopwatch:
     """Runs from its beginning. The waits of all threads of the named processes are taken off; without a name,
-    those of this process.
+    those of this process. `add` names one that began later.
     """
 
     def __init__(self, *pids: int) -> None:
-        self._pids = pids or (os.getpid(),)
+        self._pids = list(pids or (os.getpid(),))
         self._waits_ns: dict[str, int] = {}
         self.sample()
         self._before_ns = dict(self._waits_ns)
@@ -35,6 +35,10 @@ class Stopwatch:
         self.sample()
         waited = (at - self._before_ns.get(thread, 0) for thread, at in self._waits_ns.items())
         return time.perf_counter() - self._begun - sum(waited) / 1e9
+
+    def add(self, pid: int) -> None:
+        """Take off the waits of a process that began after this."""
+        self._pids.append(pid)
 
     def sample(self) -> None:
         """Note the waits so far: a thread that has ended is not counted any more by the kernel."""

@@ -31,6 +31,7 @@ from ottla.localcluster.broker_process import BrokerProcess, running, start_brok
 from ottla.localcluster.waiting import wait_until
 from ottla.log.log import Log
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.records.batch import iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
@@ -322,7 +323,13 @@ def children(pid: int) -> list[int]:
 
 
 class Overwriter:
-    """Writes rising numbers to a few keys until told to stop, over any number of crashes."""
+    """Writes rising numbers to a few keys until told to stop, over any number of crashes.
+
+    So many writes for each life of the broker fill a few segments: on a busy machine, a writer without a limit
+    would be ahead of the cleaner for ever.
+    """
+
+    WRITES = 600
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -340,8 +347,11 @@ class Overwriter:
                 self.stopping.wait(0.01)
                 continue
             try:
-                while not self.stopping.wait(0.001):
-                    self._write(client)
+                for _ in range(self.WRITES):
+                    if not self.stopping.wait(0.001):
+                        self._write(client)
+                while not self.stopping.wait(0.01):
+                    client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=[]))  # until the broker is killed
             except OSError:
                 pass
             finally:
@@ -350,7 +360,7 @@ class Overwriter:
     def _write(self, client: Client) -> None:
         self.number += 1
         keys = [b"k%d" % (self.number * 7 % 13), b"k%d" % (self.number % 13)]
-        value = b"%d" % self.number + b"." * 500  # a segment is full after twenty writes
+        value = b"%d" % self.number + b"." * 50
         self.sent |= dict.fromkeys(keys, self.number)
         batch = build_batch([Record(delta, now_ms(), key, value) for delta, key in enumerate(keys)])
         answer = client.ask(ApiKey.PRODUCE, PRODUCE_VERSION, produce_request("kills", batch))
