@@ -341,9 +341,11 @@ def test_a_client_can_see_at_which_level_the_cluster_works(tmp_path: Path) -> No
         async with nodes(tmp_path, voters=1) as cluster:
             await cluster.start(1)
             answer = await cluster.ask(1, ApiVersionsRequest("a", "1"))
-            (supported,), (finalized,) = answer.supported_features, answer.finalized_features
-            assert supported.name == finalized.name == "metadata.version"
-            assert supported.min_version <= finalized.max_version_level <= supported.max_version
+            supported = {each.name: each for each in answer.supported_features}
+            finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+            assert set(finalized) == {"metadata.version", "eligible.leader.replicas.version"}
+            for name, level in finalized.items():
+                assert supported[name].min_version <= level <= supported[name].max_version
             assert answer.finalized_features_epoch >= 0
 
     asyncio.run(test())
