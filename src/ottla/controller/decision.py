@@ -14,12 +14,13 @@ class Decision:
     all.
 
     `unclean_elections` are partitions that will be led by a replica that may miss acknowledged records: the
-    shell says so in its log.
+    shell says so in its log. `waiting` are partitions that no replica can lead any more without such a loss.
     """
 
     records: list[Any]
     response: Any
     unclean_elections: tuple[TopicPartition, ...] = ()
+    waiting: tuple[TopicPartition, ...] = ()
 
 
 def repeated(names: Iterable[Any]) -> set[Any]:

@@ -142,6 +142,7 @@ class PartitionChanges:
     ) -> None:
         self.records: list[Any] = []
         self.unclean_elections: list[TopicPartition] = []
+        self.waiting: list[TopicPartition] = []
         self.eligible = eligible
         self._image = image
         self._settings = settings
@@ -151,7 +152,12 @@ class PartitionChanges:
 
     def decision(self, before: list[Any], response: Any) -> Decision:
         """These changes, after other records, as the decision of a command."""
-        return Decision([*before, *self.records], response, unclean_elections=tuple(self.unclean_elections))
+        return Decision(
+            [*before, *self.records],
+            response,
+            unclean_elections=tuple(self.unclean_elections),
+            waiting=tuple(self.waiting),
+        )
 
     def elect(self, topic: TopicImage, partition: PartitionImage) -> PartitionImage:
         """Bring ISR and leader in step with the eligible brokers; uncleanly where that is the only way and
@@ -195,6 +201,8 @@ class PartitionChanges:
             return before
         record = change_record(topic, before, after, renews_leader=renews_leader)
         self.records.append(record)
+        if (before.isr or before.elr) and not (after.isr or after.elr):
+            self.waiting.append(TopicPartition(topic.name, before.index))
         return changed_partition(before, record)
 
     def allows_unclean(self, topic: TopicImage) -> bool:

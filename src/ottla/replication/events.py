@@ -16,6 +16,7 @@ class Assigned:
     """The controller's decision about this partition, and the end of the local log.
 
     `durable_offset`: where only flushed records may count (LogEndOffsetMoved).
+    `is_recovering`: after an unclean election, until every replica is in sync.
     """
 
     leader: int
@@ -25,6 +26,7 @@ class Assigned:
     partition_epoch: int = 0
     log_end_offset: int = 0
     durable_offset: int | None = None
+    is_recovering: bool = False
 
 
 @dataclass(frozen=True, slots=True)

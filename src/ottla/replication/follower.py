@@ -3,7 +3,8 @@
     answer                                    effects
     for an older question                     none: it is dropped
     records                                   Append, HighWatermarkMoved, and LogStartMoved if the leader's log begins later
-    the logs part                             TruncateTo
+    the logs part                             TruncateTo; Failed, if committed records would go, unless
+                                              an unclean election allows it
     OFFSET_OUT_OF_RANGE                       BeginAt, if the leader's log begins at or behind our end, or we have no records
     UNKNOWN_LEADER_EPOCH, any other error     BackOff: longer each time
     (AppendFailed)                            BackOff; Failed, if the log takes no more writes
@@ -25,6 +26,12 @@ from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo, settl
 # A leader that has not heard of its own election yet has heard of it a few milliseconds later.
 FETCH_BACKOFF_MS: Final = 20
 FETCH_BACKOFF_MAX_MS: Final = 1000
+
+# A clean election never asks for this: the leader has lost what it was trusted with, or was never complete.
+_COMMITTED: Final = (
+    "leader {} has other records from offset {} on, and the records up to {} are committed. They are kept. Elect a "
+    "complete replica, or delete this replica's directory to give them up"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,7 @@ class Follower:
         "_backoff_ms",
         "_refused_at",
         "has_failed",
+        "is_recovering",
         "leader",
         "leader_epoch",
         "node_id",
@@ -134,16 +142,22 @@ class Follower:
         self._refused_at = NO_OFFSET
         self.leader = NO_LEADER
         self.leader_epoch = NO_EPOCH
+        self.is_recovering = False
         self.has_failed = False
         self.retry_at_ms = 0
         self._backoff_ms = FETCH_BACKOFF_MS
 
-    def follow(self, leader: int, leader_epoch: int) -> None:
-        """Follow this leader from now on. An older epoch, or the same again, changes nothing."""
+    def follow(self, leader: int, leader_epoch: int, *, is_recovering: bool = False) -> None:
+        """Follow this leader from now on. An older epoch, or the same again, changes nothing.
+
+        `is_recovering`: the leader was elected uncleanly, or an earlier one was: it may miss what is committed
+        here.
+        """
         if leader_epoch <= self.leader_epoch:
             return
         self.leader = leader
         self.leader_epoch = leader_epoch
+        self.is_recovering = is_recovering
         self.has_failed = False
         self.retry_at_ms = 0
         self._backoff_ms = FETCH_BACKOFF_MS
@@ -154,11 +168,12 @@ class Follower:
             return None
         return FetchFrom(log.log_end_offset, self.leader_epoch, log.latest_epoch, log.log_start_offset)
 
-    def step(self, event: Event, log: LogView, now_ms: int) -> list[Effect]:
+    def step(self, event: Event, log: LogView, now_ms: int, high_watermark: int = 0) -> list[Effect]:
         """Take one event in; answer what should happen."""
         match event:
             case FetchAnswered():
-                return self._answered(event, log, now_ms) if self._is_current(event.asked, log) else []
+                is_current = self._is_current(event.asked, log)
+                return self._answered(event, log, now_ms, high_watermark) if is_current else []
             case AppendFailed(_, is_lasting) if is_lasting:
                 self.has_failed = True
                 return [Failed("the log takes no more writes until it is opened again")]
@@ -176,13 +191,15 @@ class Follower:
             log.latest_epoch,
         )
 
-    def _answered(self, answer: FetchAnswered, log: LogView, now_ms: int) -> list[Effect]:
+    def _answered(
+        self, answer: FetchAnswered, log: LogView, now_ms: int, high_watermark: int
+    ) -> list[Effect]:
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range(answer, log, now_ms)
         if answer.error is not ErrorCode.NONE:
             return self._back_off(answer.error, now_ms)
         if answer.diverging is not None:
-            return self._diverged(answer.diverging, log, now_ms)
+            return self._diverged(answer.diverging, log, now_ms, high_watermark)
         if log.log_end_offset != self._refused_at:
             self._backoff_ms = FETCH_BACKOFF_MS
         effects: list[Effect] = [Append(answer.records)] if answer.records else []
@@ -191,11 +208,14 @@ class Follower:
             effects.append(LogStartMoved(answer.log_start_offset))
         return effects
 
-    def _diverged(self, diverging: EpochEnd, log: LogView, now_ms: int) -> list[Effect]:
+    def _diverged(self, diverging: EpochEnd, log: LogView, now_ms: int, high_watermark: int) -> list[Effect]:
         offset = truncation_offset(log, diverging)
         if offset >= log.log_end_offset or offset < 0:
             # There is nothing to cut: whatever the leader means, do not storm it.
             return self._back_off(ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
+        if offset < high_watermark and not self.is_recovering:
+            self.has_failed = True
+            return [Failed(_COMMITTED.format(self.leader, offset, high_watermark))]
         return [TruncateTo(offset)]
 
     def _out_of_range(self, answer: FetchAnswered, log: LogView, now_ms: int) -> list[Effect]:

@@ -72,6 +72,7 @@ class PartitionReplica:
         "_own_share",
         "followers",
         "high_watermark",
+        "is_recovering",
         "isr",
         "leader",
         "leader_epoch",
@@ -100,6 +101,7 @@ class PartitionReplica:
         self.leadership_epoch = NO_EPOCH
         self.leader_epoch_start_offset = 0
         self.partition_epoch = NO_EPOCH
+        self.is_recovering = False
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
         self.high_watermark = high_watermark
@@ -262,6 +264,7 @@ class PartitionReplica:
         self._may_append = event.leader == self.node_id
         self.leader = event.leader
         self.leader_epoch = event.leader_epoch
+        self.is_recovering = event.is_recovering
         self.replicas = event.replicas
         self.log_end_offset = event.log_end_offset
         self._own_share = event.log_end_offset if event.durable_offset is None else event.durable_offset

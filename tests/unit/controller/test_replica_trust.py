@@ -78,8 +78,11 @@ def test_the_only_replica_leads_again_after_a_loss_of_power_but_not_without_its_
     cluster = cluster_of(1, [1])
     cluster.join(coming(1))
     assert cluster.standing("a") == (1, (1,), 1)
+    decision = cluster.decide(coming(1, 3, disk=1))
+    assert decision.waiting == (("a", 0),)
     cluster.join(coming(1, 3, disk=1))
     assert standing(cluster) == (NO_LEADER, (), ())
+    assert cluster.decide(coming(1, 4, disk=2)).waiting == ()
 
 
 def test_a_broker_that_knows_its_epoch_is_still_not_trusted_with_another_disk() -> None:

@@ -97,6 +97,24 @@ def test_where_the_logs_part_it_cuts_its_own() -> None:
     assert asked(machine, log) == FetchFrom(4, 6, 3, 0)
 
 
+def test_it_stops_before_it_cuts_what_is_committed() -> None:
+    machine, log = follower(), ModelLog.of((3, 5), (5, 5))
+    answer = FetchAnswered(asked(machine, log), diverging=EpochEnd(3, 4))
+    (failed,) = machine.step(answer, log, 0, high_watermark=5)
+    assert isinstance(failed, Failed)
+    assert "from offset 4 on, and the records up to 5 are committed" in failed.reason
+    assert machine.next_fetch(log, 99_999) is None
+    machine.follow(machine.leader, machine.leader_epoch + 1)
+    assert machine.next_fetch(log, 99_999) is not None
+
+
+def test_after_an_unclean_election_it_cuts_what_was_committed() -> None:
+    machine, log = follower(), ModelLog.of((3, 5), (5, 5))
+    machine.follow(machine.leader, machine.leader_epoch + 1, is_recovering=True)
+    answer = FetchAnswered(asked(machine, log), diverging=EpochEnd(3, 4))
+    assert machine.step(answer, log, 0, high_watermark=5) == [TruncateTo(4)]
+
+
 def test_a_cut_that_cuts_nothing_is_no_reason_to_ask_again_at_once() -> None:
     machine, log = follower(), ModelLog.of((3, 5))
     answer = FetchAnswered(asked(machine, log), diverging=EpochEnd(3, 9))

@@ -295,8 +295,7 @@ def _described_partition(
 ) -> DescribeTopicPartitionsResponsePartition:
     state = _state_of(image, partition, listener_name)
     # Empty and not null, which Kafka's definition would allow: Java's client fails on null.
-    eligible_leaders: list[int] = []
-    last_known: list[int] = []
+    last_known = [] if partition.last_known_leader == NO_LEADER else [partition.last_known_leader]
     return DescribeTopicPartitionsResponsePartition(
-        *state[:-1], eligible_leaders, last_known, state.offline_replicas
+        *state[:-1], list(partition.elr), last_known, state.offline_replicas
     )

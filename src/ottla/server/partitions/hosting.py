@@ -186,6 +186,7 @@ class Hosting:
             isr=tuple(placed.isr),
             replicas=tuple(placed.replicas),
             partition_epoch=placed.partition_epoch,
+            is_recovering=placed.is_recovering,
         )
         hosted.assign(assigned, monotonic_ms())
 

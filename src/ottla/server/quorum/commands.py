@@ -190,3 +190,10 @@ def _report(decision: Decision) -> None:
         logger.warning(
             "%s-%d has an unclean leader: records that were acknowledged may be lost", topic, partition
         )
+    for topic, partition in decision.waiting:
+        logger.error(
+            "%s-%d waits for you: every replica may miss records that were acknowledged. "
+            "kafka-leader-election --election-type unclean lets one lead that is there",
+            topic,
+            partition,
+        )

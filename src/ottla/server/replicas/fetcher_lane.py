@@ -184,7 +184,10 @@ class FetcherLane:
         for followed, answer in self._session.answers(response):
             if not self._may_touch(followed):
                 continue
-            effects = followed.machine.step(answer, followed.partition.log, monotonic_ms())
+            partition = followed.partition
+            effects = followed.machine.step(
+                answer, partition.log, monotonic_ms(), partition.replica.high_watermark
+            )
             if any(isinstance(effect, TruncateTo | BeginAt) for effect in effects):
                 cuts[followed] = effects
                 continue

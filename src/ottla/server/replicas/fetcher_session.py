@@ -81,7 +81,7 @@ class FetcherSession:
             followed = self.followed[key] = Followed(partition)
         elif followed.machine.leader_epoch == replica.leader_epoch:
             return False
-        followed.machine.follow(replica.leader, replica.leader_epoch)
+        followed.machine.follow(replica.leader, replica.leader_epoch, is_recovering=replica.is_recovering)
         self._suspended.pop(followed, None)
         self._moved[followed] = None
         return True

@@ -12,6 +12,7 @@ from ottla.controller.describe.cluster import (
     metadata_response,
 )
 from ottla.errors import ErrorCode
+from ottla.model import NO_LEADER
 from ottla.protocol.codec import ZERO_UUID, encode
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import (
@@ -248,6 +249,20 @@ def test_a_cursor_walks_over_every_partition_once(limit: int) -> None:
     cluster.create(topic("b", 3), topic("a", 2), topic("c", 4))
     expected = [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2), ("c", 0), ("c", 1), ("c", 2), ("c", 3)]
     assert walked(cluster, limit) == expected
+
+
+def test_eligible_leaders_and_the_last_leader_are_described() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create(topic_on("a", [1, 2], min_insync_replicas="2"))
+    cluster.fence(2)
+    (found,) = partitions(cluster, "a").topics[0].partitions
+    assert (found.leader_id, found.isr_nodes) == (1, [1])
+    assert (found.eligible_leader_replicas, found.last_known_elr) == ([2], [])
+    cluster.restart(2, clean=False)
+    cluster.restart(1, clean=False)
+    (found,) = partitions(cluster, "a").topics[0].partitions
+    assert (found.leader_id, found.isr_nodes) == (NO_LEADER, [])
+    assert (found.eligible_leader_replicas, found.last_known_elr) == ([], [1])
 
 
 def test_partitions_of_named_topics_are_described_up_to_the_brokers_own_limit() -> None:

@@ -178,4 +178,4 @@ def test_it_leaves_in_any_case(caplog: pytest.LogCaptureFixture) -> None:
         await membership.leave(0.05)
 
     lived(test)
-    assert "nobody took over" in caplog.text
+    assert "no other broker took over" in caplog.text
