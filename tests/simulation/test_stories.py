@@ -1,4 +1,6 @@
-"""Whole clusters of shipped brokers and clients under faults: some stories with known seeds, some with new ones."""
+"""Whole clusters of shipped brokers and clients under faults (REP-8, CTL-3): some stories with known seeds, some with
+new ones.
+"""
 
 from __future__ import annotations
 

@@ -6,8 +6,12 @@ ledger       what clients were told, and what follows from it
 clients      what clients have in common; an administrator
 writers      clients that write, under several promises
 readers      clients that read again and again; members of a group
-faults       the faults, by name, and when they happen
+faults       the faults, by name; healing
+fault_kind, process_faults, disk_faults, network_faults, deeds
+             the faults by kind; what an administrator does
 losses       which node may lose what is on its disk
 watcher      what is checked while brokers run
+metadata_review
+             images of the metadata, and the changes between them
 audit        what is checked at the end
 """

@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 HOSTS_PORT: Final = 9000
+# A topic that is deleted and created again; nothing is promised about its records.
+FLEETING: Final = "fleeting"
 
 _NODE: Final = {
     "default.replication.factor": "3",
@@ -10,6 +12,7 @@ _NODE: Final = {
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "2",
     "log.cleaner.backoff.ms": "300",
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
     "log.index.size.max.bytes": "2048",
     "log.index.interval.bytes": "256",
     "log.segment.bytes": "8192",
@@ -44,15 +47,18 @@ def node_settings(number: int, voters: int, *, flushes: bool) -> dict[str, str]:
         "node.id": str(number),
         "listeners": f"PLAINTEXT://127.0.0.1:{HOSTS_PORT + number}",
         "log.dir": f"/data/{number}",
-        "controller.quorum.voters": ",".join(
-            f"{voter}@127.0.0.1:{HOSTS_PORT + voter}" for voter in range(1, voters + 1)
-        ),
+        "controller.quorum.voters": voters_setting(voters),
     }
     if number > voters:
         settings["process.roles"] = "broker"
     if flushes:
         settings["log.flush.interval.messages"] = "1"
     return settings
+
+
+def voters_setting(voters: int) -> str:
+    """The first nodes, as `controller.quorum.voters` names them."""
+    return ",".join(f"{voter}@127.0.0.1:{HOSTS_PORT + voter}" for voter in range(1, voters + 1))
 
 
 def bootstrap(nodes: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.stories.metadata_review import MetadataReview
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -26,6 +28,8 @@ class Watcher:
         self._leaders: dict[tuple[_Key, int], int] = {}
         # By the hosted replica: one that was moved away and came back begins again.
         self._watermarks: dict[HostedPartition, int] = {}
+        self._committed: dict[_Key, int] = {}
+        self._metadata = MetadataReview(self._broken)
         self.looks = 0
 
     def look(self) -> None:
@@ -34,13 +38,16 @@ class Watcher:
         hosted: dict[_Key, dict[int, HostedPartition]] = {}
         for node in self._story.nodes:
             if node.is_ready:
+                assert node.broker is not None
                 self._check_controller(node)
+                self._metadata.look(node.host, node.broker.quorum.image)
                 for partition in self._partitions_of(node):
                     key = partition.topic_id, partition.index
                     hosted.setdefault(key, {})[node.number] = partition
                     self._check_replica(node, key, partition)
-        for replicas in hosted.values():
+        for key, replicas in hosted.items():
             self._check_leader(replicas)
+            self._check_members(key, replicas)
         self._story.world.later(INTERVAL_S, self.look)
 
     def _check_controller(self, node: Node) -> None:
@@ -60,6 +67,7 @@ class Watcher:
         replica, watermark = partition.replica, partition.high_watermark.value
         if replica.is_leader:
             leader = self._leaders.setdefault((key, replica.leader_epoch), node.number)
+            self._committed[key] = max(self._committed.get(key, 0), watermark)
             if leader != node.number:
                 self._broken(
                     f"{partition.name}: n{leader} and {node.host} both led epoch {replica.leader_epoch}"
@@ -97,6 +105,19 @@ class Watcher:
                         f"{leading.name}: n{number} leads with high watermark {leading.high_watermark.value}, "
                         f"and n{member} of its ISR ends at {end}"
                     )
+
+    def _check_members(self, key: _Key, replicas: dict[int, HostedPartition]) -> None:
+        """Every member of the newest ISR holds all that any leader has called committed."""
+        topic = self._metadata.newest.topics_by_id.get(key[0])
+        placed = topic.partition(key[1]) if topic is not None else None
+        committed = self._committed.get(key, 0)
+        for member in placed.isr if placed is not None else ():
+            hosted = replicas.get(member)
+            if hosted is not None and hosted.log.log_end_offset < committed:
+                self._broken(
+                    f"{hosted.name}: {committed} records are committed, and n{member} of the ISR "
+                    f"ends at {hosted.log.log_end_offset}"
+                )
 
     def _broken(self, what: str) -> None:
         self._story.ledger.broken.append(what)

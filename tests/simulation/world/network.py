@@ -33,6 +33,7 @@ class Network:
         self.doors: dict[int, Door] = {}
         self.sockets: dict[int, Socket] = {}
         self.resets = 0
+        self.late_share = 0.02  # of what is sent: it takes up to a tenth of a second
         self._next_descriptor = 1_000
 
     # ---- faults
@@ -48,6 +49,11 @@ class Network:
             self.cuts[source, target] = left
         else:
             self.cuts.pop((source, target), None)
+
+    def heal_all(self) -> None:
+        """Nothing is cut or slow any more."""
+        self.cuts.clear()
+        self.slow.clear()
 
     def reset_between(self, one: str, other: str) -> None:
         """Break every connection between two hosts; what was under way is lost."""
@@ -71,8 +77,8 @@ class Network:
         return (source, target) in self.cuts or target in self.without_power or source in self.without_power
 
     def latency_s(self, source: str, target: str) -> float:
-        draw = self.world.dice.random()
-        usual = 0.0001 + draw * 0.001 if draw < 0.98 else 0.01 + (draw - 0.98) * 5
+        draw, prompt = self.world.dice.random(), 1 - self.late_share
+        usual = 0.0001 + draw * 0.001 if draw < prompt else 0.01 + (draw - prompt) * 5
         return usual * self.slow.get(source, 1.0) * self.slow.get(target, 1.0)
 
     async def connect(self, process: ProcessLoop, factory: Any, port: int) -> tuple[Transport, Any]:

@@ -53,6 +53,14 @@ class Node:
         return self.is_running and self.is_started and not self.has_halted
 
     @property
+    def is_controller(self) -> bool:
+        """Whether the node leads the quorum, in its own opinion."""
+        if not self.is_ready:
+            return False
+        assert self.broker is not None
+        return self.broker.quorum.member.replica.is_leader
+
+    @property
     def has_halted(self) -> bool:
         return self.broker is not None and self.broker.halted.done()
 

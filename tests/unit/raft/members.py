@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from tests.simulation.raft_disk import Entry, SimulatedLog
+from tests.quorum.model_disk import Entry, SimulatedLog
 
 from ottla.errors import ErrorCode
 from ottla.raft.events import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tests.simulation.raft_disk import Entry, SimulatedLog
+from tests.quorum.model_disk import Entry, SimulatedLog
 from tests.unit.raft.members import Member, flush
 
 from ottla.raft.events import (

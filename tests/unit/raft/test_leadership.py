@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.raft_disk import Entry
+from tests.quorum.model_disk import Entry
 from tests.unit.raft.members import SETTINGS, Member, key, log_of
 
 from ottla.errors import ErrorCode

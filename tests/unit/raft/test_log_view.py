@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.simulation.raft_disk import SimulatedLog
+from tests.quorum.model_disk import SimulatedLog
 from tests.unit.raft.members import log_of
 
 from ottla.model import EpochEnd

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.simulation.raft_disk import Entry
+from tests.quorum.model_disk import Entry
 from tests.unit.raft.members import Member, key
 
 from ottla.errors import ErrorCode

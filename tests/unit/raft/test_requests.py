@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.simulation.raft_codec import CLUSTER_ID, coded
+from tests.quorum.codec import CLUSTER_ID, coded
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import EpochEnd

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.raft_disk import Entry
-from tests.simulation.raft_mutations import planted
+from tests.quorum.model_disk import Entry
+from tests.quorum.planted_bugs import planted
 from tests.unit.raft.members import SETTINGS, Member, flush
 from tests.unit.raft.table import Table, asks_for_more, is_vote
 

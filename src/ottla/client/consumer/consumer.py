@@ -201,8 +201,8 @@ class Consumer:
         wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
         if reading.membership is not None:
             raise ValueError("this consumer has subscribed: its group assigns partitions")
-        reading.fetcher.drop(self._readers.keys() - wanted.keys())
-        reading.fetcher.add(wanted.keys() - self._readers.keys())
+        reading.fetcher.drop([each for each in self._readers if each not in wanted])
+        reading.fetcher.add([each for each in wanted if each not in self._readers])
         reading.topology.want(partition.topic for partition in wanted)
         reading.wake()
 

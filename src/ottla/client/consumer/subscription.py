@@ -164,7 +164,7 @@ class Subscription:
 
     def take_over(self, partitions: frozenset[TopicPartition]) -> None:
         """Begin to read partitions."""
-        self._fetcher.add(partitions)
+        self._fetcher.add(sorted(partitions))
         self._want_topics()
 
     async def announce(self, partitions: frozenset[TopicPartition]) -> None:

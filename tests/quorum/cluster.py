@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 
-from tests.simulation.network import Network
+from tests.quorum.network import Network
 
 US_PER_MS = 1_000
 _PER_MILLE = 1_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 from struct import Struct
 
-from tests.simulation.raft_checks import require
-from tests.simulation.raft_disk import Entry, SimulatedLog
+from tests.quorum.checks import require
+from tests.quorum.model_disk import Entry, SimulatedLog
 from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.logs import config, open_log, read_all
 

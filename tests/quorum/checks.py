@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tests.simulation.raft_disk import FIRST_DIGEST, Entry, QuorumLog, RaftDisk, next_digest
+from tests.quorum.model_disk import FIRST_DIGEST, Entry, QuorumLog, RaftDisk, next_digest
 
 from ottla.raft.messages import ReplicaKey
 

@@ -1,13 +1,13 @@
-"""Stories of quorums: hundreds of seeds, each with its own faults (CTL-5). Thousands: `python -m tests.simulation.raft --seeds 5000`."""
+"""Stories of quorums: hundreds of seeds, each with its own faults (CTL-5). Thousands: `python -m tests.quorum --seeds 5000`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.simulation.raft_mutations import MUTATIONS, planted
-from tests.simulation.raft_real_log import RealLog
-from tests.simulation.raft_story import RaftStory, tell
+from tests.quorum.planted_bugs import MUTATIONS, planted
+from tests.quorum.real_log import RealLog
+from tests.quorum.story import RaftStory, tell
 
 SEEDS = 300
 REAL_LOG_SEEDS = 25

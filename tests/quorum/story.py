@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from tests.simulation.cluster import US_PER_MS, Cluster
-from tests.simulation.network import CALM, Conditions
-from tests.simulation.raft_checks import BrokenPromiseError, Checks, require
-from tests.simulation.raft_codec import coded, unchanged
-from tests.simulation.raft_disk import ENTRY_BYTES, QuorumLog, RaftDisk, SimulatedLog
-from tests.simulation.raft_node import RaftMember, Trace, World
+from tests.quorum.checks import BrokenPromiseError, Checks, require
+from tests.quorum.cluster import US_PER_MS, Cluster
+from tests.quorum.codec import coded, unchanged
+from tests.quorum.member import RaftMember, Trace, World
+from tests.quorum.model_disk import ENTRY_BYTES, QuorumLog, RaftDisk, SimulatedLog
+from tests.quorum.network import CALM, Conditions
 
 from ottla.config import QuorumConfig
 from ottla.raft.events import Disconnected, Leave
@@ -75,7 +75,7 @@ def tell(seed: int, new_log: Callable[[], QuorumLog] = SimulatedLog) -> Ending:
     try:
         return RaftStory(seed, None, new_log).run()
     except Exception as problem:
-        again = f"python -m tests.simulation.raft --seed {seed} --trace"
+        again = f"python -m tests.quorum --seed {seed} --trace"
         again += " --real-log" if new_log is not SimulatedLog else ""
         raise BrokenPromiseError(f"seed {seed}: {problem!r}; again: {again}") from problem
 

@@ -7,11 +7,11 @@ from functools import partial
 from uuid import UUID
 
 import pytest
-from tests.simulation.cluster import US_PER_MS, Cluster
-from tests.simulation.raft_checks import Checks
-from tests.simulation.raft_codec import unchanged
-from tests.simulation.raft_disk import RaftDisk, SimulatedLog
-from tests.simulation.raft_node import RaftMember, World
+from tests.quorum.checks import Checks
+from tests.quorum.cluster import US_PER_MS, Cluster
+from tests.quorum.codec import unchanged
+from tests.quorum.member import RaftMember, World
+from tests.quorum.model_disk import RaftDisk, SimulatedLog
 
 from ottla.raft.events import Disconnected, Leave
 from ottla.raft.quorum_state import QuorumState

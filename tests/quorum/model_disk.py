@@ -8,7 +8,6 @@ machine sees of it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from struct import Struct
@@ -74,13 +73,9 @@ class QuorumLog(LogView, Protocol):
 
 
 class SimulatedLog:
-    """Records, of which the first so many are flushed.
+    """Records, of which the first so many are flushed."""
 
-    `is_joined` says of a value whether its record is one write with the record before it: both are there, or neither.
-    """
-
-    def __init__(self, is_joined: Callable[[int], bool] = lambda value: False) -> None:
-        self._is_joined = is_joined
+    def __init__(self) -> None:
         self.log_start_offset = 0
         self.log_start_epoch = NO_EPOCH
         self.flushed_offset = 0
@@ -130,18 +125,11 @@ class SimulatedLog:
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Whole records from an offset on; the first comes even if it is too large."""
         first = offset - self.log_start_offset
-        end = self._whole(first + max(max_bytes // ENTRY_BYTES, 1))
+        end = first + max(max_bytes // ENTRY_BYTES, 1)
         return b"".join(
             _ENTRY.pack(offset + number, entry.epoch, entry.value)
             for number, entry in enumerate(self._entries[first:end])
         )
-
-    def _whole(self, end: int) -> int:
-        """The end of the write that this is in the middle of."""
-        entries = self._entries
-        while end < len(entries) and self._is_joined(entries[end].value):
-            end += 1
-        return end
 
     def truncate(self, offset: int) -> None:
         """Durable at once, as in the real log."""
@@ -180,8 +168,6 @@ class SimulatedLog:
     def crash(self, random: Random) -> None:
         """A power loss: what was not flushed is gone from any record on."""
         kept = random.randint(self.flushed_offset, self.log_end_offset) - self.log_start_offset
-        while kept < len(self._entries) and self._is_joined(self._entries[kept].value):
-            kept -= 1  # a torn write is no write
         self.truncate(self.log_start_offset + kept)
         self.flushed_offset = self._flushing_offset = self.log_end_offset
 

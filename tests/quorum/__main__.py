@@ -1,4 +1,4 @@
-"""Runs stories of a quorum: `python -m tests.simulation.raft --seed 7 --trace`, or `--seeds 5000`."""
+"""Runs stories of a quorum: `python -m tests.quorum --seed 7 --trace`, or `--seeds 5000`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from tests.simulation.raft_disk import QuorumLog, SimulatedLog
-from tests.simulation.raft_mutations import MUTATIONS, planted
-from tests.simulation.raft_real_log import RealLog
-from tests.simulation.raft_story import RaftStory, tell
+from tests.quorum.model_disk import QuorumLog, SimulatedLog
+from tests.quorum.planted_bugs import MUTATIONS, planted
+from tests.quorum.real_log import RealLog
+from tests.quorum.story import RaftStory, tell
 
 NewLog = Callable[[], QuorumLog]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.raft", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.quorum", description=__doc__)
     parser.add_argument("--seed", type=int, help="run this one story, and say what came of it")
     parser.add_argument("--trace", action="store_true", help="with --seed: print every event and effect")
     parser.add_argument("--seeds", type=int, default=1000, help="run so many (1000)")

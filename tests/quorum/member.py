@@ -1,4 +1,4 @@
-"""The shell of a simulated member of the quorum: it carries out what the machine asks for, on a fake disk and network.
+"""A driver of the Raft machine: it carries out the machine's effects on a model of a disk and a network.
 
 It keeps to the rules of `ottla.raft.events`, and to nothing more: flushes and votes take as long as they like, and the process
 may die between any two effects, or stand still while its messages pile up.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from tests.simulation.cluster import US_PER_MS, Clock, Cluster
-from tests.simulation.raft_checks import Checks, require
-from tests.simulation.raft_disk import (
+from tests.quorum.checks import Checks, require
+from tests.quorum.cluster import US_PER_MS, Clock, Cluster
+from tests.quorum.model_disk import (
     Entry,
     RaftDisk,
     digest_in,
@@ -101,30 +101,11 @@ class World:
         return [self.members[voter].disk for voter in self.voters.ids]
 
 
-class Tenant(Protocol):
-    """What else lives in a member's process. It is told in the middle of a step: it must not step the member itself."""
-
-    def started(self) -> None: ...
-
-    def died(self, *, is_power_loss: bool) -> None: ...
-
-    def committed(self, low: int, high: int) -> None:
-        """The records from `low` up to `high` are committed."""
-
-    def loaded(self, snapshot_id: SnapshotId) -> None:
-        """The log begins anew behind a snapshot."""
-
-    def snapshot_taken(self, snapshot_id: SnapshotId) -> None: ...
-
-    def leader_changed(self) -> None: ...
-
-
 class RaftMember:
     """A node: a disk that outlives it, and a machine that does not."""
 
     def __init__(self, world: World, node_id: int, clock: Clock, disk: RaftDisk) -> None:
         self.world = world
-        self.tenant: Tenant | None = None
         self.node_id = node_id
         self.clock = clock
         self.disk = disk
@@ -190,8 +171,6 @@ class RaftMember:
         self._alarm_us = None
         self._digest = self.disk.digest_at_start()
         self.applied_offset = self.disk.log.log_start_offset
-        if self.tenant is not None:
-            self.tenant.started()
         self._step(Tick())
 
     def stop(self, *, is_power_loss: bool) -> None:
@@ -205,8 +184,6 @@ class RaftMember:
             self.disk.crash(self.world.cluster.random)
         else:
             self.disk.settle()
-        if self.tenant is not None:
-            self.tenant.died(is_power_loss=is_power_loss)
 
     def lose_disk(self, new_disk: RaftDisk) -> None:
         """The process dies, and its disk with it."""
@@ -246,8 +223,6 @@ class RaftMember:
             return
         snapshot_id = SnapshotId(self.applied_offset, log.epoch_before(self.applied_offset))
         self.disk.keep(snapshot_id, snapshot_content(snapshot_id, self._digest))
-        if self.tenant is not None:
-            self.tenant.snapshot_taken(snapshot_id)
         if trims:
             log.advance_start(snapshot_id)
 
@@ -465,8 +440,6 @@ class RaftMember:
         self._digest = self.disk.digest_at_start()
         self.applied_offset = snapshot_id.end_offset
         self.world.checks.applied(self.node_id, self.applied_offset, self._digest)
-        if self.tenant is not None:
-            self.tenant.loaded(snapshot_id)
 
     def _high_watermark_advanced(self, effect: HighWatermarkAdvanced) -> None:
         log, world, high = self.disk.log, self.world, effect.high_watermark
@@ -478,14 +451,11 @@ class RaftMember:
             self._digest = next_digest(self._digest, entry.epoch, entry.value)
         self.applied_offset = max(low, high)
         world.checks.applied(self.node_id, self.applied_offset, self._digest)
-        if self.tenant is not None and high > low:
-            self.tenant.committed(low, high)
         if world.trim_share and world.cluster.random.random() < world.trim_share:
             self.take_snapshot(trims=True)
 
     def _leader_changed(self, effect: LeaderChanged | LeadershipEstablished) -> None:
-        if self.tenant is not None:
-            self.tenant.leader_changed()
+        """The checks look at leaders when they begin to lead."""
 
     def _halt(self, effect: Halt) -> None:
         require(False, f"{self.node_id} halts: {effect.reason}")
