@@ -171,14 +171,14 @@ def together(log: bytes, wanted: int, *, check_crcs: bool) -> tuple[list[Record]
     return records, False
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(small_batches(), st.sampled_from([1, 2, 500]))
 def test_small_batches_give_what_was_put_in(batches: list[bytearray], wanted: int) -> None:
     log = b"".join(batches)
     assert together(log, wanted, check_crcs=True) == plainly(log)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(small_batches(), st.data())
 def test_a_changed_byte_in_a_small_batch_is_seen_as_the_plain_decoder_sees_it(
     batches: list[bytearray], data: st.DataObject
