@@ -1,5 +1,5 @@
-"""Whole clusters of shipped brokers and clients under faults (REP-8, CTL-3): some stories with known seeds, some with
-new ones.
+"""Whole clusters of shipped brokers and clients under faults (REP-3, REP-6, REP-8, CTL-3): some stories with
+known seeds, some with new ones.
 """
 
 from __future__ import annotations

@@ -44,22 +44,10 @@ class ModelLog:
         self.entries.append(Entry(self.log_end_offset, epoch, value))
         self.log_end_offset += 1
 
-    def append_replicated(self, entries: list[Entry]) -> None:
-        assert entries[0].offset >= self.log_end_offset
-        self.entries += entries
-        self.log_end_offset = entries[-1].offset + 1
-
-    def read(self, offset: int, count: int) -> list[Entry]:
-        return [entry for entry in self.entries if entry.offset >= offset][:count]
-
     def truncate_to(self, offset: int) -> None:
         self.entries = [entry for entry in self.entries if entry.offset < offset]
         self.log_end_offset = min(self.log_end_offset, offset)
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-
-    def begin_at(self, offset: int) -> None:
-        self.entries = []
-        self.log_start_offset = self.log_end_offset = offset
 
     def advance_start(self, offset: int) -> None:
         self.log_start_offset = max(self.log_start_offset, min(offset, self.log_end_offset))
