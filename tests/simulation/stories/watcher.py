@@ -97,6 +97,8 @@ class Watcher:
                 if (
                     following.replica.leader_epoch != leader.leader_epoch
                     or following.replica.leader != number
+                    # It came back without its disk, and its leader has not heard yet that it is out of sync.
+                    or member not in following.replica.isr
                 ):
                     continue
                 end = following.log.log_end_offset
