@@ -74,6 +74,25 @@ def details_as_json(details: TopicDetails) -> dict[str, Any]:
     return asdict(details)
 
 
+def reason_without_leader(topic: str, partition: PartitionDetails) -> str | None:
+    """Why a partition has no leader, and what to do about it; None if it has one.
+
+    A partition whose ISR is not empty waits for a member of the ISR. One whose ISR is empty may have eligible
+    leader replicas among the brokers that are down. If no broker is down, an operator has to decide.
+    """
+    if partition.leader is not None:
+        return None
+    name = f"{topic}-{partition.partition}"
+    awaited = partition.isr or partition.offline_replicas
+    if awaited:
+        which = " or ".join(f"broker {node_id}" for node_id in awaited)
+        return f"{name} waits for a replica that holds every acknowledged record: start {which}."
+    return (
+        f"{name} waits for you: each replica may miss acknowledged records. To go on with the records that one of "
+        f"them has: kafka-leader-election --election-type unclean --topic {topic} --partition {partition.partition}"
+    )
+
+
 def _partition(
     topic: str,
     info: PartitionInfo,

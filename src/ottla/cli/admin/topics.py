@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.admin.topic_details import TopicDetails, details_as_json, gather_details
+from ottla.cli.admin.topic_details import TopicDetails, details_as_json, gather_details, reason_without_leader
 from ottla.cli.admin.topic_differences import Differences, differences_from
 from ottla.cli.broker_command import (
     ask,
@@ -246,3 +246,6 @@ def _print_details(details: TopicDetails) -> None:
         for each in details.partitions
     ]
     print_table(columns, rows)
+    for each in details.partitions:
+        if (reason := reason_without_leader(details.name, each)) is not None:
+            click.echo(reason)
