@@ -25,7 +25,7 @@ KNOWN_SEEDS = range(1, 4)
 FOUND_SOON = (
     "truncation_by_watermark",
     "new_leader_in_the_old_epoch",
-    "first_record_after_a_position_is_skipped",
+    "answers_are_given_to_the_wrong_batches",
 )
 NEW_SEEDS = [SystemRandom().randrange(1 << 30) for _ in range(2)]
 

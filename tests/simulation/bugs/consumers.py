@@ -2,7 +2,6 @@
 
 from tests.simulation.bugs.bug import Bug, Edit
 
-from ottla.client.cluster.machine import coordinators
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.group_membership import GroupMembership
 from ottla.client.consumer.plan.partition_turns import Turns
@@ -122,21 +121,14 @@ BUGS = (
         "refused_commit_is_success",
         "Errors in the answer to a commit are not looked at.",
         Edit(Commits._try, "succeeded(outcomes)", "pass"),
-        faults=("kill", "pause-client", "crash-client"),
-    ),
-    Bug(
-        "coordinator_that_moved_is_asked_again",
-        "A coordinator that is not the group's any more is not forgotten.",
-        Edit(coordinators._asked, "if has_moved else ():", "if False else ():"),
-        Edit(GroupMember._lose_coordinator, "self._has_coordinator = False", "pass"),
-        faults=("kill", "chase"),
+        faults=("pause-client",),
     ),
     # ---- rebalances
     Bug(
         "revoked_partitions_are_read_on",
         "A member goes on to read partitions that it gave up.",
         Edit(Subscription.give_up, "self._fetcher.drop(partitions)", "pass"),
-        faults=("crash-client", "add-partitions"),
+        faults=("pause-client",),
     ),
     Bug(
         "assignment_revokes_nothing",
@@ -146,7 +138,7 @@ BUGS = (
             "AssignmentChange(held - given, given - held,",
             "AssignmentChange(frozenset(), given - held,",
         ),
-        faults=("crash-client", "pause-client"),
+        faults=("pause-client",),
     ),
     Bug(
         "member_joins_before_it_has_let_go",
@@ -166,7 +158,7 @@ BUGS = (
             'return self._prepare(f"refused with {code.name}", is_lost=True)',
             "return []",
         ),
-        faults=("pause-client", "cut-clients"),
+        faults=("pause-client",),
     ),
     Bug(
         "rebalance_is_not_heard_of",

@@ -3,6 +3,7 @@
 from tests.simulation.bugs.bug import Bug, Edit
 
 from ottla.controller import alter_partition, brokers, delta, partition_changes, producer_ids, snapshot
+from ottla.controller.replica_trust import Return
 from ottla.server.quorum.snapshot_writer import SnapshotWriter
 
 _ALTERATION = alter_partition._Alteration
@@ -23,13 +24,13 @@ BUGS = (
             "    return self._members_error(partition, _members(proposal))",
             "    return self._members_error(replace(partition, leader=self._leader), _members(proposal))",
         ),
-        faults=("hold", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "proposal_of_an_older_partition_epoch",
         "The controller carries out a proposal that was made before its last decision.",
         Edit(_ALTERATION._error, "if proposal.partition_epoch < partition.partition_epoch:", "if False:"),
-        faults=("hold", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "broker_epoch_of_a_member_not_checked",
@@ -43,15 +44,25 @@ BUGS = (
     ),
     Bug(
         "unclean_restart_kept_in_the_isr",
-        "A broker that crashed, and may have lost its tail, stays in sync.",
-        Edit(brokers.register_broker, "_distrust(image, request.broker_id, changes)", "pass"),
+        "A broker that lost power, and with it perhaps its tail, stays in sync.",
+        Edit(
+            Return.is_trusted_with,
+            "return self._keeps_writes or flushes or len(partition.replicas) == 1",
+            "return True",
+        ),
         faults=("power-unflushed",),
+    ),
+    Bug(
+        "lost_disk_is_trusted",
+        "A broker that comes back with another directory is trusted with what the lost one held.",
+        Edit(Return.has_directory_of, "return not self._log_dirs or known in self._log_dirs", "return True"),
+        faults=("wipe-any",),
     ),
     Bug(
         "unclean_restart_counts_as_clean",
         "The epoch of the last clean stop is not compared.",
         Edit(
-            brokers.register_broker,
+            Return.__init__,
             "former is not None and former.epoch == request.previous_broker_epoch",
             "former is not None",
         ),
@@ -62,11 +73,10 @@ BUGS = (
         "Where no member of the ISR is there, any replica leads.",
         Edit(
             partition_changes.elected,
-            "    if not isr:\n        return replace(partition, leader=NO_LEADER)",
-            "    if not isr:\n"
-            "        isr = tuple(node_id for node_id in partition.replicas if node_id in eligible)\n"
-            "    if not isr:\n        return replace(partition, leader=NO_LEADER)",
+            "(node_id for node_id in partition.replicas if node_id in partition.elr)",
+            "iter(partition.replicas)",
         ),
+        faults=("cut-leader",),
     ),
     Bug(
         "move_ends_before_the_new_replicas_are_in_sync",
@@ -78,7 +88,7 @@ BUGS = (
         ),
         Edit(
             partition_changes.finished,
-            "if not isr:\n        return partition",
+            "if len(isr) < max(1, min(min_isr, len(partition.target_replicas))):\n        return partition",
             "if not isr:\n        isr = partition.target_replicas[:1]",
         ),
         faults=("reassign", "kill"),
@@ -93,6 +103,7 @@ BUGS = (
         "leader_that_left_the_isr_leads_on",
         "A leader that is not in the ISR any more is not replaced.",
         Edit(partition_changes.elected, "if leader not in isr:", "if leader not in partition.replicas:"),
+        faults=("cut-leader",),
     ),
     Bug(
         "snapshot_forgets_who_is_in_sync",
@@ -111,7 +122,7 @@ BUGS = (
     Bug(
         "crashed_leader_goes_on_in_its_epoch",
         "A broker that restarts while it leads alone goes on in its former leader epoch.",
-        Edit(brokers._distrust, "elif partition.leader == node_id:", "elif False:"),
+        Edit(brokers._readmit, "elif partition.leader == node_id and not back.is_clean:", "elif False:"),
         faults=("power-all", "slow-disk", "power"),
     ),
     Bug(

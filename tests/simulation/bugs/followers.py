@@ -81,7 +81,7 @@ BUGS = (
             "verdict = judge_fetch(",
             "partition.step(cursor.progress.prove(self._now_ms), self._now_ms)\n    verdict = judge_fetch(",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     Bug(
         "append_is_no_news_to_followers",
@@ -108,7 +108,7 @@ BUGS = (
             "error = replica.fetch_error(want.current_leader_epoch) or replica.follower_error(",
             "error = replica.follower_error(",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     # ---- proposals
     Bug(
@@ -135,6 +135,6 @@ BUGS = (
             "                        proposal, ErrorCode.NONE, proposal.leader_epoch, proposal.partition_epoch + 1, proposal.isr\n"
             "                    )",
         ),
-        faults=("cut", "hold", "kill"),
+        faults=("cut-leader",),
     ),
 )

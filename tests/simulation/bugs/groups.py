@@ -23,13 +23,13 @@ BUGS = (
             "answer.set_exception(KafkaError(self._code_for(failure)))",
             "answer.set_result(response)",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "shard_survives_a_new_leadership",
         "A coordinator that lost its partition and has it again goes on with what it knew.",
         Edit(GroupShard.is_current, "\n        and partition.high_watermark is self._committed", ""),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "shard_is_kept_when_its_partition_moves",
@@ -39,7 +39,7 @@ BUGS = (
             "\n        and partition.replica.is_leader\n        and partition.high_watermark is self._committed",
             "",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "shard_begins_without_its_log",
@@ -51,7 +51,7 @@ BUGS = (
         "shard_answers_while_it_loads",
         "A coordinator that still replays its log answers with what it has replayed so far.",
         Edit(GroupShard.load, "await replay_log(", "self.begin()\n    await replay_log("),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "shard_replays_to_its_watermark",
@@ -61,24 +61,13 @@ BUGS = (
             "while is_wanted() and offset < log.log_end_offset:",
             "while is_wanted() and offset < partition.replica.high_watermark:",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "shards_are_loaded_once",
         "The task that loads shards is never begun again.",
         Edit(Coordinators._loaded, "self._loading = None", "pass"),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
-    ),
-    Bug(
-        "unloaded_shard_lets_members_wait",
-        "Members that wait are not sent away when the coordinator loses their groups.",
-        Edit(
-            GroupShard.unload,
-            "for decision in self._machine.unload():\n        self._release(decision)",
-            "pass",
-        ),
-        Edit(GroupShard.unload, "self._fail(list(self._waiting), ErrorCode.NOT_COORDINATOR)", "pass"),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "deleted_topic_takes_all_offsets_with_it",
@@ -92,13 +81,13 @@ BUGS = (
         "generation_of_a_commit_is_not_checked",
         "A member that lost its partitions still commits.",
         Edit(offsets.check_commit, "if generation != group.generation:", "if False:"),
-        faults=("pause-client", "hold"),
+        faults=("pause-client",),
     ),
     Bug(
         "anybody_may_commit",
         "A commit is taken whoever sends it, as if the group were empty.",
         Edit(offsets.check_commit, "if generation < 0 and group.state is GroupState.EMPTY:", "if True:"),
-        faults=("pause-client", "hold"),
+        faults=("pause-client",),
     ),
     Bug(
         "member_that_did_not_join_again_stays",
@@ -110,7 +99,7 @@ BUGS = (
         "session_of_a_member_never_ends",
         "A member that is not heard of keeps its partitions.",
         Edit(rebalance.expire_session, "remove_member(group, member, turn)", "return"),
-        faults=("crash-client", "pause-client"),
+        faults=("cut-leader",),
     ),
     Bug(
         "assignments_are_not_written_down",
@@ -120,7 +109,7 @@ BUGS = (
             "turn.records.append(group_record(group.group_id, group.value(shares, turn.now_ms, group.leader)))",
             "pass",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "tombstone_of_a_group_takes_its_offsets",

@@ -117,7 +117,7 @@ BUGS = (
         "A log that was truncated still answers with the epochs of what was removed.",
         Edit(Extent.agree_with_end, "self.leader_epochs.truncate_from_end(end)", "pass"),
         Edit(Extent.check, "assert starts is None or starts <= end, (", "assert True, ("),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     # ---- flushes
     Bug(
@@ -146,7 +146,7 @@ BUGS = (
         "A flush that ran while the log was truncated covers the records that came after.",
         Edit(Durability.note_truncation, "self._ceiling = min(self._ceiling, end)", "pass"),
         Edit(Durability._check, "assert self.flushed_offset <= end,", "assert True,"),
-        faults=("slow-disk", "chase", "cut", "power-all"),
+        faults=("cut-leader", "slow-disk"),
     ),
     # ---- opening
     Bug(

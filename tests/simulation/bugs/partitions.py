@@ -4,7 +4,6 @@ from tests.simulation.bugs.bug import Bug, Edit
 
 from ottla.server.partitions.acknowledgement import Acknowledgement
 from ottla.server.partitions.flush_policy import FlushPolicy
-from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
 
@@ -22,7 +21,7 @@ BUGS = (
         "waiters_are_not_told_of_a_new_leadership",
         "A leader that lost its leadership and has it again answers requests that still wait from before.",
         Edit(_HOSTED._leader_changed, "if not goes_on:", "if False:"),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     Bug(
         "flush_under_another_leadership_acknowledges",
@@ -32,7 +31,7 @@ BUGS = (
             "if failure is None and self.partition.high_watermark is not self._leadership:",
             "if False:",
         ),
-        faults=("slow-disk", "chase", "cut"),
+        faults=("cut-leader", "slow-disk"),
     ),
     Bug(
         "any_of_flush_and_replication_acknowledges",
@@ -42,7 +41,7 @@ BUGS = (
             "self._left = 1 + is_replicated + must_flush",
             "self._left = 1 + is_replicated",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader", "chase", "slow-disk"),
     ),
     Bug(
         "refused_commit_is_a_commit",
@@ -57,7 +56,7 @@ BUGS = (
             "if failure is None and self.partition.replica.is_under_min_isr:",
             "if False:",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     Bug(
         "watermark_goes_on_in_the_next_leadership",
@@ -121,24 +120,12 @@ BUGS = (
         faults=("power-all", "slow-disk"),
     ),
     Bug(
-        "second_waiter_of_a_flush_is_forgotten",
-        "Who begins to wait while a flush runs is not served by another flush.",
-        Edit(
-            Flusher._flush,
-            "again = not partition.is_closed and (\n"
-            "                partition.flushed.is_awaited or partition.flush_policy.is_due\n"
-            "            )",
-            "again = False",
-        ),
-        faults=("slow-disk", "kill"),
-    ),
-    Bug(
         "failed_flush_mark_is_kept_after_a_truncation",
         "The flushed offset that waits failed on stays in place, so that every later wait fails as well.",
         Edit(
             _HOSTED.log_was_truncated, "self.flushed = Watermark(self.log.durability.flushed_offset)", "pass"
         ),
-        faults=("chase", "cut", "pause"),
+        faults=("cut-leader", "slow-disk"),
     ),
     Bug(
         "checkpointed_watermark_is_the_log_end",
@@ -148,7 +135,7 @@ BUGS = (
             "p.high_watermark.value for p in partitions",
             "p.log.log_end_offset for p in partitions",
         ),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill-all"),
+        faults=("cut-leader", "kill-all"),
     ),
     Bug(
         "checkpointed_recovery_point_is_the_log_end",

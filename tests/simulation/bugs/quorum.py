@@ -32,7 +32,7 @@ BUGS = (
             "asyncio.get_running_loop().run_in_executor(self._thread, self._file.write, effect.state)",
             "asyncio.get_running_loop().run_in_executor(self._thread, str)",
         ),
-        faults=("kill", "kill-two", "cut"),
+        faults=("kill", "kill-two", "cut-leader"),
     ),
     Bug(
         "vote_is_said_before_it_is_written",
@@ -49,7 +49,7 @@ BUGS = (
             "return True",
         ),
         Edit(Node.vote_for, "assert self.voted in (None, candidate),", "assert True,"),
-        faults=("kill", "kill-two", "cut"),
+        faults=("kill", "kill-two", "cut-leader"),
     ),
     Bug(
         "log_of_a_candidate_is_not_compared",
@@ -59,7 +59,7 @@ BUGS = (
             "return (last_epoch, end_offset) >= (log.last_epoch, log.log_end_offset)",
             "return True",
         ),
-        faults=("cut", "pause", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "voter_without_memory_votes",
@@ -76,13 +76,13 @@ BUGS = (
         "watermark_without_majority",
         "Metadata is committed when one voter has it.",
         Edit(VoterSet.reached_by_majority, "[self.majority - 1]", "[0]"),
-        faults=("cut", "kill"),
+        faults=("cut-leader",),
     ),
     Bug(
         "watermark_of_an_older_epoch",
         "A new leader of the quorum commits records of older epochs by counting them.",
         Edit(Leadership.commit, "offset <= self.epoch_start_offset or not", "not"),
-        faults=("cut", "chase", "kill-two"),
+        faults=("cut-leader",),
     ),
     Bug(
         "divergence_of_metadata_is_not_noticed",
@@ -92,7 +92,7 @@ BUGS = (
             "return None if end.epoch == epoch and offset <= end.end_offset else end",
             "return None if offset <= log.log_end_offset else end",
         ),
-        faults=("cut", "pause"),
+        faults=("cut-leader",),
     ),
     Bug(
         "voter_asks_before_it_has_flushed",
@@ -123,7 +123,7 @@ BUGS = (
             "return latest_first[others_needed - 1] + self._node.settings.quorum.fetch_timeout_ms",
             "return NEVER",
         ),
-        faults=("cut", "ring"),
+        faults=("cut-leader",),
     ),
     Bug(
         "metadata_is_not_truncated_durably",
@@ -166,7 +166,7 @@ BUGS = (
             "end_offset = self._member.append(decision.records)",
             "end_offset = self._member.append(decision.records)\n    _answer(future, decision.response)",
         ),
-        faults=("cut", "pause"),
+        faults=("cut-leader",),
     ),
     Bug(
         "controller_that_was_replaced_decides_on",
@@ -189,7 +189,7 @@ BUGS = (
             "self._log.read(offset, _READ_BYTES, self._high_watermark)",
             "self._log.read(offset, _READ_BYTES)",
         ),
-        faults=("cut", "pause"),
+        faults=("cut-leader",),
     ),
     Bug(
         "wake_up_of_an_image_is_lost",
@@ -227,9 +227,10 @@ BUGS = (
         Edit(LogDirectory._take_clean_mark, "self._disk.remove(self._file(CLEAN_SHUTDOWN))", "pass"),
         Edit(
             Membership._registration,
-            "self.broker_epoch if self.broker_epoch >= 0 else identity.previous_broker_epoch",
-            "max(self._quorum.image.brokers[config.node.id].epoch if config.node.id in self._quorum.image.brokers and identity.previous_broker_epoch >= 0 else -1, self.broker_epoch)",
+            "self.broker_epoch if is_again else identity.previous_broker_epoch",
+            "self.broker_epoch if is_again or identity.previous_broker_epoch < 0 else "
+            "getattr(self._quorum.image.brokers.get(config.node.id), 'epoch', -1)",
         ),
-        faults=("stop", "power", "power-all"),
+        faults=("stop", "power-unflushed"),
     ),
 )

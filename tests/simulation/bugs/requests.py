@@ -5,32 +5,8 @@ from tests.simulation.bugs.bug import Bug, Edit
 from ottla.replication.fetch_session import CachedPartition, FetchSession
 from ottla.server.apis.produce import ProduceGatherer
 from ottla.server.apis.produce_shape import ProduceShape
-from ottla.server.net.connection import Connection
 
 BUGS = (
-    Bug(
-        "answers_overtake_each_other",
-        "An answer that is known leaves before earlier answers that are not.",
-        Edit(Connection._emit, "if self._pending:", "if False:"),
-        faults=("cut-pair", "slow-disk"),
-    ),
-    Bug(
-        "answers_leave_in_the_order_in_which_they_are_known",
-        "Answers to requests that waited leave in the order in which their waits ended.",
-        Edit(
-            Connection._release_answers,
-            "while self._pending and self._pending[0].parts is not None:",
-            "self._pending = deque(sorted(self._pending, key=lambda each: each.parts is None))\n"
-            "    while self._pending and self._pending[0].parts is not None:",
-        ),
-        faults=("cut-pair", "slow-disk", "pause"),
-    ),
-    Bug(
-        "connection_stays_muted",
-        "After a request that had to wait, the connection reads nothing more.",
-        Edit(Connection._release_answers, "if self._may_process():\n        self._process()", "pass"),
-        faults=("cut-pair", "slow-disk"),
-    ),
     Bug(
         "duplicate_acknowledged_at_once",
         "A batch that is sent again is known already: it is answered without waiting for its replication.",
@@ -40,18 +16,19 @@ BUGS = (
             "fresh = [p for p, found in outcomes.items() if not all(getattr(each, 'is_duplicate', False) for each in found)]\n"
             "    missing = self._acknowledgements.missing(fresh, acks)",
         ),
+        faults=("cut-leader",),
     ),
     Bug(
         "failure_after_the_append_is_answered_as_success",
         "Records whose replication or flush failed are answered with their offset.",
         Edit(ProduceGatherer._answers_after, "results[:] = [", "results = ["),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     Bug(
         "repeated_request_is_acks_one",
         "A request that repeats an earlier one with acks=all is answered as acks=1.",
         Edit(ProduceGatherer.repeats, "if shape.acks == ACKS_ALL:\n        self._acks = ACKS_ALL", "pass"),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader", "chase", "slow-link"),
     ),
     Bug(
         "repeated_request_is_not_checked",
@@ -73,7 +50,7 @@ BUGS = (
         "strictest_acks_of_a_read_is_forgotten",
         "The acks of a decoded request do not count where a read holds several requests.",
         Edit(ProduceGatherer.add, "if request.acks == ACKS_ALL:\n        self._acks = ACKS_ALL", "pass"),
-        faults=("slow-link", "cut-pair", "pause", "chase", "cut"),
+        faults=("cut-leader",),
     ),
     Bug(
         "consumers_session_keeps_its_old_offset",

@@ -30,8 +30,10 @@ class Sent:
     number: int
     known_end: int
     promise: Promise
+    is_after_healing: bool = False
     offset: int | None = None
     is_failed: bool = False
+    is_told: bool = False
 
 
 class Content(NamedTuple):
@@ -68,6 +70,7 @@ class Ledger:
         self.committed: dict[tuple[str, Partition], int] = {}
         self.doubtful: dict[tuple[str, Partition], dict[int, int]] = defaultdict(dict)
         self.known_end: dict[Partition, int] = defaultdict(int)
+        self.is_healed = False
         self.counts: dict[str, int] = defaultdict(int)
         self.broken: list[str] = []
 
@@ -76,7 +79,7 @@ class Ledger:
     def send(self, writer: str, number: int, partition: Partition, promise: Promise) -> tuple[str, Content]:
         """A record that a writer is about to send: its name and its content."""
         name = f"{writer}/{number}"
-        self.sent[name] = Sent(partition, writer, number, self.known_end[partition], promise)
+        self.sent[name] = Sent(partition, writer, number, self.known_end[partition], promise, self.is_healed)
         self.counts["sent"] += 1
         content = self.contents[name] = content_of(name, self.keys.get(partition[0], 0))
         return name, content
@@ -84,6 +87,7 @@ class Ledger:
     def acknowledge(self, name: str, offset: int) -> None:
         """The record was acknowledged at an offset."""
         sent = self.sent[name]
+        sent.is_told = True
         self.counts["acknowledged"] += 1
         if sent.promise is Promise.NONE:
             return
@@ -98,8 +102,21 @@ class Ledger:
 
     def fail(self, name: str) -> None:
         """The writer gave up; the record may be there or not."""
-        self.sent[name].is_failed = True
+        sent = self.sent[name]
+        sent.is_failed = sent.is_told = True
         self.counts["failed"] += 1
+        if sent.is_after_healing:
+            self.broken.append(f"{sent.partition}: {name} was sent after everything was healed, and failed")
+
+    def healed(self) -> None:
+        """Everything is healed: from now on no record may fail."""
+        self.is_healed = True
+
+    def closed(self, writer: str) -> None:
+        """A writer closed its producer in peace: it was told what became of each of its records."""
+        for name, sent in self.sent.items():
+            if sent.writer == writer and not sent.is_told:
+                self.broken.append(f"{sent.partition}: the writer of {name} was not told what became of it")
 
     def read(self, partition: Partition, offset: int, content: Content) -> None:
         """Somebody read a record."""

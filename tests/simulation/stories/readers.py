@@ -31,18 +31,32 @@ class Reader(Client):
         self, world: World, name: str, servers: str, ledger: Ledger, partitions: Callable[[], list[Partition]]
     ) -> None:
         self._partitions = partitions
+        self._assigned: list[Partition] = []
+        self._expected: dict[Partition, int] = {}
+        self._goes_back = True
         super().__init__(world, name, servers, ledger)
+
+    def read_to_the_end(self) -> None:
+        """Go back no more."""
+        self._goes_back = False
+
+    @property
+    def is_at_the_end(self) -> bool:
+        """Whether it was handed all that anybody knows of in its partitions."""
+        ends = self.ledger.known_end
+        return all(self._expected.get(each, 0) >= ends[each] for each in self._assigned)
 
     async def live(self, process: ProcessLoop, life: int) -> None:
         dice = self.world.dice
         limit = dice.choice((200, 2_000, 1 << 20))
         async with ottla.Consumer(self.servers, max_partition_fetch_bytes=limit, **CONSUMER) as consumer:
-            consumer.assign([ottla.TopicPartition(*each) for each in self._partitions()])
-            expected: dict[Partition, int] = {}
+            self._assigned, expected = self._partitions(), dict[Partition, int]()
+            self._expected = expected
+            consumer.assign([ottla.TopicPartition(*each) for each in self._assigned])
             while not self.is_stopping:
                 records = await consumer.poll(max_records=dice.randrange(1, 400), timeout_ms=1_000)
                 self._check(records, expected)
-                if expected and dice.random() < 0.05:
+                if expected and dice.random() < 0.05 and self._goes_back:
                     place = dice.choice(list(expected))
                     expected[place] = int(expected[place] * dice.random())
                     consumer.seek(ottla.TopicPartition(*place), expected[place])

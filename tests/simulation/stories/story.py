@@ -250,6 +250,8 @@ class Story:
     def _finish(self) -> bool:
         """Every partition takes a record; the group reads to the end; everybody stops."""
         writers = self._writers
+        self.ledger.healed()
+        self._reader.read_to_the_end()
         for writer in [*writers, self._fleeting]:
             writer.stop()
         if not self._until(lambda: all(w.is_done for w in [*writers, self._fleeting]), 60, "writers finish"):
@@ -257,7 +259,7 @@ class Story:
         last = LastWriter(self.world, "last", self.servers, self.ledger, lambda: self.partitions)
         if not self._until(lambda: last.is_done, 30, "every partition takes a record"):
             return False
-        if not self._until(self._is_read, 60, "the group reads to the end", check_every_s=0.2):
+        if not self._until(self._is_read, 60, "the group and the reader read to the end", check_every_s=0.2):
             return False
         self.administrator.order(self._ask_offsets)
         if not self._until(lambda: self.administrator.is_idle, 30, "committed offsets are told"):
@@ -274,9 +276,12 @@ class Story:
 
     def _is_read(self) -> bool:
         ends = self.ledger.known_end
-        return all(
-            self.ledger.committed.get((GROUP, partition), 0) >= ends[partition]
-            for partition in self.group_partitions
+        return (
+            all(
+                self.ledger.committed.get((GROUP, partition), 0) >= ends[partition]
+                for partition in self.group_partitions
+            )
+            and self._reader.is_at_the_end
         )
 
     def _check_logs(self) -> None:

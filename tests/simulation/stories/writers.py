@@ -70,6 +70,10 @@ class Writer(Client):
                 for _ in range(int(1 + dice.random() ** 3 * 40)):
                     self._send(producer, life, dice.choice(places))
                 await asyncio.sleep(0.005 + dice.random() ** 2 * self._longest_pause_s)
+            # The cluster is healed by now: the same producer reaches every partition again.
+            for partition in self._partitions():
+                self._send(producer, life, partition)
+        self.ledger.closed(f"{self.name}#{life}")
 
     def _send(self, producer: ottla.Producer, life: int, partition: Partition) -> None:
         self._number += 1
