@@ -46,8 +46,9 @@ class Watcher:
                     hosted.setdefault(key, {})[node.number] = partition
                     self._check_replica(node, key, partition)
         for key, replicas in hosted.items():
-            self._check_leader(replicas)
-            self._check_members(key, replicas)
+            members = self._newest_isr(key)
+            self._check_leader(members, replicas)
+            self._check_members(key, members, replicas)
         self._story.world.later(INTERVAL_S, self.look)
 
     def _check_controller(self, node: Node) -> None:
@@ -84,15 +85,23 @@ class Watcher:
                 f"its log ends at {partition.log.log_end_offset}"
             )
 
-    def _check_leader(self, replicas: dict[int, HostedPartition]) -> None:
-        """What a leader calls committed is in the log of every in-sync replica that follows it."""
+    def _newest_isr(self, key: _Key) -> tuple[int, ...]:
+        topic = self._metadata.newest.topics_by_id.get(key[0])
+        placed = topic.partition(key[1]) if topic is not None else None
+        return tuple(placed.isr) if placed is not None else ()
+
+    def _check_leader(self, members: tuple[int, ...], replicas: dict[int, HostedPartition]) -> None:
+        """What a leader calls committed is in the log of every in-sync replica that follows it.
+
+        A leader that is cut off may still count on a replica that lost records: the controller knows better.
+        """
         for number, leading in replicas.items():
             leader = leading.replica
             if not leader.is_leader or not leader.high_watermark_is_known:
                 continue
             for member in leader.isr:
                 following = replicas.get(member)
-                if following is None or member == number:
+                if following is None or member == number or member not in members:
                     continue
                 if (
                     following.replica.leader_epoch != leader.leader_epoch
@@ -108,12 +117,12 @@ class Watcher:
                         f"and n{member} of its ISR ends at {end}"
                     )
 
-    def _check_members(self, key: _Key, replicas: dict[int, HostedPartition]) -> None:
+    def _check_members(
+        self, key: _Key, members: tuple[int, ...], replicas: dict[int, HostedPartition]
+    ) -> None:
         """Every member of the newest ISR holds all that any leader has called committed."""
-        topic = self._metadata.newest.topics_by_id.get(key[0])
-        placed = topic.partition(key[1]) if topic is not None else None
         committed = self._committed.get(key, 0)
-        for member in placed.isr if placed is not None else ():
+        for member in members:
             hosted = replicas.get(member)
             if hosted is not None and hosted.log.log_end_offset < committed:
                 self._broken(
