@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
@@ -69,6 +70,10 @@ def ask(bootstrap: str, question: Callable[[Admin], Awaitable[T]]) -> T:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end; every failure of broker or network becomes one sentence."""
+    # A command says itself what it waits for, and why it ends.
+    clients = logging.getLogger("ottla.client")
+    level = clients.level
+    clients.setLevel(logging.ERROR)
     try:
         return asyncio.run(work)
     except KafkaError as error:
@@ -76,6 +81,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     # ValueError: what the protocol has no room for
     except (ConnectionError, TimeoutError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    finally:
+        clients.setLevel(level)
 
 
 def sentence(error: KafkaError) -> str:

@@ -26,6 +26,7 @@ from ottla.client.cluster.machine.conversation import (
 )
 from ottla.client.cluster.machine.known_cluster import CONNECT_TIMEOUT_MS, KnownCluster
 from ottla.client.cluster.machine.retries import Inquiry, Patience, settled
+from ottla.client.cluster.notices import Notices
 from ottla.client.requests.metadata import BrokerInfo
 from ottla.errors import KafkaError
 from ottla.model import Address
@@ -42,8 +43,11 @@ T = TypeVar("T")
 class Connections:
     """Connections to the brokers of one cluster."""
 
-    def __init__(self, known: KnownCluster, *, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, known: KnownCluster, *, client_id: str, timeout_ms: int, notices: Notices | None = None
+    ) -> None:
         self.known = known
+        self.notices = notices or Notices(client_id)
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._open: dict[Address, Connection] = {}
@@ -52,7 +56,9 @@ class Connections:
 
     def sibling(self) -> Connections:
         """Other connections to the same cluster, with the same knowledge of its brokers."""
-        return Connections(self.known, client_id=self._client_id, timeout_ms=self._timeout_ms)
+        return Connections(
+            self.known, client_id=self._client_id, timeout_ms=self._timeout_ms, notices=self.notices
+        )
 
     async def settle(self, inquiry: Inquiry[K, V, T], timeout_ms: int) -> dict[K, T | KafkaError]:
         """The outcome of every item of an inquiry, which is repeated for up to `timeout_ms`."""

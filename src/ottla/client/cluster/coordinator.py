@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.machine.coordinators import find_coordinators
 from ottla.client.cluster.machine.group_inquiries import commit_offsets, fetch_offsets
+from ottla.client.cluster.notices import Notices
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
 from ottla.client.requests.membership import Membership
 from ottla.client.requests.outcomes import succeeded
@@ -34,6 +35,11 @@ class Coordinator:
         self._group_instance_id = group_instance_id
         self._timeout_ms = timeout_ms
         self._request_timeout_ms = request_timeout_ms
+
+    @property
+    def notices(self) -> Notices:
+        """The log of the client that the group's member is."""
+        return self._connections.notices
 
     async def find(self, timeout_ms: int | None = None) -> int:
         """The node id of the coordinator, from memory if it is known."""

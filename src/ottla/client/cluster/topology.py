@@ -16,11 +16,14 @@ from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.machine.conversation import refreshed
 from ottla.client.cluster.machine.known_topics import KnownTopics
 from ottla.client.requests.metadata import Leader
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 
 # Several partitions say at once that their leader moved; one request answers for all of them.
 _GATHER_SECONDS: Final = 0.02
+# Kinds of notices.
+_SILENT: Final = "silent"
+_ABSENT: Final = "absent"
 
 
 class Topology:
@@ -83,7 +86,8 @@ class Topology:
             await self._until_outdated()
             try:
                 await self.refresh()
-            except (ConnectionError, TimeoutError, KafkaError):
+            except (ConnectionError, TimeoutError, KafkaError) as error:
+                self._connections.notices.say(_SILENT, f"no broker answers, asking again: {error}")
                 self.request_refresh()
             if self._refresh_wanted.is_set():  # the answer did not help: no leader yet, or no broker answered
                 await asyncio.sleep(next(waits) / 1000)
@@ -98,8 +102,16 @@ class Topology:
         steps = refreshed(connections.known, topics, may_create=self._may_create_topics)
         metadata = await connections.converse(steps)
         self._topics.learn(metadata, of_all_topics=topics is None)
+        self._tell_of_absent_topics(topics or ())
         self._wake_if_outdated()
         self._on_change()
+
+    def _tell_of_absent_topics(self, topics: Iterable[str]) -> None:
+        notices = self._connections.notices
+        for topic in () if self._may_create_topics else topics:
+            error = self._topics.error_of(topic)
+            if error is not None and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                notices.say((_ABSENT, topic), f'the topic "{topic}" does not exist; it is waited for')
 
     def _wake_if_outdated(self) -> None:
         if self._topics.is_outdated:

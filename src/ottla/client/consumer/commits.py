@@ -87,6 +87,15 @@ class Commits:
         self, offsets: Mapping[TopicPartition, CommittedOffset], timeout_ms: int | None = None
     ) -> None:
         """Commit. Raises KafkaError, ConnectionError or TimeoutError if that fails."""
+        try:
+            await self._commit(offsets, timeout_ms)
+        except (KafkaError, ConnectionError, TimeoutError) as error:
+            self._coordinator.notices.say("commit", f"a commit failed: {error}")
+            raise
+
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], timeout_ms: int | None
+    ) -> None:
         now_seconds = asyncio.get_running_loop().time
         deadline = now_seconds() + (timeout_ms or self._timeout_ms) / 1000
         while not await self._try(offsets, timeout_ms):
@@ -108,11 +117,11 @@ class Commits:
         return True
 
     async def commit_done(self, readers: Iterable[PartitionReader], timeout_ms: int | None = None) -> None:
-        """Commit the present progress of these readers; a failure is ignored."""
+        """Commit the present progress of these readers; a failure is logged, and ignored otherwise."""
         await self.commit_quietly(self.progress_of(readers), timeout_ms)
 
     async def commit_quietly(self, progress: Progress, timeout_ms: int | None = None) -> None:
-        """Commit progress that was taken earlier; a failure is ignored."""
+        """Commit progress that was taken earlier; a failure is logged, and ignored otherwise."""
         if not progress:
             return
         self._is_running = True

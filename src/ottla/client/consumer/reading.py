@@ -29,6 +29,7 @@ from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.group_membership import GroupMembership, Topics
 from ottla.client.consumer.plan.partition_turns import Turns
 from ottla.client.consumer.plan.settings import ConsumerSettings
+from ottla.client.consumer.poll_notices import PollNotices
 from ottla.client.consumer.positions import Positions
 from ottla.client.consumer.record_worker import Worker
 from ottla.client.consumer.subscription import Listeners, Subscription
@@ -90,6 +91,7 @@ class Reading:
         self._lookup: asyncio.Task[None] | None = None
         self.membership: GroupMembership | None = None
         self.worker: Worker | None = None
+        self._waiting = PollNotices(self.asking.notices, settings.session_timeout_ms)
         self._wakeup = asyncio.Event()
         self.is_polling = False
         self._is_waiting = False  # the group was told that the application waits for records
@@ -205,6 +207,7 @@ class Reading:
     async def woken(self, deadline: float | None) -> bool:
         """Wait for something new; False if the time is over before."""
         self._tell_that_it_waits()
+        self._waiting.begins(self.membership, self.readers)
         try:
             async with asyncio.timeout_at(deadline):
                 await self._wakeup.wait()
@@ -244,6 +247,7 @@ class Reading:
         least_ms = min(self.settings.auto_commit_interval_ms, self.settings.max_poll_interval_ms / 10)
         while True:
             await asyncio.sleep(min(_MOST_TICK_SECONDS, least_ms / 1000))
+            self._waiting.goes_on(self.membership)
             if self.membership is not None or self.commits is not None:
                 self.wake()
 

@@ -192,6 +192,10 @@ class Sender:
 
     def _unanswered(self, batches: list[ProducerBatch], message: str, *, was_sent: bool) -> Answers:
         self._topology.request_refresh()
+        partition = batches[0].partition
+        self._connections.notices.say(
+            ("undelivered", partition), f"records for {partition} could not be sent, trying again: {message}"
+        )
         answer = Answer(ErrorCode.NETWORK_EXCEPTION, message=message, was_sent=was_sent)
         return dict.fromkeys(batches, answer)
 
