@@ -34,7 +34,6 @@ class Client(ABC):
         self.ledger = ledger
         self.lives = 0
         self.is_stopping = False
-        self.broken: BaseException | None = None
         self.process: ProcessLoop = self._begin()
 
     @property
@@ -73,8 +72,8 @@ class Client(ABC):
                 except TROUBLE:
                     self.ledger.counts["client failures"] += 1
                     await asyncio.sleep(0.2)
-        except BaseException as error:
-            self.broken = error
+        except Exception as error:
+            self.ledger.broken.append(f"{self.name} cannot go on: {error!r}")
             raise
         finally:
             if self.process is process:

@@ -50,7 +50,8 @@ class Reader(Client):
         dice = self.world.dice
         limit = dice.choice((200, 2_000, 1 << 20))
         async with ottla.Consumer(self.servers, max_partition_fetch_bytes=limit, **CONSUMER) as consumer:
-            self._assigned, expected = self._partitions(), dict[Partition, int]()
+            expected: dict[Partition, int] = {}
+            self._assigned = self._partitions()
             self._expected = expected
             consumer.assign([ottla.TopicPartition(*each) for each in self._assigned])
             while not self.is_stopping:
