@@ -89,7 +89,9 @@ def reason_without_leader(topic: str, partition: PartitionDetails) -> str | None
         return f"{name} waits for a replica that holds every acknowledged record: start {which}."
     return (
         f"{name} waits for you: each replica may miss acknowledged records. To go on with the records that one of "
-        f"them has: kafka-leader-election --election-type unclean --topic {topic} --partition {partition.partition}"
+        f"them has: ottla topics alter {topic} --config unclean.leader.election.enable=true (effective within "
+        "leader.imbalance.check.interval.seconds), or at once with Kafka's kafka-leader-election --election-type "
+        f"unclean --topic {topic} --partition {partition.partition}"
     )
 
 

@@ -193,7 +193,7 @@ def _report(decision: Decision) -> None:
     for topic, partition in decision.waiting:
         logger.error(
             "%s-%d waits for you: every replica may miss records that were acknowledged. "
-            "kafka-leader-election --election-type unclean lets one lead that is there",
+            "ottla topics describe names the command that lets one lead that is there",
             topic,
             partition,
         )
