@@ -24,7 +24,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tests.chaos.history import Acked, Begun, Committed, Failed, History, Read, Resumed, Sent, origin_of
+from tests.chaos.history import (
+    UNKNOWN_OFFSET,
+    Acked,
+    Begun,
+    Committed,
+    Failed,
+    History,
+    Read,
+    Resumed,
+    Sent,
+    origin_of,
+)
 
 Log = Mapping[int, Sequence[tuple[int, str]]]  # partition → (offset, value), in the order of the log
 
@@ -112,10 +123,11 @@ def _acknowledgement_anomalies(
         for ack in acknowledged:
             if ack.value not in places:
                 yield Anomaly("lost", partition, f"{ack.value}, acknowledged at {ack.offset}")
-            elif held.get(ack.offset) != ack.value:
+            elif ack.offset != UNKNOWN_OFFSET and held.get(ack.offset) != ack.value:
                 detail = f"{ack.value}, acknowledged at {ack.offset}, is at {places[ack.value]}"
                 yield Anomaly("moved", partition, detail)
-        yield from _stale_acknowledgements(partition, acknowledged, sent_ns)
+        placed = [ack for ack in acknowledged if ack.offset != UNKNOWN_OFFSET]
+        yield from _stale_acknowledgements(partition, placed, sent_ns)
 
 
 def _stale_acknowledgements(

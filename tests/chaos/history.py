@@ -5,7 +5,7 @@ machine), the partition, and what belongs to the event. Python and Java clients 
 (`Workload.java`).
 
     sent       time  partition  value             just before the client is handed the record
-    acked      time  partition  offset  value     when the client says that the cluster has it
+    acked      time  partition  offset  value     when the client says that the cluster has it (-1: it does not say where)
     failed     time  partition  value   reason    when the client gives it up: it may be there or not
     begun      time  partition  offset            a reader starts, or starts again, at this offset
     read       time  partition  offset  value
@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
 
 class Sent(NamedTuple):
@@ -69,6 +69,10 @@ class Resumed(NamedTuple):
     offset: int
     asked_ns: int
 
+
+# A producer may learn from the answer to a later batch that an earlier one, whose answer was lost, is in the log:
+# librdkafka then reports success without an offset.
+UNKNOWN_OFFSET: Final = -1
 
 Event = Sent | Acked | Failed | Begun | Read | Committed | Resumed
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.chaos.checker import KINDS, Log, count, judge
 from tests.chaos.history import (
+    UNKNOWN_OFFSET,
     Acked,
     Begun,
     Committed,
@@ -80,6 +81,12 @@ def test_lost() -> None:
     acked = [*PRODUCER[:-1], Acked(60, 0, 5, D)]
     assert kinds(producer=acked) == {"lost"}
     assert kinds({}, reader=[], member=[]) == {"lost"}
+
+
+def test_a_record_that_is_acknowledged_without_an_offset_must_be_there_all_the_same() -> None:
+    acked = [*PRODUCER[:-1], Acked(60, 0, UNKNOWN_OFFSET, D)]
+    assert kinds({0: [*LOG[0], (5, D)]}, producer=acked) == set()
+    assert kinds(producer=acked) == {"lost"}
 
 
 def test_moved() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from tests.chaos.history import Journal, value_of
+from tests.chaos.history import UNKNOWN_OFFSET, Journal, value_of
 
 GROUP: Final = "chaos-group"
 # Longer than any fault: what a producer gives up must be given up because something is wrong.
@@ -141,7 +141,9 @@ class ConfluentProducer:
     def _on_delivery(self, error: Any, message: Message) -> None:
         value = (message.value() or b"").decode()
         if error is None:
-            self._worker.journal.write("acked", message.partition(), message.offset(), value)
+            offset = message.offset()
+            place = UNKNOWN_OFFSET if offset is None else offset
+            self._worker.journal.write("acked", message.partition(), place, value)
         else:
             self._worker.journal.write("failed", message.partition(), value, error)
 
