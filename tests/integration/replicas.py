@@ -253,6 +253,11 @@ class Cluster:
                 async with asyncio.timeout(DEADLINE_S):
                     await node.quorum.in_force(offset)
 
+    async def until_led_by(self, node_id: int, topic: str = "t") -> None:
+        """Wait until the controller has elected a broker, and the broker knows."""
+        await until(lambda: self.placed(topic).leader == node_id, f"node {node_id} leads")
+        await self._delivered()
+
     # ---- what is asked of it
 
     async def submit(self, request: Any) -> Any:

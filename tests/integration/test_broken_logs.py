@@ -30,7 +30,7 @@ def test_a_leader_that_cannot_flush_hands_its_leadership_over(tmp_path: Path) ->
             disk.fails_sync = lambda path: "/t-0/" in path
             refused = await cluster.produce(b"b")
             assert refused.error_code in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            await until(lambda: cluster.placed().leader == 2, "another replica leads")
+            await cluster.until_led_by(2)
             assert (await cluster.produce(b"c")).error_code == 0
             assert 1 not in cluster.placed().isr
 
@@ -46,7 +46,7 @@ def test_a_leader_whose_disk_is_full_hands_its_leadership_over_and_comes_back(tm
             assert (await cluster.produce(b"a")).error_code == 0
             disk.is_full = lambda path: "/t-0/" in path
             assert (await cluster.produce(b"b")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            await until(lambda: cluster.placed().leader == 2, "another replica leads")
+            await cluster.until_led_by(2)
             assert (await cluster.produce(b"c")).error_code == 0
             disk.is_full = lambda path: False
             await cluster.until_isr(1, 2, 3)
@@ -80,7 +80,7 @@ def test_a_log_that_cannot_be_opened_does_not_lead(tmp_path: Path) -> None:
             disk.is_full = lambda path: path.endswith("/t-0")
             await cluster.create_topic("t", NODES)
             assert cluster.placed().leader == 1
-            await until(lambda: cluster.placed().leader == 2, "another replica leads")
+            await cluster.until_led_by(2)
             assert (await cluster.produce(b"a")).error_code == 0
             disk.is_full = lambda path: False
             cluster.nodes[1].hosting.retry()

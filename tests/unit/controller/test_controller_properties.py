@@ -29,6 +29,7 @@ from tests.unit.controller.cluster import (
 from ottla.config import BrokerConfig
 from ottla.controller.commands import BalanceLeaders, FenceBrokers
 from ottla.controller.controller import Controller
+from ottla.controller.elections import ElectionType
 from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.controller.records import decode_record, encode_record
 from ottla.controller.snapshot import snapshot_records
@@ -144,7 +145,7 @@ class ClusterLife(RuleBasedStateMachine):
         self.processes[node_id] = Process(self.incarnations, self.commit(request).broker_epoch)
         assert self.commit(request).broker_epoch == self.processes[node_id].epoch
         for found, partition in self.image.partitions():
-            if partition.isr == (node_id,) and not is_clean:
+            if partition.replicas == (node_id,) and not is_clean:
                 self.holders[found.topic_id, partition.index].nodes = {node_id}
 
     @rule(node_id=st.sampled_from(NODES))
@@ -351,7 +352,8 @@ class ClusterLife(RuleBasedStateMachine):
     def partitions_are_sound(self) -> None:
         eligible = self.image.eligible_brokers
         for _, partition in self.image.partitions():
-            assert partition.isr
+            assert partition.isr or partition.leader == NO_LEADER
+            assert set(partition.elr) <= set(partition.replicas) - set(partition.isr)
             assert len(set(partition.isr)) == len(partition.isr)
             assert set(partition.isr) <= set(partition.replicas)
             assert len(set(partition.replicas)) == len(partition.replicas)
@@ -362,7 +364,7 @@ class ClusterLife(RuleBasedStateMachine):
             if partition.leader in eligible:
                 assert set(partition.isr) <= eligible
             else:
-                assert eligible.isdisjoint(partition.isr), "somebody in sync could lead"
+                assert eligible.isdisjoint(partition.isr + partition.elr), "a complete replica could lead"
             assert partition.leader == NO_LEADER or partition.leader in partition.isr
 
     @invariant()
@@ -396,7 +398,7 @@ class ClusterLife(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When all brokers are back and have caught up, every partition is led and in sync, and no move is
-        left.
+        left. A partition without a complete replica waits for a decision, and for nothing else.
         """
         self.proposals.clear()
         for node_id in NODES:
@@ -404,7 +406,12 @@ class ClusterLife(RuleBasedStateMachine):
                 self.crash(node_id)
                 self.start(node_id)
             self.beat(node_id)
-        for found, partition in list(self.image.partitions()):
+        for found, waiting in list(self.image.partitions()):
+            if waiting.leader == NO_LEADER:
+                assert not waiting.isr + waiting.elr
+                decided = [TopicPartitions(found.name, [waiting.index])]
+                self.commit(ElectLeadersRequest(ElectionType.UNCLEAN, decided))
+            partition = self.cluster.partition(found.name, waiting.index)
             assert partition.leader != NO_LEADER
             answer = self.cluster.alter(found.name, partition.replicas, partition.index)
             assert answer.error_code in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
