@@ -5,20 +5,31 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+T = TypeVar("T")
 ROOT: Final = Path(__file__).resolve().parents[1]  # of the checkout: where `python -m bench` runs
 
 
 def family(pid: int) -> list[int]:
     """The process and all its living descendants."""
     found = [pid]
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in children.read_text().split():
                 found += family(int(child))
     return found
+
+
+def _of_each(pid: int, ask: Callable[[int], T]) -> list[T]:
+    """The answers of a process and of those of its descendants that live long enough to be asked."""
+    answers = [ask(pid)]
+    for descendant in family(pid)[1:]:
+        with contextlib.suppress(OSError):
+            answers.append(ask(descendant))
+    return answers
 
 
 def cpu_seconds(pid: int) -> float:
@@ -27,12 +38,12 @@ def cpu_seconds(pid: int) -> float:
     From the kernel's clock of another process's CPU time (clock_getcpuclockid(3)): the same sum as in
     /proc/PID/stat, which counts in steps of 10 ms, to the nanosecond.
     """
-    return sum(time.clock_gettime(~member << 3 | 2) for member in family(pid))
+    return sum(_of_each(pid, lambda member: time.clock_gettime(~member << 3 | 2)))
 
 
 def memory_mebibytes(pid: int) -> tuple[float, float]:
     """Resident and proportional set size of a process and its children."""
-    rollups = [Path(f"/proc/{member}/smaps_rollup").read_text() for member in family(pid)]
+    rollups = _of_each(pid, lambda member: Path(f"/proc/{member}/smaps_rollup").read_text())
     sums = [
         sum(
             int(kibibytes)

@@ -23,7 +23,7 @@ def test_every_workload_answers_figures(name: str, tmp_path: Path) -> None:
     run = Run(1, 0.001, tmp_path)
     with started([name], tmp_path) as (target,):
         measured = {workload.name: workload.measure(target, run) for workload in MEASURED}
-    assert all(value > 0 for figures in measured.values() for value in figures.values())
+    assert not {work: figures for work, figures in measured.items() if min(figures.values()) <= 0}
     assert "cpu_us_per_request" in measured["small produce"]
     assert "cpu_s_per_gb" in measured["raw fetch 1 MiB"]
 
