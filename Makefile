@@ -45,13 +45,13 @@ else
 	$(PY) -m pytest -m "not compat and alone" tests/integration
 endif
 
-chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; ARGS="--spark --faults 100" breaks a Spark query
+chaos: setup  ## break a cluster under load: ARGS="--faults 200 --seed N"; ARGS="--spark --faults 100" breaks a Spark query, "--spark --sink" one into a topic
 	$(PY) -m tests.chaos $(ARGS)
 
 sim: setup  ## 2,000 stories of whole nodes under faults; a broken one prints how to see it again; ARGS="--hours 1"
 	$(PY) -m tests.simulation --seeds 2000 $(ARGS)
 
-compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, kcat)
+compat: setup  ## real clients and Apache Kafka's own tools (Maven Central, npm, Go modules, kcat)
 	$(PY) -m pytest -m compat tests -rs $(ARGS)
 
 bench: setup  ## measure beside a floor program and Apache Kafka; writes bench/RESULTS.md

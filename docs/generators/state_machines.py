@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.client.membership.machine import group_member
+from ottla.client.producer.machine import transaction
 from ottla.group import classic
 from ottla.raft import node
+from ottla.transaction import metadata
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "state-machines.md"
@@ -70,11 +72,29 @@ def machines() -> list[Machine]:
             ],
         ),
         Machine(
+            "A transactional id, as its coordinator sees it",
+            "transaction/metadata.py",
+            metadata.TransactionState.EMPTY.value,
+            {state.value: meaning for state, meaning in metadata.STATE_MEANINGS.items()},
+            [
+                Transition(state.value, target.value, event.value)
+                for state, events in metadata.TRANSITIONS.items()
+                for event, target in events.items()
+            ],
+        ),
+        Machine(
             "A member of a consumer group, as the consumer sees it",
             "client/membership/machine/group_member.py",
             group_member.Phase.OUT.name,
             {phase.name: phase.value for phase in group_member.Phase},
             [Transition(a.name, b.name, when) for (a, b), when in group_member.TRANSITIONS.items()],
+        ),
+        Machine(
+            "A transactional producer",
+            "client/producer/machine/transaction.py",
+            transaction.Phase.UNINITIALISED.name,
+            {phase.name: phase.value for phase in transaction.Phase},
+            [Transition(a.name, b.name, when) for (a, b), when in transaction.TRANSITIONS.items()],
         ),
     ]
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.processing import ProcessingError as ProcessingError
     from ottla.client.consumer.processing import at_least_once as at_least_once
     from ottla.client.consumer.processing import at_most_once as at_most_once
+    from ottla.client.exactly_once import exactly_once as exactly_once
     from ottla.client.producer.delivery import Delivery as Delivery
     from ottla.client.producer.machine import partitioners as partitioners
     from ottla.client.producer.machine.delivery_report import BufferFullError as BufferFullError
@@ -25,17 +26,43 @@ if TYPE_CHECKING:
     from ottla.client.producer.machine.delivery_report import DeliveryReport as DeliveryReport
     from ottla.client.producer.machine.delivery_report import ProducerRecord as ProducerRecord
     from ottla.client.producer.machine.delivery_report import SerializationError as SerializationError
+    from ottla.client.producer.machine.prepared_transaction import PreparedTransaction as PreparedTransaction
+    from ottla.client.producer.machine.transaction_errors import ProducerFencedError as ProducerFencedError
+    from ottla.client.producer.machine.transaction_errors import (
+        TransactionAbortedError as TransactionAbortedError,
+    )
+    from ottla.client.producer.machine.transaction_errors import TransactionError as TransactionError
+    from ottla.client.producer.machine.transaction_errors import (
+        TransactionUncertainError as TransactionUncertainError,
+    )
     from ottla.client.producer.producer import Producer as Producer
     from ottla.client.producer.serializers import AvroCodec as AvroCodec
     from ottla.client.producer.serializers import deserialize_json as deserialize_json
     from ottla.client.producer.serializers import deserialize_text as deserialize_text
     from ottla.client.producer.serializers import serialize_json as serialize_json
     from ottla.client.producer.serializers import serialize_text as serialize_text
+    from ottla.client.requests.configs import ConfigChange as ConfigChange
+    from ottla.client.requests.configs import ConfigOperation as ConfigOperation
+    from ottla.client.requests.configs import ConfigResource as ConfigResource
+    from ottla.client.requests.configs import ResourceType as ResourceType
+    from ottla.client.requests.group_offsets import CommittedOffset as CommittedOffset
+    from ottla.client.requests.membership import GroupMetadata as GroupMetadata
     from ottla.client.requests.outcomes import succeeded as succeeded
+    from ottla.client.requests.quotas import QuotaEntity as QuotaEntity
+    from ottla.client.requests.reassignments import ElectionType as ElectionType
     from ottla.client.requests.topics import NewTopic as NewTopic
+    from ottla.client.requests.users import ScramPassword as ScramPassword
+    from ottla.client.requests.users import ScramRemoval as ScramRemoval
     from ottla.errors import ErrorCode as ErrorCode
     from ottla.errors import KafkaError as KafkaError
     from ottla.model import TopicPartition as TopicPartition
+    from ottla.security.acl.rules import Acl as Acl
+    from ottla.security.acl.rules import AclFilter as AclFilter
+    from ottla.security.acl.rules import Operation as Operation
+    from ottla.security.acl.rules import Pattern as Pattern
+    from ottla.security.acl.rules import PatternType as PatternType
+    from ottla.security.acl.rules import Permission as Permission
+    from ottla.security.settings import Security as Security
     from ottla.version import __version__ as __version__
     from ottla.wire.connection import CannotConnectError as CannotConnectError
     from ottla.wire.stream import ConnectionLostError as ConnectionLostError
@@ -49,6 +76,7 @@ _HOMES = {
         "OffsetSpec",
         "RecordBatch",
     ),
+    "ottla.client.exactly_once": ("exactly_once",),
     "ottla.client.producer.delivery": ("Delivery",),
     "ottla.client.producer.machine.delivery_report": (
         "BufferFullError",
@@ -57,7 +85,19 @@ _HOMES = {
         "ProducerRecord",
         "SerializationError",
     ),
+    "ottla.client.producer.machine.prepared_transaction": ("PreparedTransaction",),
+    "ottla.client.producer.machine.transaction_errors": (
+        "ProducerFencedError",
+        "TransactionAbortedError",
+        "TransactionError",
+        "TransactionUncertainError",
+    ),
+    "ottla.client.requests.configs": ("ConfigChange", "ConfigOperation", "ConfigResource", "ResourceType"),
+    "ottla.client.requests.group_offsets": ("CommittedOffset",),
+    "ottla.client.requests.membership": ("GroupMetadata",),
     "ottla.client.requests.outcomes": ("succeeded",),
+    "ottla.client.requests.quotas": ("QuotaEntity",),
+    "ottla.client.requests.reassignments": ("ElectionType",),
     "ottla.client.consumer.processing": ("ProcessingError", "at_least_once", "at_most_once"),
     "ottla.client.producer.producer": ("Producer",),
     "ottla.client.producer.serializers": (
@@ -68,8 +108,11 @@ _HOMES = {
         "serialize_text",
     ),
     "ottla.client.requests.topics": ("NewTopic",),
+    "ottla.client.requests.users": ("ScramPassword", "ScramRemoval"),
     "ottla.errors": ("ErrorCode", "KafkaError"),
     "ottla.model": ("TopicPartition",),
+    "ottla.security.acl.rules": ("Acl", "AclFilter", "Operation", "Pattern", "PatternType", "Permission"),
+    "ottla.security.settings": ("Security",),
     "ottla.version": ("__version__",),
     "ottla.wire.connection": ("CannotConnectError",),
     "ottla.wire.stream": ("ConnectionLostError",),
@@ -77,31 +120,54 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Acl",
+    "AclFilter",
     "Admin",
     "AvroCodec",
     "BufferFullError",
     "CannotConnectError",
+    "CommittedOffset",
+    "ConfigChange",
+    "ConfigOperation",
+    "ConfigResource",
     "ConnectionLostError",
     "Consumer",
     "ConsumerRecord",
     "Delivery",
     "DeliveryError",
     "DeliveryReport",
+    "ElectionType",
     "ErrorCode",
+    "GroupMetadata",
     "KafkaError",
     "NewTopic",
     "OffsetSpec",
+    "Operation",
+    "Pattern",
+    "PatternType",
+    "Permission",
+    "PreparedTransaction",
     "ProcessingError",
     "Producer",
+    "ProducerFencedError",
     "ProducerRecord",
+    "QuotaEntity",
     "RecordBatch",
+    "ResourceType",
+    "ScramPassword",
+    "ScramRemoval",
+    "Security",
     "SerializationError",
     "TopicPartition",
+    "TransactionAbortedError",
+    "TransactionError",
+    "TransactionUncertainError",
     "__version__",
     "at_least_once",
     "at_most_once",
     "deserialize_json",
     "deserialize_text",
+    "exactly_once",
     "partitioners",
     "serialize_json",
     "serialize_text",

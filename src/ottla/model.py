@@ -17,6 +17,7 @@ NO_TIMESTAMP: Final = -1
 NO_NODE: Final = -1  # neither a broker nor a controller
 NO_LEADER: Final = NO_NODE
 NO_BROKER_EPOCH: Final = -1  # of a broker that is not registered, or that the sender does not know
+LEAVING_BROKER_EPOCH: Final = -2  # of a leader that steps down, and holds every committed record
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1  # of a producer without idempotence
 NO_GENERATION: Final = -1  # of a consumer outside a group's membership
@@ -26,6 +27,7 @@ ACKS_LEADER: Final = 1  # answer a Produce request when the leader has the recor
 ACKS_ALL: Final = -1  # answer a Produce request when all in-sync replicas have the records
 BROKER_DEFAULT: Final = -1  # as many partitions or replicas as the broker's settings say
 CONSUMER_REPLICA_ID: Final = -1  # the replica id of a client that is not a broker
+ANY_REPLICA_ID: Final = -2  # of a client that asks a replica about its own log, whether or not it leads
 
 _DEFAULT_PORT: Final = 9092
 

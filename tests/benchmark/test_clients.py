@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pytest
 from bench.clients import LONE, WORKLOADS, Bench, Promise, lone_ratios, page, ratios, verdicts
 from bench.memory import WarmPages
 from bench.targets import started
 
 
+@pytest.mark.timeout(300)  # it starts some forty processes
 def test_every_client_is_measured_and_compared(tmp_path: Path) -> None:
     bench = Bench(argparse.Namespace(quick=True, only=""), WarmPages(tmp_path, 1 << 20))
     bench.scale = 0.001

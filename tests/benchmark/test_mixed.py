@@ -12,6 +12,7 @@ from bench.mixed_records import HEADERS, LARGEST, SMALLEST, mixed_records
 from bench.targets import started
 
 
+@pytest.mark.timeout(300)  # it starts some twenty processes
 def test_every_client_is_measured(tmp_path: Path) -> None:
     with started(["ottla"], tmp_path) as (target,):
         bench = MixedBench(target, WarmPages(tmp_path, 1 << 20), ["zstd"])

@@ -2,26 +2,35 @@
 
 python -m tests.chaos --faults 200 --seed 7
 python -m tests.chaos --faults 20 --only "kill -9 a leader" --keep /tmp/chaos
+python -m tests.chaos --machines --faults 500   packets, power and disks are lost, too; needs root
+python -m tests.chaos --calm --minutes 5        nothing breaks on a busy machine, and nobody must think so (false_alarms.py)
+python -m tests.chaos --transactions            transactional clients (transactions/)
 python -m tests.chaos --spark --faults 100      the one through Spark (spark.py), which has options of its own
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench.apache.maven import CannotFetchError
-from tests.chaos.faults import KINDS
+from tests.chaos.faults import KINDS, TRANSACTION_KINDS, Kind
 from tests.chaos.java_workload import compiled
+from tests.chaos.machines.commands import NoMachinesError, check_system
+from tests.chaos.machines.faults import FLUSHED_KINDS, MACHINE_KINDS
 from tests.chaos.report import page, write_page
 from tests.chaos.run import Options, Report, run
 from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+MACHINE_RESULTS = Path(__file__).with_name("RESULTS_MACHINES.md")
+TRANSACTION_RESULTS = Path(__file__).with_name("RESULTS_TRANSACTIONS.md")
 
 
 def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.Namespace]:
@@ -34,7 +43,18 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--rate", type=float, default=150.0, help="records per second of each producer")
     parser.add_argument(
-        "--only", action="append", choices=list(KINDS), help="only this kind of fault; repeatable"
+        "--only",
+        action="append",
+        choices=[*{**FLUSHED_KINDS, **TRANSACTION_KINDS}],
+        help="only this kind of fault; repeatable",
+    )
+    parser.add_argument(
+        "--machines",
+        action="store_true",
+        help="each broker in a network namespace and on a file system of its own: packets, power and disks are lost, too (root)",
+    )
+    parser.add_argument(
+        "--transactions", action="store_true", help="transactional writers, processors and readers"
     )
     parser.add_argument("--no-java", action="store_true", help="only confluent-kafka")
     parser.add_argument(
@@ -43,17 +63,31 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument("--keep", type=Path, help="where to keep logs, data and journals")
     parser.add_argument("--no-results", action="store_true", help="do not write RESULTS.md")
     given = parser.parse_args(arguments)
+    settings = dict(each.split("=", 1) for each in given.set)
+    kinds = TRANSACTION_KINDS if given.transactions else _kinds(given.machines, settings)
+    if unknown := set(given.only or ()) - set(kinds):
+        parser.error(
+            "not without --machines, --transactions or --set ottla.flush.on.acks.all=true: "
+            + ", ".join(unknown)
+        )
     options = Options(
         faults=given.faults,
         seed=given.seed,
         brokers=given.brokers,
         partitions=given.partitions,
         rate=given.rate,
-        with_java=not given.no_java and _has_java(),
-        kinds=tuple(given.only or KINDS),
-        settings=dict(each.split("=", 1) for each in given.set),
+        with_java=not (given.no_java or given.transactions) and _has_java(),
+        kinds={name: kinds[name] for name in given.only or kinds},
+        settings=settings,
+        on_machines=given.machines,
     )
     return options, given
+
+
+def _kinds(on_machines: bool, settings: Mapping[str, str]) -> Mapping[str, Kind]:
+    if not on_machines:
+        return KINDS
+    return FLUSHED_KINDS if settings.get("ottla.flush.on.acks.all") == "true" else MACHINE_KINDS
 
 
 def _has_java() -> bool:
@@ -74,25 +108,56 @@ def _run_in(directory: Path, options: Options) -> Report:
     return run(directory, options, lambda line: print(line, flush=True))
 
 
+def _with_transactions(directory: Path, options: Options, *, write: bool) -> bool:
+    """Whether all promises to transactional clients were kept."""
+    from tests.chaos.transactions import report, run
+
+    done = run.run(directory, options, lambda line: print(line, flush=True))
+    text = report.page(done, _commit())
+    print(text)
+    if write:
+        TRANSACTION_RESULTS.write_text(text, encoding="utf-8")
+    return done.is_clean
+
+
+@contextlib.contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    """Where a run puts everything: removed at its end, unless it is to be kept."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield Path(tempfile.mkdtemp(dir=keep))
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
 def main() -> int:
     if "--spark" in sys.argv:
         from tests.chaos.spark import main as through_spark
 
         return through_spark()
+    if "--calm" in sys.argv:
+        from tests.chaos.false_alarms import main as on_a_busy_machine
+
+        return on_a_busy_machine()
     options, given = options_from()
+    if options.on_machines:
+        check_system()
     print(f"seed {options.seed}: {options.faults} faults", flush=True)
-    if given.keep is not None:
-        given.keep.mkdir(parents=True, exist_ok=True)
-        report = _run_in(Path(tempfile.mkdtemp(dir=given.keep)), options)
-    else:
-        with tempfile.TemporaryDirectory() as directory:
-            report = _run_in(Path(directory), options)
+    with _directory(given.keep) as directory:
+        if given.transactions:
+            is_clean = _with_transactions(directory, options, write=not given.no_results)
+            return 0 if is_clean else 1
+        report = _run_in(directory, options)
     commit = _commit()
     print(page(report, commit))
     if not given.no_results:
-        write_page(RESULTS, report, commit)
+        write_page(MACHINE_RESULTS if options.on_machines else RESULTS, report, commit)
     return 0 if report.is_clean else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except NoMachinesError as missing:
+        sys.exit(f"Error: no machines here: {missing}")

@@ -17,11 +17,11 @@ import random
 import resource
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tests.chaos.workload import GROUP
+from tests.chaos.workload import GROUP, TRANSACTIONAL_IDS
 from tests.clusters import ObservedCluster, eventually
 
 from ottla.client.admin.admin import Admin
@@ -80,17 +80,23 @@ class Scene:
 
     def coordinator(self) -> int:
         """The broker that coordinates the group."""
+        return self._coordinator(FindCoordinatorRequest(coordinator_keys=[GROUP]))
+
+    def transaction_coordinator(self) -> int:
+        """The broker that coordinates the transactions of one of the clients."""
+        key = TRANSACTIONAL_IDS[self.fault.pick % len(TRANSACTIONAL_IDS)]
+        return self._coordinator(FindCoordinatorRequest(key_type=1, coordinator_keys=[key]))
+
+    def _coordinator(self, request: FindCoordinatorRequest) -> int:
         found: list[int] = []
 
         def is_found() -> bool:
             with self.cluster.peer(self.any_of(self.cluster.running)) as peer:
-                answer = peer.ask(
-                    ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=[GROUP])
-                )
+                answer = peer.ask(ApiKey.FIND_COORDINATOR, 4, request)
             found[:] = [each.node_id for each in answer.coordinators if each.error_code == 0]
             return bool(found)
 
-        eventually(is_found, "the group has a coordinator", 60.0)
+        eventually(is_found, "there is a coordinator", 60.0)
         return found[0]
 
     def any_of(self, ids: Iterable[int]) -> int:
@@ -327,10 +333,19 @@ KINDS: Final = {
     "move replicas": Kind(2, SHORT, move_replicas),
     "elect preferred leaders": Kind(2, SHORT, elect_preferred_leaders),
 }
+# Those of a cluster under transactional clients.
+TRANSACTION_KINDS: Final[Mapping[str, Kind]] = {
+    **KINDS,
+    "kill -9 a transaction coordinator": Kind(6, SHORT, _killed(Scene.transaction_coordinator)),
+    "pause a transaction coordinator": Kind(4, LONG, _paused(Scene.transaction_coordinator)),
+    "isolate a transaction coordinator": Kind(
+        3, LONG, _isolated(Scene.transaction_coordinator, clients=False)
+    ),
+}
 
 
 def plan(
-    seed: int, count: int, partitions: int, kinds: Iterable[str] = KINDS, most_s: float = LONG[1]
+    seed: int, count: int, partitions: int, kinds: Mapping[str, Kind] = KINDS, most_s: float = LONG[1]
 ) -> list[Fault]:
     """The faults of a seed, none longer than `most_s`. All kinds come before one comes again: a short run
     sees many.
@@ -339,25 +354,25 @@ def plan(
     names = list(kinds)
     drawn = rng.sample(names, len(names))[:count]
     while len(drawn) < count:
-        drawn += rng.choices(names, [KINDS[name].weight for name in names])
+        drawn += rng.choices(names, [kinds[name].weight for name in names])
     return [
         Fault(
             number=number,
             kind=kind,
             partition=rng.randrange(partitions),
             pick=rng.randrange(1 << 16),
-            hold_s=min(rng.uniform(*KINDS[kind].hold_s), most_s),
+            hold_s=min(rng.uniform(*kinds[kind].hold_s), most_s),
             waits=rng.random() < 0.7,
         )
         for number, kind in enumerate(drawn, 1)
     ]
 
 
-def carry_out(cluster: ObservedCluster, topic: str, fault: Fault) -> str:
+def carry_out(cluster: ObservedCluster, topic: str, fault: Fault, kinds: Mapping[str, Kind] = KINDS) -> str:
     """Do it, and make everything whole again; answers whom it hit."""
     scene = Scene(cluster, topic, fault)
     try:
-        KINDS[fault.kind].carry_out(scene)
+        kinds[fault.kind].carry_out(scene)
     except (ClusterError, KafkaError, OSError) as error:
         raise AssertionError(f"{fault.kind} ({' '.join(scene.notes)}): {error}") from error
     finally:

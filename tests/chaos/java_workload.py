@@ -72,10 +72,10 @@ class JavaWorkload:
             self._say("finish " + " ".join(f"{partition}:{end}" for partition, end in ends.items()))
             self._hear("finished")
         finally:
-            self.kill()
+            self.abandon()
 
-    def kill(self) -> None:
-        """End it, if it has not."""
+    def abandon(self) -> None:
+        """End the program, if it has not ended."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -15,6 +15,12 @@ from tests.chaos.run import IN_SYNC_DEADLINE_S, SETTINGS, Report
 from tests.chaos.workload import DELIVERY_TIMEOUT_MS
 
 _EXAMPLES = 20
+_MACHINES = "--machines "
+_PROXIED = "Everything passes through the proxy of `ottla cluster up --proxy`."
+_ON_MACHINES = (
+    "Each broker has a network namespace, behind a router that loses packets, and an ext4 file system in an image, "
+    "which loses what was not flushed when its power is lost."
+)
 
 
 def page(report: Report, commit: str) -> str:
@@ -32,7 +38,7 @@ def _head(report: Report, commit: str) -> list[str]:
     return [
         "# The killing test",
         "",
-        f'`make chaos ARGS="--faults {options.faults} --seed {options.seed}"`, {time.strftime("%Y-%m-%d")}, commit {commit}, '
+        f'`make chaos ARGS="{_MACHINES if options.on_machines else ""}--faults {options.faults} --seed {options.seed}"`, {time.strftime("%Y-%m-%d")}, commit {commit}, '
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}; {report.seconds / 60:.0f} minutes.",
         "",
         f"{len(report.injected)} faults in a cluster of {options.brokers} brokers, {options.partitions} partitions with {min(options.brokers, 3)} replicas, "
@@ -88,7 +94,8 @@ def _notes(report: Report) -> list[str]:
         "Writes interrupted: the longest time that any one partition went without an acknowledgement while the fault lasted or "
         "the cluster recovered from it; a fault that lasts (a pause, a cut) counts with its length. In sync after: from the end of the "
         f"fault until all replicas of all partitions are in sync again, as every broker says ({IN_SYNC_DEADLINE_S:.0f} s would be a failure); "
-        "three faults of ten do not wait for that, and what they leave counts for the next one too. Everything passes through the proxy of `ottla cluster up --proxy`.",
+        "three faults of ten do not wait for that, and what they leave counts for the next one too. "
+        + (_ON_MACHINES if report.options.on_machines else _PROXIED),
         "",
         f"Settings that differ from the defaults: {settings}.",
     ]

@@ -4,6 +4,7 @@ saw.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,10 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.checker import Anomaly, Counts, count, judge
-from tests.chaos.faults import KINDS, LONG, Fault, carry_out, plan
+from tests.chaos.checker import Anomaly, Counts, Log, count, judge
+from tests.chaos.faults import KINDS, LONG, Fault, Kind, carry_out, plan
 from tests.chaos.history import Acked, History, read_journal
 from tests.chaos.java_workload import JOURNALS, JavaWorkload
+from tests.chaos.machines.cluster import MachineCluster, machine_cluster
 from tests.chaos.replicas import LATEST, differing_replicas, read_log
 from tests.chaos.workload import GROUP, Client, ConfluentMember, ConfluentProducer, ConfluentReader
 from tests.clusters import ObservedCluster, eventually, observed_cluster
@@ -26,10 +28,10 @@ IN_SYNC_DEADLINE_S: Final = 60.0  # the published bound for a cluster whose faul
 _FINISH_DEADLINE_S: Final = 90.0
 _BETWEEN_FAULTS_S: Final = 0.3
 _USUAL_GAP_NS: Final = 10_000_000  # what lies between two acknowledgements when nothing is wrong
-# Settings that differ from the defaults, and why: segments roll and followers leave the ISR within a run of
-# minutes.
-SETTINGS: Final = {
-    "log.segment.bytes": "1048576",
+# The one setting that differs from the defaults: segments roll within a run of minutes.
+SETTINGS: Final = {"log.segment.bytes": "1048576"}
+# What a run of seconds needs besides: followers leave the ISR, and groups begin, while it lasts.
+_SHORT_SETTINGS: Final = {
     "replica.lag.time.max.ms": "5000",
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -60,15 +62,23 @@ class Options:
     producers: int = 2
     rate: float = 150.0
     with_java: bool = False
-    kinds: tuple[str, ...] = tuple(KINDS)
+    kinds: Mapping[str, Kind] = field(default_factory=lambda: KINDS)
     most_s: float = LONG[1]  # that one fault lasts
     settings: Mapping[str, str] = field(default_factory=dict)
+    on_machines: bool = False  # brokers with networks and file systems of their own
 
 
 def short_options(*, with_java: bool = False) -> Options:
     """A run of ten short faults, for a test suite."""
+    kinds = {name: KINDS[name] for name in SHORT_KINDS}
     return Options(
-        faults=len(SHORT_KINDS), seed=11, partitions=3, with_java=with_java, kinds=SHORT_KINDS, most_s=1.0
+        faults=len(SHORT_KINDS),
+        seed=11,
+        partitions=3,
+        with_java=with_java,
+        kinds=kinds,
+        most_s=1.0,
+        settings=_SHORT_SETTINGS,
     )
 
 
@@ -111,26 +121,20 @@ def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report
     begun = time.monotonic()
     journals = directory / "journals"
     journals.mkdir(parents=True)
-    settings = {**SETTINGS, **options.settings}
-    with observed_cluster(
-        directory / "cluster", brokers=options.brokers, has_proxy=True, settings=settings
-    ) as cluster:
+    with chaos_cluster(directory / "cluster", options) as cluster:
         cluster.create_topic(TOPIC, options.partitions, min(options.brokers, 3))
         clients = _clients(cluster.bootstrap, options, journals)
-        for client in clients:
-            client.start()
         try:
-            _await_work(cluster, options.partitions)
-            injected = _inject_all(cluster, options, say)
-            say("The faults are over; waiting for the producers.")
-        finally:
-            _each(clients, lambda client: client.stop_producing())
-        cluster.await_in_sync(TOPIC, IN_SYNC_DEADLINE_S)
-        log = read_log(cluster, TOPIC)
-        ends = {partition: len(records) for partition, records in log.items()}
-        _each(clients, lambda client: client.finish(ends, _FINISH_DEADLINE_S))
+            injected, log = _work(cluster, clients, options, say)
+        except BaseException:
+            _each(clients, lambda client: client.abandon())
+            raise
         directories = {node_id: cluster.directory_of(node_id) for node_id in cluster.ids}
-    differing = differing_replicas(directories, TOPIC)
+        if isinstance(cluster, MachineCluster):  # whose disks end with the block
+            cluster.stop_all()
+            differing = differing_replicas(directories, TOPIC)
+    if not options.on_machines:
+        differing = differing_replicas(directories, TOPIC)
     histories = _histories(journals, options)
     return Report(
         options=options,
@@ -142,6 +146,30 @@ def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report
         seconds=time.monotonic() - begun,
         histories=tuple(histories),
     )
+
+
+def _work(
+    cluster: ObservedCluster, clients: list[Client], options: Options, say: Callable[[str], None]
+) -> tuple[list[Injected], Log]:
+    """Let the clients work and the faults happen; the faults, and the records that are there at the end."""
+    for client in clients:
+        client.start()
+    await_work(cluster, options.partitions)
+    injected = inject_all(cluster, options, say)
+    say("The faults are over; waiting for the producers.")
+    _each(clients, lambda client: client.stop_producing())
+    cluster.await_in_sync(TOPIC, IN_SYNC_DEADLINE_S)
+    log = read_log(cluster, TOPIC)
+    ends = {partition: len(records) for partition, records in log.items()}
+    _each(clients, lambda client: client.finish(ends, _FINISH_DEADLINE_S))
+    return injected, log
+
+
+def chaos_cluster(data: Path, options: Options) -> contextlib.AbstractContextManager[ObservedCluster]:
+    settings = {**SETTINGS, **options.settings}
+    if options.on_machines:
+        return machine_cluster(data, options.brokers, settings)
+    return observed_cluster(data, brokers=options.brokers, has_proxy=True, settings=settings)
 
 
 def _clients(bootstrap: str, options: Options, journals: Path) -> list[Client]:
@@ -169,7 +197,7 @@ def _each(clients: Iterable[Client], do: Callable[[Client], None]) -> None:
         raise failures[0]
 
 
-def _await_work(cluster: ObservedCluster, partitions: int) -> None:
+def await_work(cluster: ObservedCluster, partitions: int) -> None:
     """Until every partition has records: a fault before that could not take any."""
 
     def is_at_work() -> bool:
@@ -179,19 +207,19 @@ def _await_work(cluster: ObservedCluster, partitions: int) -> None:
     eventually(is_at_work, "the producers have written")
 
 
-def _inject_all(cluster: ObservedCluster, options: Options, say: Callable[[str], None]) -> list[Injected]:
+def inject_all(cluster: ObservedCluster, options: Options, say: Callable[[str], None]) -> list[Injected]:
     injected = []
     faults = plan(options.seed, options.faults, options.partitions, options.kinds, options.most_s)
     for fault in faults:
-        injected.append(_inject(cluster, fault))
+        injected.append(_inject(cluster, fault, options.kinds))
         say(_line(injected[-1], len(faults)))
         time.sleep(_BETWEEN_FAULTS_S)  # so that there is something between two faults that could be lost
     return injected
 
 
-def _inject(cluster: ObservedCluster, fault: Fault) -> Injected:
+def _inject(cluster: ObservedCluster, fault: Fault, kinds: Mapping[str, Kind]) -> Injected:
     begun = time.monotonic_ns()
-    victims = carry_out(cluster, TOPIC, fault)
+    victims = carry_out(cluster, TOPIC, fault, kinds)
     in_sync_s = cluster.await_in_sync(TOPIC, IN_SYNC_DEADLINE_S) if fault.waits else None
     return Injected(fault, victims, begun, time.monotonic_ns(), in_sync_s)
 

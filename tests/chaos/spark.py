@@ -1,6 +1,7 @@
 """`make chaos ARGS="--spark"`: kill what stands between a topic and its table, print and keep the verdict.
 
 python -m tests.chaos.spark --faults 100 --seed 7
+python -m tests.chaos.spark --sink --faults 100 --seed 7   from topic to topic, exactly once
 python -m tests.chaos.spark --faults 10 --only "the driver" --keep /tmp/chaos
 """
 
@@ -19,6 +20,7 @@ from tests.chaos.spark_run import Options, Report, run
 from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS_SPARK.md")
+SINK_RESULTS = Path(__file__).with_name("RESULTS_SPARK_SINK.md")
 
 
 def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.Namespace]:
@@ -27,6 +29,7 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     )
     defaults = Options(0, 0)
     parser.add_argument("--spark", action="store_true", help="what this is; for `make chaos`")
+    parser.add_argument("--sink", action="store_true", help="a query that writes exactly once to a topic")
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 16))
     parser.add_argument("--partitions", type=int, default=defaults.partitions)
@@ -36,7 +39,7 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument("--master", default=defaults.master, help="a local-cluster of Spark")
     parser.add_argument("--only", action="append", choices=list(KINDS), help="only this kind; repeatable")
     parser.add_argument("--keep", type=Path, help="where to keep logs, data, table and journals")
-    parser.add_argument("--no-results", action="store_true", help="do not write RESULTS_SPARK.md")
+    parser.add_argument("--no-results", action="store_true", help="do not write the page of results")
     given = parser.parse_args(arguments)
     options = Options(
         kills=given.faults,
@@ -45,6 +48,7 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
         rate=given.rate,
         master=given.master,
         kinds=tuple(given.only or KINDS),
+        to_topic=given.sink,
     )
     return options, given
 
@@ -70,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
             report = _run_in(Path(directory), options)
     print(page(report, commit))
     if not given.no_results:
-        write_page(RESULTS, report, commit)
+        write_page(SINK_RESULTS if options.to_topic else RESULTS, report, commit)
     return 0 if report.is_clean else 1
 
 

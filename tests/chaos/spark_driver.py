@@ -36,11 +36,11 @@ _ROLES: Final = {  # what tells the processes apart in their command lines
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The query's source and sink, and its Spark."""
+    """The query's source, its table or `topic:` and a topic, and its Spark."""
 
     bootstrap: str
     topic: str
-    table: Path
+    table: str
     checkpoint: Path
     master: str
 
@@ -58,7 +58,7 @@ class Driver:
     def start(self) -> None:
         job = self._job
         command = [sys.executable, "-m", "tests.chaos.spark_query"]
-        command += [job.bootstrap, job.topic, str(job.table), str(job.checkpoint), job.master]
+        command += [job.bootstrap, job.topic, job.table, str(job.checkpoint), job.master]
         name, _, value = self._mark.partition("=")
         ours = {name: value, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": _SHORT_LIVED_JVM}
         with self._output.open("ab") as sink:

@@ -27,10 +27,10 @@ def _head(report: Report, commit: str) -> list[str]:
     return [
         "# The killing test through Spark",
         "",
-        f'`make chaos ARGS="--spark --faults {options.kills} --seed {options.seed}"`, {time.strftime("%Y-%m-%d")}, commit {commit}, '
+        f'`make chaos ARGS="--spark{" --sink" if options.to_topic else ""} --faults {options.kills} --seed {options.seed}"`, {time.strftime("%Y-%m-%d")}, commit {commit}, '
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}; {report.seconds / 60:.0f} minutes.",
         "",
-        f"{len(report.injected)} kills (`kill -9`) of driver, executors, Python workers and brokers, while a structured streaming query writes a topic to a Parquet table: "
+        f"{len(report.injected)} kills (`kill -9`) of driver, executors, Python workers and brokers, while a structured streaming query writes a topic {'exactly once to another topic' if options.to_topic else 'to a Parquet table'}: "
         f"3 brokers, {options.partitions} partitions with 3 replicas, {options.producers} idempotent producers with acks=all, Spark on `{options.master}`. "
         f"{report.acked:,} records acknowledged of {report.sent:,} sent, {report.batches:,} batches, {report.starts} starts of the driver.",
     ]
@@ -51,7 +51,7 @@ def _verdict(report: Report) -> list[str]:
     ]
     lines = ["## Verdict", "", *table(["what must not happen", "times"], rows), ""]
     lines.append(
-        f"`ottla audit`: {'equal' if report.audit['equal'] else 'NOT EQUAL'}, {report.audit['records']:,} records, {report.audit['rows']:,} rows."
+        f"{'Topic beside topic' if report.options.to_topic else '`ottla audit`'}: {'equal' if report.audit['equal'] else 'NOT EQUAL'}, {report.audit['records']:,} records, {report.audit['rows']:,} rows."
     )
     if not report.is_clean:
         found = [*report.table_faults, *report.anomalies, *map(str, report.audit["offenders"])]

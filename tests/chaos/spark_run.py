@@ -2,7 +2,8 @@
 the table.
 
 Three judges look at the end: the journals of the producers beside the log (`checker.py`), the table's files
-beside the journals without Spark, and `ottla audit`, the command that a user would run.
+beside the journals without Spark, and `ottla audit`, the command that a user would run. Where the query writes to a
+topic, its committed records stand in the place of the table, and the two topics are compared record by record.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from tests.chaos.replicas import differing_replicas, read_log
 from tests.chaos.spark_checkpoint import Checkpoint, table_rows
 from tests.chaos.spark_driver import Driver, Job
 from tests.chaos.spark_kills import KINDS, Kill, Scene, carry_out, make_whole, plan
+from tests.chaos.spark_query import TO_TOPIC
+from tests.chaos.spark_sink import SinkCheckpoint, committed_rows, compared
 from tests.chaos.workload import ConfluentProducer
 from tests.clusters import ObservedCluster, observed_cluster
 from tests.repository import ROOT
 
 TOPIC: Final = "chaos"
+OUTPUT: Final = "chaos-output"
 RECOVERY_DEADLINE_S: Final = 180.0  # a driver, its executors and a cluster that start on two busy cores
 _AUDIT_DEADLINE_S: Final = 300.0
 SETTINGS: Final = {"log.segment.bytes": "1048576", "replica.lag.time.max.ms": "5000"}
@@ -55,6 +59,7 @@ class Options:
     rate: float = 150.0
     master: str = "local-cluster[2,1,640]"
     kinds: tuple[str, ...] = tuple(KINDS)
+    to_topic: bool = False  # exactly once into a topic, instead of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,10 @@ class Story:
         self.table, checkpoint = directory / "table", directory / "checkpoint"
         self._cluster, self._options, self._say = cluster, options, say
         self.files = Checkpoint(checkpoint, self.table)
-        job = Job(cluster.bootstrap, TOPIC, self.table, checkpoint, options.master)
+        output = str(self.table)
+        if options.to_topic:
+            self.files, output = SinkCheckpoint(checkpoint, cluster.bootstrap), TO_TOPIC + OUTPUT
+        job = Job(cluster.bootstrap, TOPIC, output, checkpoint, options.master)
         self.driver = Driver(job, directory / "driver.output")
 
     def kill_all(self) -> list[Injected]:
@@ -159,7 +167,8 @@ def run(directory: Path, options: Options, say: Callable[[str], None], audit: Au
     journals = directory / "journals"
     journals.mkdir(parents=True)
     with observed_cluster(directory / "cluster", settings=SETTINGS) as cluster:
-        cluster.create_topic(TOPIC, options.partitions)
+        for name in (TOPIC, OUTPUT)[: 1 + options.to_topic]:
+            cluster.create_topic(name, options.partitions)
         story = Story(directory, cluster, options, say)
         producers = [
             ConfluentProducer(name, cluster.bootstrap, TOPIC, options.partitions, options.rate, journals)
@@ -183,10 +192,14 @@ def run(directory: Path, options: Options, say: Callable[[str], None], audit: Au
             for producer in producers:
                 producer.finish({}, 30.0)
         say("Auditing.")
-        audited = (audit or audit_command)(cluster.bootstrap, TOPIC, story.table)
+        if options.to_topic:
+            rows = list(committed_rows(cluster.bootstrap, OUTPUT, options.partitions))
+            audited = compared(log, rows)
+        else:
+            rows = list(table_rows(story.table))
+            audited = (audit or audit_command)(cluster.bootstrap, TOPIC, story.table)
         directories = {node_id: cluster.directory_of(node_id) for node_id in cluster.ids}
     histories = [read_journal(journals / f"{name}.journal") for name in _names(options)]
-    rows = list(table_rows(story.table))
     anomalies = [str(each) for each in judge(log, histories)] + differing_replicas(directories, TOPIC)
     return Report(
         options=options,

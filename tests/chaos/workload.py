@@ -19,6 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from tests.chaos.history import UNKNOWN_OFFSET, Journal, value_of
 
 GROUP: Final = "chaos-group"
+# Of the clients in `transactions`, which are named so.
+TRANSACTIONAL_IDS: Final = ("confluent-writer", "own-writer", "confluent-processor", "own-processor")
 # Longer than any fault: what a producer gives up must be given up because something is wrong.
 DELIVERY_TIMEOUT_MS: Final = 90_000
 _POLL_S: Final = 0.1
@@ -49,6 +51,10 @@ class Client(Protocol):
     def finish(self, ends: Mapping[int, int], deadline_s: float) -> None:
         """Readers: go on to these ends, then stop. Raises AssertionError for what went wrong."""
 
+    @abstractmethod
+    def abandon(self) -> None:
+        """Stop without waiting: the run has failed, and must end."""
+
 
 class Worker:
     """A thread that does a client's work until it is stopped, and the journal of that client."""
@@ -59,7 +65,8 @@ class Worker:
         self.stopping = threading.Event()
         self.failure: str | None = None
         self._work = work
-        self._thread = threading.Thread(target=self._run, name=name)
+        # A client that does not come back from a call must not keep a run that failed from its end.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -125,6 +132,9 @@ class ConfluentProducer:
     def finish(self, ends: Mapping[int, int], deadline_s: float) -> None:
         self._worker.stop(deadline_s)
         self._worker.journal.close()
+
+    def abandon(self) -> None:
+        self._worker.stopping.set()
 
     def _send(self, partition: int, number: int) -> bool:
         """False if there is no room: what waits must be answered first."""
@@ -196,6 +206,9 @@ class ConfluentReader:
         name, positions = self._worker.name, self._positions
         assert self._has_read(ends), f"{name} is at {positions} and should be at {dict(ends)}"
 
+    def abandon(self) -> None:
+        self._worker.stopping.set()
+
     def _has_read(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions[partition] >= end for partition, end in ends.items())
 
@@ -255,6 +268,9 @@ class ConfluentMember:
     def finish(self, ends: Mapping[int, int], deadline_s: float) -> None:
         self._worker.stop(deadline_s)
         self._worker.journal.close()
+
+    def abandon(self) -> None:
+        self._worker.stopping.set()
 
     def _commit(self) -> None:
         offsets = [TopicPartition(self._topic, each, end) for each, end in self._read.items()]

@@ -1,8 +1,8 @@
 """The client families, and how tests are generated for those that can do a thing.
 
 `families(ability)` parametrises a test over every family with that ability; `family_codecs()` over every
-family and each codec it has. Families from PyPI run in `make test`; those that need npm, Maven or apt carry
-the `compat` mark and run in `make compat`.
+family and each codec it has. Families from PyPI run in `make test`; those that need npm, Maven, Go or apt
+carry the `compat` mark and run in `make compat`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.clients.families.kafka_python_family import KafkaPythonClient
 from tests.clients.families.kcat_family import KcatClient
 from tests.clients.families.ottla_family import OttlaClient
 from tests.clients.model import CODECS, Ability, Client, Codec
-from tests.compat.foreign_clients import java_driver, kafkajs_driver, kcat
+from tests.compat.foreign_clients import franz_driver, java_driver, kafkajs_driver, kcat
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Programs:
         self._drivers: dict[str, Driver] = {}
 
     def connect(self, name: str, bootstrap: str) -> Client:
-        start = {"kafkajs": kafkajs_driver, "java": java_driver}[name]
+        start = {"kafkajs": kafkajs_driver, "java": java_driver, "franz-go": franz_driver}[name]
         if name not in self._drivers:
             self._drivers[name] = start()
         return DriverClient(self._drivers[name], bootstrap)
@@ -88,6 +88,7 @@ JAVA_ABILITIES: frozenset[Ability] = frozenset(
         "out_of_range_error",
     }
 )
+FRANZ_ABILITIES: frozenset[Ability] = JAVA_ABILITIES | {"alter_configs"}
 
 FAMILIES = (
     Family("confluent", confluent_family.SUPPORTED_CODECS, confluent_family.ABILITIES, ConfluentClient, True),
@@ -110,6 +111,7 @@ FAMILIES = (
         lambda where: PROGRAMS.connect("kafkajs", where),
     ),
     Family("java", CODECS, JAVA_ABILITIES, lambda where: PROGRAMS.connect("java", where)),
+    Family("franz-go", CODECS, FRANZ_ABILITIES, lambda where: PROGRAMS.connect("franz-go", where)),
 )
 
 

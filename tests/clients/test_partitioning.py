@@ -17,7 +17,7 @@ from tests.clients.test_scenarios import read_all
 from ottla.localcluster.broker_process import BrokerProcess
 
 PARTITIONS = 13  # prime: a wrong bit anywhere in the hash shows
-LIKE_JAVA = ("java", "kafkajs", "aiokafka", "kafka-python")
+LIKE_JAVA = ("java", "kafkajs", "franz-go", "aiokafka", "kafka-python")
 
 
 def keys() -> list[bytes]:

@@ -34,6 +34,7 @@ USED: dict[str, tuple[set[int], ...]] = {
     "kcat": ({3}, {4}, {7}, {11}, {2}, {4}),
     "kafkajs": ({2}, {6}, {7}, {11}, {3}, {1}),
     "java": ({4}, {13}, {13}, {18}, {11}, {5}),
+    "franz-go": ({4, 5}, {13}, {13}, {18}, {11}, {5}),  # it asks for a version that is too new first
 }
 WITH_SESSIONS = [family for family in FAMILIES if family.name in ("kafka-python", "ottla", "java")]
 

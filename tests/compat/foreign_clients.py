@@ -1,8 +1,9 @@
-"""kcat, kafkajs and the Java client: fetched on first use, kept in `.cache/`, started as programs.
+"""kcat, kafkajs, franz-go, pyright and the Java client: fetched on first use, kept in `.cache/`, started as
+programs.
 
-Each is the published, unmodified package: kcat from the distribution, kafkajs from npm, the Java client with
-Apache Kafka itself. A tool that cannot be fetched raises `CannotFetchError`, and the tests say so when they
-are skipped.
+Each is the published, unmodified package: kcat from the distribution, kafkajs and pyright from npm, franz-go
+as a Go module, the Java client with Apache Kafka itself. A tool that cannot be fetched raises `CannotFetchError`, and the tests say so
+when they are skipped.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.apache.kafka import HOME, TEST_HEAP, fetch
@@ -19,6 +21,7 @@ from tests.repository import ROOT
 
 FETCH_DEADLINE_SECONDS = 300
 KAFKAJS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")
+PYRIGHT = ("pyright@1.1.400",)
 SOURCES = ROOT / "tests" / "compat"
 
 
@@ -47,17 +50,40 @@ def kcat() -> str:
     return path
 
 
+def _npm_packages(name: str, packages: Sequence[str]) -> Path:
+    """The directory whose `node_modules` holds the packages; `name` is the directory's own name."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise CannotFetchError(f"{name} needs node and npm; they are not on the PATH")
+    home = CACHE / name
+    if not all((home / "node_modules" / one.split("@")[0]).is_dir() for one in packages):
+        home.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *packages]
+        _run(command, f"npm could not fetch {name}")
+    return home
+
+
+def pyright() -> list[str]:
+    """The command that runs pyright."""
+    return ["node", str(_npm_packages("pyright", PYRIGHT) / "node_modules" / "pyright" / "index.js")]
+
+
 def kafkajs_driver() -> Driver:
     """A node process with kafkajs in it."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        raise CannotFetchError("kafkajs needs node and npm; they are not on the PATH")
-    home = CACHE / "kafkajs"
-    if not (home / "node_modules" / "kafkajs-snappy").is_dir():
-        home.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *KAFKAJS]
-        _run(command, "npm could not fetch kafkajs")
+    home = _npm_packages("kafkajs", KAFKAJS)
     environment = {**os.environ, "NODE_PATH": str(home / "node_modules")}
     return Driver(["node", str(SOURCES / "kafkajs" / "driver.js")], cwd=home, environment=environment)
+
+
+def franz_driver() -> Driver:
+    """A program with franz-go in it, compiled when our few lines around franz-go changed."""
+    if shutil.which("go") is None:
+        raise CannotFetchError("franz-go needs Go; it is not on the PATH")
+    home = CACHE / "franz"
+    home.mkdir(parents=True, exist_ok=True)
+    # Go itself knows what changed: a program that is up to date is built in a tenth of a second.
+    command = ["go", "build", "-o", str(home / "driver"), "."]
+    _run(command, "go could not fetch or compile franz-go", cwd=SOURCES / "franz")
+    return Driver([str(home / "driver")], cwd=home, environment=os.environ)
 
 
 def compile_java() -> Path:

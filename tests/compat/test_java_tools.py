@@ -210,3 +210,18 @@ def test_the_api_versions_tool_finds_every_version_usable(tools: Tools) -> None:
 def test_the_cluster_tool_prints_the_cluster_id(tools: Tools) -> None:
     printed = run_tool("cluster", "cluster-id", "--bootstrap-server", tools.bootstrap)
     assert re.fullmatch(r"Cluster ID: \S{22}", printed.stdout.strip())
+
+
+def test_a_java_producer_writes_in_transactions_of_its_own_epochs(
+    tools: Tools, broker: BrokerProcess, reference: Client, topic: str
+) -> None:
+    size = ("--num-records", "300", "--record-size", "10", "--throughput", "300")
+    transactions = ("--transactional-id", f"perf-{topic}", "--transaction-duration-ms", "100")
+    result = tools.run("producer-perf-test", "--topic", topic, *size, *transactions)
+    assert "300 records sent" in result.stdout
+    ends = [reference.list_offset(topic, partition, "latest") for partition in (0, 1)]
+    assert sum(ends) > 300, "each transaction has a marker in each of its partitions"
+    epochs = {
+        batch.producer_epoch for index in (0, 1) for batch in stored_batches(broker.bootstrap, topic, index)
+    }
+    assert len(epochs) > 1, "each transaction has an epoch of its own"

@@ -9,6 +9,7 @@ from typing import Any
 
 import ottla
 from ottla.protocol.codec import declaration_of
+from ottla.protocol.layout import Field
 
 
 def declared_classes() -> list[type[Any]]:
@@ -50,3 +51,10 @@ def _declaring_modules() -> list[str]:
         if "\n@message(" in text or "\n@record(" in text:
             names.append(module.name)
     return names
+
+
+def is_our_own(field: Field) -> bool:
+    """Whether Kafka does not know a field: it has a tag of a range that Kafka does not use, so that other
+    codecs skip it, and it is not written where it has no value.
+    """
+    return field.name.startswith("ottla_") and (field.tag or 0) >= 10_000

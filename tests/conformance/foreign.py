@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import kio.serial
+from tests.conformance.declared import is_our_own
 from tests.conformance.kafka_schema import snake_case
 
 from ottla.protocol.declaration import ZERO_UUID, Wire
@@ -100,7 +101,7 @@ def ours(cls: type[Any], version: int, foreign: Any) -> Any:
     """The message of our own that says what a foreign one says."""
     fields = layout(cls, version)
     present = {f.name: f for f in (*fields.plain, *fields.tagged)}
-    in_order = [present[name] for name in cls.__slots__ if name in present]
+    in_order = [present[name] for name in cls.__slots__ if name in present and not is_our_own(present[name])]
     values = zip(in_order, _values(foreign, version), strict=True)
     return cls(**{field.name: _our_value(field, version, value) for field, value in values})
 

@@ -50,6 +50,8 @@ def messages(cls: type[Any], version: int, narrow: Narrowing = no_narrowing) -> 
 
 
 def _field(field: Field, version: int, narrow: Narrowing) -> st.SearchStrategy[Any]:
+    if field.is_array and not isinstance(field.kind, Wire) and (narrowed := narrow(field)) is not None:
+        return narrowed
     values = _value(field, version, narrow)
     if field.is_array:
         values = st.lists(values, max_size=2) | _long_lists(field, values)

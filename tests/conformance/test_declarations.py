@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from tests.conformance import kafka_schema
-from tests.conformance.declared import declared_classes, version_id
+from tests.conformance.declared import declared_classes, is_our_own, version_id
 from tests.conformance.kafka_schema import FieldShape
 
 from ottla.protocol.apis import DECLARED_APIS, ApiKey
@@ -34,7 +34,8 @@ ONLY_IN_KAFKAS_CODE = {"StickyUserData"}
 
 def our_fields(cls: type[Any], version: int) -> tuple[FieldShape, ...]:
     fields = layout(cls, version)
-    present = {f.name: f for f in (*fields.plain, *fields.tagged)}
+    tagged = [f for f in fields.tagged if not is_our_own(f)]
+    present = {f.name: f for f in (*fields.plain, *tagged)}
     return tuple(_our_shape(present[name], version) for name in cls.__slots__ if name in present)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.conformance.declared import declared_versions, version_id
+from tests.conformance.declared import declared_versions, is_our_own, version_id
 from tests.conformance.foreign import ForeignCodec, KafkaPython, Kio, ours
 from tests.conformance.strategies import Narrowing, messages
 
@@ -29,18 +29,22 @@ quick = settings(
 KIO = Kio()
 KAFKA_PYTHON = KafkaPython()
 
-# kio holds the append time as a datetime: -1 is none, and the year 9999 the last.
+# kio holds points in time as datetimes: the year 9999 is the last, and -1 is none where Kafka's default is -1.
 _LAST_DATETIME_MS = 253_402_300_799_000
 # Time spans go through a float there: beyond this many milliseconds it loses some.
 _LONGEST_SPAN_MS = 2**40
 
 
 def what_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
-    """kio knows error codes by name only, and times as datetimes of whole milliseconds."""
+    """kio knows error codes by name only, times as datetimes of whole milliseconds, and no field of ours."""
+    if is_our_own(field):
+        return st.just(field.default)
     if field.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
     if field.name == "log_append_time_ms":
         return st.just(-1) | st.integers(0, _LAST_DATETIME_MS)
+    if field.name == "transaction_start_time_ms":
+        return st.integers(0, _LAST_DATETIME_MS)
     if field.name == "retention_time_ms":
         return st.integers(-1, _LONGEST_SPAN_MS)
     return None
@@ -55,6 +59,8 @@ def what_kafka_python_can_read(cls: Any) -> Narrowing:
     """
 
     def narrow(field: Field) -> st.SearchStrategy[Any] | None:
+        if is_our_own(field):
+            return st.just(field.default)
         if cls.__name__ == "ApiVersionsResponse" and field.name == "error_code":
             return st.just(0)
         return None
@@ -107,11 +113,11 @@ def test_both_codecs_know_nearly_everything_we_declare() -> None:
     wire = {cls.__name__ for cls, _ in declared_versions() if cls.__module__.startswith("ottla.protocol.")}
     assert {cls.__name__ for cls, _ in pairs_of(KIO)} >= wire
     # kafka-python is a client: it knows nothing of what brokers and voters tell each other, nor how one is
-    # given up.
+    # added or given up.
     internal = {api.key for api in (*INTERNAL_APIS.values(), *QUORUM_APIS.values())}
     unknown = {
         cls.__name__
-        for key in (*internal, ApiKey.UNREGISTER_BROKER)
+        for key in (*internal, ApiKey.UNREGISTER_BROKER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
         for cls in (DECLARED_APIS[key].request, DECLARED_APIS[key].response)
     }
     known = {cls.__name__ for cls, _ in pairs_of(KAFKA_PYTHON)}

@@ -59,13 +59,22 @@ _FIRST_TOPIC_ID_VERSION = 13
 class Peer:
     """One connection. Use it as a context manager."""
 
-    def __init__(self, port: int, *, receive_buffer_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        host: str = HOST,
+        source: str | None = None,
+        receive_buffer_bytes: int | None = None,
+    ) -> None:
         self.socket = socket.socket()
+        if source is not None:
+            self.socket.bind((source, 0))
         if receive_buffer_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(DEADLINE_S)
         try:
-            self.socket.connect((HOST, port))
+            self.socket.connect((host, port))
         except OSError:
             self.socket.close()
             raise

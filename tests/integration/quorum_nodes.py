@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.processor_waits import Stopwatch
+from tests.integration.troubled_disk import TroubledDisk
 
 from ottla.config import BrokerConfig
 from ottla.localcluster.ports import HOST, free_port
+from ottla.runtime.runtime import Runtime
 from ottla.server.broker import Broker
 from ottla.wire.connection import Connection
 
@@ -41,6 +43,7 @@ class Nodes:
         self.ports = {node_id: free_port() for node_id in range(1, voters + 1)}
         self._voters = ",".join(f"{node_id}@{HOST}:{port}" for node_id, port in self.ports.items())
         self._voter_ids = set(self.ports)
+        self.disks = {node_id: TroubledDisk() for node_id in self.ports}
         self.running: dict[int, Broker] = {}
 
     def directory(self, node_id: int) -> Path:
@@ -61,10 +64,16 @@ class Nodes:
 
     async def start(self, *node_ids: int, **settings: str) -> None:
         """Start nodes together, and return when all of them are ready."""
-        brokers = {node_id: Broker(self.config(node_id, **settings)) for node_id in node_ids}
+        brokers = {
+            node_id: Broker(self.config(node_id, **settings), self._runtime(node_id)) for node_id in node_ids
+        }
         self.running |= brokers
         async with asyncio.timeout(DEADLINE_S):
             await asyncio.gather(*(broker.start() for broker in brokers.values()))
+
+    def _runtime(self, node_id: int) -> Runtime:
+        disk = self.disks.get(node_id)
+        return Runtime() if disk is None else Runtime(disk=disk)
 
     async def stop(self, node_id: int) -> None:
         """Stop a node as SIGTERM does."""

@@ -126,6 +126,21 @@ def test_a_brokers_settings_are_shown_with_their_source_and_changed(node: Broker
     assert "log.retention.ms" not in table.stdout
 
 
+def test_the_levels_of_features_are_shown_and_changed(node: BrokerProcess) -> None:
+    def level() -> int:
+        found = {feature["name"]: feature for feature in answer(node, "features", "list")}
+        return int(found["transaction.version"]["level"])
+
+    assert level() == 2
+    answer(node, "features", "downgrade", "transaction.version", "0")
+    assert level() == 0
+    done = ottla("features", "upgrade", "transaction.version", "2", bootstrap=node.bootstrap)
+    assert done.stdout == "'transaction.version' is at level 2.\n"
+    assert "0 to 2" in ottla("features", "list", bootstrap=node.bootstrap).stdout
+    refused = ottla("features", "upgrade", "transaction.version", "9", bootstrap=node.bootstrap)
+    assert "INVALID_UPDATE_VERSION" in refused.stderr
+
+
 def test_the_ready_line_tells_all_that_one_needs(node: BrokerProcess) -> None:
     (line,) = [line for line in node.said().splitlines() if " is ready at " in line]
     assert re.search(

@@ -48,7 +48,7 @@ PROGRAMS = [
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    settings = {"group.initial.rebalance.delay.ms": "0"}
+    settings = {"group.initial.rebalance.delay.ms": "0", "transaction.two.phase.commit.enable": "true"}
     with running(start_broker(tmp_path_factory.mktemp("pages") / "data", settings)) as process:
         yield process
 

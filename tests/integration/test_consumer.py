@@ -305,6 +305,26 @@ def test_new_partitions_are_noticed_and_read_from_their_beginning(
     awaited(body)
 
 
+def test_a_static_leader_that_comes_back_notices_partitions_that_were_added_meanwhile(
+    node: BrokerProcess, peer: Peer, topic: str
+) -> None:
+    create_topic(peer, topic)
+    group = f"g-{topic}"
+
+    def static() -> Consumer:
+        return member(node, group, group_instance_id="i", session_timeout_ms=20_000)
+
+    async def body() -> None:
+        async with reading(static(), topic) as before:
+            await until(lambda: len(before.consumer.assignment) == 1)
+        async with Admin(node.bootstrap) as admin:
+            succeeded(await admin.create_partitions({topic: 3}))
+        async with reading(static(), topic) as after:
+            await until(lambda: len(after.consumer.assignment) == 3)
+
+    awaited(body)
+
+
 def test_our_members_and_librdkafkas_share_a_group(node: BrokerProcess, peer: Peer, topic: str) -> None:
     create_topic(peer, topic, partitions=4)
     group = f"g-{topic}"

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 import pytest
 from tests.integration.awaiting import awaited
@@ -22,6 +23,7 @@ import ottla.blocking
 import ottla.testing
 from ottla.client.requests.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.transactions import ActiveProducer
 from ottla.model import TopicPartition
 
 Client: TypeAlias = Any
@@ -33,11 +35,23 @@ RESOURCE: Final = ConfigResource(ResourceType.TOPIC, TOPIC)
 CLASSES: Final = (ottla.Producer, ottla.Consumer, ottla.Admin)
 BLOCKING: Final = (ottla.blocking.Producer, ottla.blocking.Consumer, ottla.blocking.Admin)
 # Plain access to a state: right at any time.
-STATES: Final = {"assignment", "subscription", "paused", "group_id", "member_id", "is_open"}
+STATES: Final = {
+    "assignment",
+    "subscription",
+    "paused",
+    "group_id",
+    "member_id",
+    "is_open",
+    "isolation_level",
+}
 # Not for applications: what they take is not made by hand, or is not an argument in the usual sense.
 INTERNAL: Final = {"attach", "send_block"}
+# These need a transactional producer: test_transactions cancels them.
+TRANSACTIONAL: Final = {"send_offsets", "prepare", "hand_over", "complete"}
 # The right arguments of calls that need some, by the argument's name; by the call's name where that differs.
 RIGHT: Final[dict[str, Any]] = {
+    "directory_id": UUID(int=4),
+    "address": "localhost:9092",
     "topic": TOPIC,
     "value": b"v",
     "partitions": [T0],
@@ -54,13 +68,26 @@ RIGHT: Final[dict[str, Any]] = {
     "before": {T0: 0},
     "node_id": 1,
     "replicas": {T0: None},
+    "leaders": {T0: 1},
     "group_id": "called",
+    "group": "called",
+    "name": "metadata.version",
+    "level": 7,
+    "send_offsets": {"offsets": {T0: 0}},
+    "transactional_ids": ["called"],
+    "producer": ActiveProducer(1, 0, 0, 0, -1, None),
+    "silent_since_ms": 0,
     "create_topics": {"topics": [ottla.NewTopic("created")]},
     "delete_topics": {"names": ["created"]},
     "describe_groups": {"names": ["called"]},
     "delete_groups": {"names": ["nobody"]},
     "alter_group_offsets": {"offsets": {T0: CommittedOffset(0)}},
     "unregister_broker": {"node_id": 9},
+    "acls": [ottla.Acl(ottla.Pattern.topic(TOPIC), "User:called", "*", ottla.Operation.READ)],
+    "filters": [ottla.AclFilter(principal="User:called")],
+    "stored": None,
+    "alter_quotas": {"changes": {ottla.QuotaEntity(user="called"): {"producer_byte_rate": 10**9}}},
+    "alter_users": {"changes": [ottla.ScramPassword("called", "secret")]},
 }
 
 
@@ -210,7 +237,7 @@ def test_a_call_that_is_cancelled_at_any_await_leaves_the_client_as_it_was(
         async with opened(kind, bootstrap) as client:
             for name in calls_of(kind):
                 call = getattr(client, name)
-                if name == "close" or not inspect.iscoroutinefunction(call):
+                if name in ("close", *TRANSACTIONAL) or not inspect.iscoroutinefunction(call):
                     continue
                 for turns in range(5):
                     task = asyncio.ensure_future(call(**right_arguments(kind, name)))
@@ -250,7 +277,7 @@ def test_a_blocking_client_refuses_the_same(kind: type, bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [ottla.at_least_once, ottla.at_most_once, ottla.succeeded, ottla.NewTopic]
+    "function", [ottla.at_least_once, ottla.at_most_once, ottla.exactly_once, ottla.succeeded, ottla.NewTopic]
 )
 def test_a_function_refuses_wrong_arguments(function: Callable[..., Any], bootstrap: str) -> None:
     async def handle(record: object) -> None:
@@ -259,7 +286,14 @@ def test_a_function_refuses_wrong_arguments(function: Callable[..., Any], bootst
     async def body() -> None:
         complaints = []
         async with opened(ottla.Consumer, bootstrap) as consumer:
-            right = {"consumer": consumer, "handle": handle, "outcomes": {}, "name": "t"}
+            producer = ottla.Producer(bootstrap)
+            right = {
+                "consumer": consumer,
+                "producer": producer,
+                "handle": handle,
+                "outcomes": {},
+                "name": "t",
+            }
             for argument, annotation in arguments_of(function).items():
                 for value in wrong_values(annotation):
                     given = {each: right[each] for each in right if each in arguments_of(function)}

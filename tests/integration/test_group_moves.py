@@ -13,7 +13,7 @@ from ottla.protocol.messages.coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.replication.events import Assigned
-from ottla.server.coordinators import group_shard
+from ottla.server.coordinators import coordinator_log
 
 NODES = (1, 2, 3)
 OFFSETS = "__consumer_offsets"
@@ -147,7 +147,7 @@ def test_a_commit_waits_for_the_replicas_but_not_for_ever(tmp_path: Path, monkey
             await with_group(cluster)
             await cluster.nodes[3].fetchers.stop()
             with monkeypatch.context() as patched:
-                patched.setattr(group_shard, "_COMMIT_TIMEOUT_S", 0.2)
+                patched.setattr(coordinator_log, "_COMMIT_TIMEOUT_S", 0.2)
                 assert await commit(cluster, 1, 11) == ErrorCode.COORDINATOR_NOT_AVAILABLE
             cluster.nodes[3].fetchers.start()
             assert await commit(cluster, 1, 12) == 0

@@ -80,7 +80,7 @@ def test_a_leader_that_does_not_know_that_it_is_none_acknowledges_nothing(tmp_pa
             cluster.cut_off(1)
             await cluster.fence(1)
             assert cluster.placed().leader == 2
-            late = await cluster.produce(b"lost", node=1, timeout_ms=1500)
+            late = await cluster.produce(b"lost", node=1, timeout_ms=700)
             assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
             await cluster.produce(b"b")
             await cluster.let_in(1)

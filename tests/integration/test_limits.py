@@ -19,7 +19,7 @@ IDLE_MS = 500
 
 
 def open_connections(broker: BrokerThread) -> int:
-    return broker.call(lambda: broker.broker.listener.connection_count)
+    return broker.call(lambda: broker.broker.listeners.connection_count)
 
 
 @pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])

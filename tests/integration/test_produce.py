@@ -28,7 +28,9 @@ from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.frame import read_response, response_frame
 from ottla.protocol.messages.produce import ProduceRequest, TopicProduceData
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest
+from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
+from ottla.records.record import Record
 
 VERSIONS = range(3, APIS[ApiKey.PRODUCE].max_version + 1)
 HOUR_MS = 3_600_000
@@ -118,9 +120,9 @@ BAD_BATCHES: dict[str, tuple[Any, ErrorCode]] = {
         lambda: batch(b"v", producer_id=7, producer_epoch=0),
         ErrorCode.INVALID_RECORD,
     ),
-    "a transaction that nobody began": (
+    "a transaction without a transactional id": (
         lambda: batch(b"v", is_transactional=True, producer_id=7, producer_epoch=0, base_sequence=0),
-        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
 }
 
@@ -258,6 +260,24 @@ class TestTopicsThatChangeOrCheckRecords:
         refused = produce(asking, topic, batch(b"v", key=None))
         assert refused.error_code == ErrorCode.INVALID_RECORD
         assert produce(asking, topic, batch(b"v", key=b"k")).base_offset == 0
+
+    def test_the_refused_records_of_a_batch_are_named(self, asking: Peer, topic: str) -> None:
+        create_topic(asking, topic, cleanup_policy="compact", message_timestamp_before_max_ms=HOUR_MS)
+        now, late = now_ms(), now_ms() - 2 * HOUR_MS
+        keys = [Record(0, now, b"k", b"v"), Record(1, now, None, b"v"), Record(2, now, None, b"v")]
+        refused = produce(asking, topic, build_batch(keys))
+        assert (refused.error_code, refused.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+        reason = "a compacted topic takes no record without a key"
+        assert refused.error_message == reason
+        named = [(each.batch_index, each.batch_index_error_message) for each in refused.record_errors]
+        assert named == [(1, reason), (2, reason)]
+        times = [Record(0, late, b"k", b"v"), Record(1, now, b"k", b"v")]
+        refused = produce(asking, topic, build_batch(times))
+        assert refused.error_code == ErrorCode.INVALID_TIMESTAMP
+        named = [(each.batch_index, each.batch_index_error_message) for each in refused.record_errors]
+        assert named == [(0, f"timestamp {late} is out of range")]
+        damaged = produce(asking, topic, batch(b"v")[:-1] + b"?")
+        assert (damaged.error_code, damaged.record_errors) == (ErrorCode.CORRUPT_MESSAGE, [])
 
     def test_log_append_time_is_answered_and_stored(self, asking: Peer, topic: str) -> None:
         create_topic(asking, topic, message_timestamp_type="LogAppendTime")

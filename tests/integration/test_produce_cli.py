@@ -57,6 +57,19 @@ def test_lines_become_records_byte_by_byte(node: BrokerProcess, peer: Peer, topi
     assert read_all(peer, topic, 1) == [b"one", b"", b"two \xff", b"last without an end"]
 
 
+def test_all_lines_are_one_transaction(node: BrokerProcess, topic: str) -> None:
+    def produced(lines: bytes, *options: str) -> tuple[int, bytes]:
+        done = ottla(node, "produce", topic, "--transactional-id", topic, *options, lines=lines)
+        return done.returncode, done.stderr
+
+    assert produced(b"a\nb\n") == (0, b"")
+    status, message = produced(b'{"value": "c"}\nno JSON\n', "--json")
+    assert (status, b"line 2" in message) == (1, True)
+    committed = ottla(node, "consume", topic, "--isolation", "read-committed")
+    assert (committed.returncode, sorted(committed.stdout.splitlines())) == (0, [b"a", b"b"])
+    assert produced(b"", "--acks", "1")[0] == 2
+
+
 def test_keys_headers_and_progress(node: BrokerProcess, peer: Peer, topic: str) -> None:
     arguments = [
         "produce",

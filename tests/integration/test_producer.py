@@ -146,7 +146,6 @@ def test_callbacks_hear_of_success_and_of_failure(broker: BrokerProcess, peer: P
         async with Producer(broker.bootstrap) as producer:
             for value, key in ((b"a", b"k"), (b"b", None), (b"c", b"l")):  # a compacted topic needs keys
                 producer.send_soon(topic, value, key, on_delivery=heard.append)
-                await producer.flush()
 
     awaited(body)
     reports = [each for each in heard if isinstance(each, ottla.DeliveryReport)]
@@ -259,6 +258,26 @@ def test_a_topic_that_is_made_anew_is_written_to(broker: BrokerProcess, peer: Pe
 
     awaited(body)
     assert read_all(peer, topic) == [b"new"]
+
+
+def test_a_partition_that_was_added_is_written_to_at_once(
+    broker: BrokerProcess, peer: Peer, topic: str
+) -> None:
+    create_topic(peer, topic, partitions=2)
+
+    async def body() -> None:
+        async with Producer(broker.bootstrap) as producer, ottla.Admin(broker.bootstrap) as admin:
+            await producer.send(topic, b"0", partition=1)
+            with pytest.raises(ottla.DeliveryError, match=r"there is no partition 2 of .*: it has 2"):
+                await producer.send(topic, b"1", partition=2)
+            with pytest.raises(ottla.DeliveryError, match=r"there is no partition 2 of .*: it has 2"):
+                await producer.send_soon(topic, b"2", partition=2)
+            await admin.create_partitions({topic: 3})
+            report = await producer.send(topic, b"3", partition=2)
+            assert (report.partition, report.offset) == (2, 0)
+
+    awaited(body)
+    assert read_all(peer, topic, 2) == [b"3"]
 
 
 def test_a_users_own_partitioner_and_serializers(broker: BrokerProcess, peer: Peer, topic: str) -> None:

@@ -257,3 +257,19 @@ def test_it_is_ready_soon(tmp_path: Path) -> None:
     with running(start_broker(tmp_path / "data")) as broker:
         watch.add(broker.pid)
         assert watch.seconds < 5
+
+
+def test_a_topic_of_many_partitions_is_created_and_closed_without_waiting_for_the_disk(
+    tmp_path: Path,
+) -> None:
+    disk = TroubledDisk()
+    with broker_thread(tmp_path / "data", disk=disk) as broker, Peer(broker.port) as peer:
+        create_topic(peer, "many", partitions=200)
+        assert [path for path in disk.syncs if "/many-" in path] == []
+        produce(peer, "many", batch(b"v"), partition=7)
+    synced = {Path(path).parent.name for path in disk.syncs if "/many-" in path}
+    assert synced == {"many-7"}
+    assert (tmp_path / "data" / CLEAN_MARK).exists()
+    with broker_thread(tmp_path / "data") as broker, Peer(broker.port) as peer:
+        assert read_all(peer, "many", 7) == [b"v"]
+        assert read_all(peer, "many", 199) == []

@@ -46,6 +46,15 @@ def blocking(producer: ottla.blocking.Producer) -> int:
 """
 
 
+def wrong_lines() -> dict[str, str]:
+    """What the comment of each wrong line says, by the line's number."""
+    return {
+        str(number): line.split("  # ")[1]
+        for number, line in enumerate(PROGRAM.splitlines(), 1)
+        if "  # " in line
+    }
+
+
 def test_mypy_finds_what_is_wrong_and_nothing_else(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -60,11 +69,7 @@ def test_mypy_finds_what_is_wrong_and_nothing_else(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
     found = dict(re.findall(r"program\.py:(\d+): error: (.*)", done.stdout))
-    wrong = {
-        str(number): line.split("  # ")[1]
-        for number, line in enumerate(PROGRAM.splitlines(), 1)
-        if "  # " in line
-    }
+    wrong = wrong_lines()
     assert found.keys() == wrong.keys(), done.stdout + done.stderr
     for number, words in wrong.items():
         assert words in found[number]

@@ -1,4 +1,4 @@
-"""A real disk that can be told to be full, to fail a read or a sync, or to be slow with one. Counts what was
+"""A real disk that can be told to be full, to fail a read, a write or a sync, or to be slow with one. Counts what was
 synced and read.
 """
 
@@ -21,6 +21,7 @@ class TroubledDisk:
     def __init__(self) -> None:
         self._disk = OsDisk()
         self.is_full: Callable[[str], bool] = lambda path: False
+        self.fails_write: Callable[[str], bool] = lambda path: False
         self.fails_sync: Callable[[str], bool] = lambda path: False
         self.fails_read: Callable[[str], bool] = lambda path: False
         self.holds_sync: Callable[[str], bool] = lambda path: path.endswith(".log")
@@ -113,6 +114,8 @@ class TroubledFile:
             # As a kernel does when the last block is taken: a part of it is written.
             joined = b"".join(buffers)
             os.write(self._file.fileno() or 0, joined[: len(joined) // 2])
+        if self._disk.fails_write(self._path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         self._disk.require_room(self._path)
         return self._file.append(buffers)
 

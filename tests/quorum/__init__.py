@@ -7,7 +7,6 @@ cluster        time, clocks, the order of events
 network        messages late, lost, doubled, overtaken; links that are cut
 member         carries out the machine's effects on a model of a disk, and checks each
 model_disk     a log, votes and snapshots that a loss of power cuts back
-real_log       `ottla.log` in the model's place
 codec          messages on their way through Kafka's bytes
 checks         what must stay true
 planted_bugs   bugs that the stories find

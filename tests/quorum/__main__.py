@@ -5,16 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from tests.quorum.model_disk import QuorumLog, SimulatedLog
 from tests.quorum.planted_bugs import MUTATIONS, planted
-from tests.quorum.real_log import RealLog
 from tests.quorum.story import RaftStory, tell
-
-NewLog = Callable[[], QuorumLog]
 
 
 def main() -> int:
@@ -24,19 +19,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="run so many (1000)")
     parser.add_argument("--first", type=int, default=0, help="beginning with this one (0)")
     parser.add_argument("--bug", choices=sorted(MUTATIONS), help="with a planted bug")
-    parser.add_argument(
-        "--real-log", action="store_true", help="over ottla.log on the disk that tears; slower"
-    )
     options = parser.parse_args()
-    new_log = RealLog if options.real_log else SimulatedLog
     with planted(options.bug) if options.bug else nullcontext():
         if options.seed is not None:
-            return _run_one(options.seed, options.trace, new_log)
-        return _run_many(range(options.first, options.first + options.seeds), new_log)
+            return _run_one(options.seed, options.trace)
+        return _run_many(range(options.first, options.first + options.seeds))
 
 
-def _run_one(seed: int, traces: bool, new_log: NewLog) -> int:
-    story = RaftStory(seed, None, new_log)
+def _run_one(seed: int, traces: bool) -> int:
+    story = RaftStory(seed)
 
     def trace(node_id: int, what: str, detail: Any) -> None:
         print(f"{story.cluster.schedule.now_us / 1000:10.3f}  {node_id} {what:11} {detail}")
@@ -47,11 +38,11 @@ def _run_one(seed: int, traces: bool, new_log: NewLog) -> int:
     return 0
 
 
-def _run_many(seeds: range, new_log: NewLog) -> int:
+def _run_many(seeds: range) -> int:
     began, failures, steps = time.monotonic(), 0, 0
     for seed in seeds:
         try:
-            steps += tell(seed, new_log).steps
+            steps += tell(seed).steps
         except AssertionError as problem:
             failures += 1
             print(problem)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tests.quorum.model_disk import FIRST_DIGEST, Entry, QuorumLog, RaftDisk, next_digest
+from tests.quorum.model_disk import FIRST_DIGEST, Entry, RaftDisk, SimulatedLog, next_digest
 
 from ottla.raft.messages import ReplicaKey
 
@@ -32,8 +32,7 @@ def require(holds: bool, sentence: str) -> None:
 class Checks:
     """Everything that was ever seen, by whoever saw it."""
 
-    def __init__(self, majority: int) -> None:
-        self._majority = majority
+    def __init__(self) -> None:
         self._leaders: dict[int, tuple[int, int]] = {}
         self._written: dict[tuple[int, int], tuple[int, int]] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
@@ -41,6 +40,7 @@ class Checks:
         self._digests = [FIRST_DIGEST]  # after so many records
         self._committed_at_us: list[int] = []
         self.disks_lost = 0
+        self.voter_changes = 0
         self.reads = 0
 
     @property
@@ -56,13 +56,13 @@ class Checks:
             f"and {seen[0]} behind epoch {seen[1]} elsewhere",
         )
 
-    def led(self, node_id: int, life: int, epoch: int, log: QuorumLog) -> None:
+    def led(self, node_id: int, life: int, epoch: int, log: SimulatedLog) -> None:
         """A node leads an epoch."""
         seen = self._leaders.setdefault(epoch, (node_id, life))
         require(seen == (node_id, life), f"both {seen} and {(node_id, life)} lead epoch {epoch}")
         self._holds_all_committed(f"the leader {node_id} of epoch {epoch}", log)
 
-    def _holds_all_committed(self, who: str, log: QuorumLog) -> None:
+    def _holds_all_committed(self, who: str, log: SimulatedLog) -> None:
         require(
             log.log_end_offset >= len(self.committed),
             f"{who} ends at {log.log_end_offset}, and {len(self.committed)} records are committed",
@@ -78,7 +78,9 @@ class Checks:
         seen = self._votes.setdefault((voter, epoch), candidate)
         require(seen == candidate, f"{voter.node_id} votes for {seen} and for {candidate} in epoch {epoch}")
 
-    def advanced(self, low: int, high: int, log: QuorumLog, disks: Iterable[RaftDisk], now_us: int) -> None:
+    def advanced(
+        self, low: int, high: int, log: SimulatedLog, disks: Iterable[RaftDisk], majority: int, now_us: int
+    ) -> None:
         """A node has raised its high watermark."""
         require(
             high <= log.log_end_offset, f"the high watermark is {high}, the log ends at {log.log_end_offset}"
@@ -91,18 +93,20 @@ class Checks:
                     f"{entry} is committed at {offset}, where {self.committed[offset]} was",
                 )
                 continue
-            self._is_flushed_by_majority(offset, entry, disks)
+            self._is_flushed_by_majority(offset, entry, disks, majority)
             self.committed.append(entry)
             self._digests.append(next_digest(self._digests[-1], entry.epoch, entry.value))
             self._committed_at_us.append(now_us)
 
-    def _is_flushed_by_majority(self, offset: int, entry: Entry, disks: Iterable[RaftDisk]) -> None:
+    def _is_flushed_by_majority(
+        self, offset: int, entry: Entry, disks: Iterable[RaftDisk], majority: int
+    ) -> None:
         if self.disks_lost:
             return  # a lost disk may have been one of the majority
         holders = sum(_is_flushed(disk.log, offset, entry) for disk in disks)
         require(
-            holders >= self._majority,
-            f"offset {offset} is committed, and flushed by {holders} voters of {self._majority} needed",
+            holders >= majority,
+            f"offset {offset} is committed, and flushed by {holders} voters of {majority} needed",
         )
 
     def applied(self, node_id: int, offset: int, digest: int) -> None:
@@ -122,7 +126,7 @@ class Checks:
         )
 
 
-def _is_flushed(log: QuorumLog, offset: int, entry: Entry) -> bool:
+def _is_flushed(log: SimulatedLog, offset: int, entry: Entry) -> bool:
     if offset < log.log_start_offset:
         return True
     return offset < log.flushed_offset and log.entry(offset) == entry

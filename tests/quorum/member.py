@@ -7,7 +7,7 @@ may die between any two effects, or stand still while its messages pile up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from tests.quorum.checks import Checks, require
 from tests.quorum.cluster import US_PER_MS, Clock, Cluster
 from tests.quorum.model_disk import (
     Entry,
+    Meanings,
     RaftDisk,
     digest_in,
     next_digest,
@@ -26,6 +27,8 @@ from ottla.raft.events import (
     Answered,
     AppendLeaderChange,
     AppendRecords,
+    AppendVoters,
+    ChangeVoters,
     Disconnected,
     Effect,
     Event,
@@ -95,10 +98,11 @@ class World:
     power_loss_share: float = 0.5  # of those deaths
     trim_share: float = 0.0  # of commits after which the log is cut behind a snapshot
     trace: Trace | None = None
+    meanings: Meanings = field(default_factory=Meanings)
+    standbys: frozenset[int] = frozenset()  # nodes that may be made voters
 
-    @property
-    def voter_disks(self) -> list[RaftDisk]:
-        return [self.members[voter].disk for voter in self.voters.ids]
+    def disks_of(self, voters: VoterSet) -> list[RaftDisk]:
+        return [self.members[voter].disk for voter in voters.ids]
 
 
 class RaftMember:
@@ -126,6 +130,7 @@ class RaftMember:
             ReplyRecords: self._reply_records,
             ReplySnapshot: self._reply_snapshot,
             AppendLeaderChange: self._append_leader_change,
+            AppendVoters: self._append_voters,
             AppendRecords: self._append_records,
             TruncateTo: self._truncate_to,
             Flush: self._flush,
@@ -145,8 +150,15 @@ class RaftMember:
         return ReplicaKey(self.node_id, self.disk.directory_id)
 
     @property
-    def is_voter(self) -> bool:
-        return self.node_id in self.world.voters
+    def is_controller(self) -> bool:
+        """Whether it votes, or may be made a voter."""
+        return self.node_id in self.world.voters or self.node_id in self.world.standbys
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voters as its log names them."""
+        logged = self.disk.log.voters
+        return self.world.voters if logged is None else logged.voters
 
     @property
     def running(self) -> RaftReplica | None:
@@ -158,7 +170,7 @@ class RaftMember:
             return
         self.life += 1
         self.disk.recover()
-        memory = self.disk.memory if self.is_voter else None
+        memory = self.disk.memory if self.is_controller else None
         draw = self.world.cluster.random.randrange
         self.replica = RaftReplica(
             self.identity, self.world.voters, self.disk.log, memory, self.world.settings, draw
@@ -216,12 +228,19 @@ class RaftMember:
             self._append(Entry(self.replica.epoch, value))
         self._step(LogChanged())
 
+    def change_voters(self, voters: VoterSet) -> None:
+        """As the shell of a leader does when an administrator adds or removes a voter."""
+        self._step(ChangeVoters(voters))
+
     def take_snapshot(self, *, trims: bool) -> None:
         """Write down what is applied; perhaps forget the records behind it."""
         log = self.disk.log
         if self.replica is None or self.applied_offset <= log.log_start_offset:
             return
         snapshot_id = SnapshotId(self.applied_offset, log.epoch_before(self.applied_offset))
+        named = log.voters_at(self.applied_offset)
+        if named is not None:
+            self.world.meanings.of_snapshot[snapshot_id] = named
         self.disk.keep(snapshot_id, snapshot_content(snapshot_id, self._digest))
         if trims:
             log.advance_start(snapshot_id)
@@ -347,7 +366,7 @@ class RaftMember:
     def _speak(self, epoch: int) -> None:
         """What a voter says it must remember."""
         memory = self.disk.memory
-        if memory is not None and self.is_voter:
+        if memory is not None and self.is_controller:
             require(
                 memory.epoch >= epoch, f"{self.node_id} speaks of epoch {epoch} and remembers {memory.epoch}"
             )
@@ -390,6 +409,9 @@ class RaftMember:
     def _append_leader_change(self, effect: AppendLeaderChange) -> None:
         # Its value is the time, so that two of one epoch differ.
         self._append(Entry(effect.epoch, -1 - self.world.cluster.schedule.now_us))
+
+    def _append_voters(self, effect: AppendVoters) -> None:
+        self._append(Entry(effect.epoch, self.world.meanings.value_for(effect.voters)))
 
     def _append_records(self, effect: AppendRecords) -> None:
         log = self.disk.log
@@ -444,7 +466,9 @@ class RaftMember:
     def _high_watermark_advanced(self, effect: HighWatermarkAdvanced) -> None:
         log, world, high = self.disk.log, self.world, effect.high_watermark
         now_us = world.cluster.schedule.now_us
-        world.checks.advanced(self.applied_offset, high, log, world.voter_disks, now_us)
+        voters = self.voters
+        disks = world.disks_of(voters)
+        world.checks.advanced(self.applied_offset, high, log, disks, voters.majority, now_us)
         low = self.applied_offset
         for offset in range(low, high):
             entry = log.entry(offset)
@@ -461,4 +485,4 @@ class RaftMember:
         require(False, f"{self.node_id} halts: {effect.reason}")
 
 
-_CHANGE_LOG = frozenset({AppendLeaderChange, AppendRecords, TruncateTo, ResetLog})
+_CHANGE_LOG = frozenset({AppendLeaderChange, AppendVoters, AppendRecords, TruncateTo, ResetLog})

@@ -11,13 +11,12 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from random import Random
 from struct import Struct
-from typing import Protocol
 from uuid import UUID
 
 from ottla.model import EpochEnd
-from ottla.raft.log_view import LogView
 from ottla.raft.messages import SnapshotId
 from ottla.raft.quorum_state import QuorumState
+from ottla.raft.voters import LoggedVoters, VoterSet
 
 _ENTRY = Struct(">qiq")  # offset, epoch, value
 ENTRY_BYTES = _ENTRY.size
@@ -25,6 +24,7 @@ _SNAPSHOT = Struct(">qiq")  # end offset, epoch, digest
 SNAPSHOT_BYTES = 100
 NO_EPOCH = -1
 FIRST_DIGEST = 7
+_FIRST_VOTERS_VALUE = -(10**15)  # below all times, which are the values of the records that begin an epoch
 
 
 def next_digest(digest: int, epoch: int, value: int) -> int:
@@ -40,42 +40,26 @@ class Entry:
     value: int
 
 
-class QuorumLog(LogView, Protocol):
-    """What the shell of a member does with its log."""
+class Meanings:
+    """What some records mean, for all logs of a story: which voters a record or a snapshot names."""
 
-    latest_snapshot: SnapshotId | None
+    def __init__(self) -> None:
+        self.of_value: dict[int, VoterSet] = {}
+        self.of_snapshot: dict[SnapshotId, VoterSet] = {}
 
-    def entry(self, offset: int) -> Entry: ...
-
-    def epoch_before(self, offset: int) -> int: ...
-
-    def append(self, entry: Entry) -> None: ...
-
-    def append_records(self, records: bytes | memoryview) -> None: ...
-
-    def entries_of(self, records: bytes | memoryview) -> list[tuple[int, Entry]]: ...
-
-    def read(self, offset: int, max_bytes: int) -> bytes: ...
-
-    def truncate(self, offset: int) -> None: ...
-
-    def reset(self, snapshot_id: SnapshotId) -> None: ...
-
-    def advance_start(self, snapshot_id: SnapshotId) -> None: ...
-
-    def begin_flush(self) -> None: ...
-
-    def end_flush(self) -> None: ...
-
-    def crash(self, random: Random) -> None: ...
-
-    def restart(self) -> None: ...
+    def value_for(self, voters: VoterSet) -> int:
+        """A value that no other record has."""
+        value = _FIRST_VOTERS_VALUE - len(self.of_value)
+        self.of_value[value] = voters
+        return value
 
 
 class SimulatedLog:
     """Records, of which the first so many are flushed."""
 
-    def __init__(self) -> None:
+    def __init__(self, meanings: Meanings | None = None) -> None:
+        self._meanings = meanings or Meanings()
+        self._voters: list[LoggedVoters] = []
         self.log_start_offset = 0
         self.log_start_epoch = NO_EPOCH
         self.flushed_offset = 0
@@ -88,6 +72,18 @@ class SimulatedLog:
     @property
     def log_end_offset(self) -> int:
         return self.log_start_offset + len(self._entries)
+
+    @property
+    def voters(self) -> LoggedVoters | None:
+        return self._voters[-1] if self._voters else None
+
+    @property
+    def former_voters(self) -> VoterSet | None:
+        return self._voters[-2].voters if len(self._voters) > 1 else None
+
+    def voters_at(self, offset: int) -> VoterSet | None:
+        """The voters that the records below an offset name."""
+        return next((each.voters for each in reversed(self._voters) if each.end_offset <= offset), None)
 
     @property
     def last_epoch(self) -> int:
@@ -113,6 +109,8 @@ class SimulatedLog:
             self._epochs.append(entry.epoch)
             self._starts.append(self.log_end_offset)
         self._entries.append(entry)
+        if entry.value in self._meanings.of_value:
+            self._voters.append(LoggedVoters(self._meanings.of_value[entry.value], self.log_end_offset))
 
     def append_records(self, records: bytes | memoryview) -> None:
         for _, entry in self.entries_of(records):
@@ -134,6 +132,7 @@ class SimulatedLog:
     def truncate(self, offset: int) -> None:
         """Durable at once, as in the real log."""
         del self._entries[offset - self.log_start_offset :]
+        self._voters = [each for each in self._voters if each.end_offset <= offset]
         while self._starts and self._starts[-1] >= offset:
             self._starts.pop()
             self._epochs.pop()
@@ -144,6 +143,8 @@ class SimulatedLog:
         """Empty, behind a snapshot."""
         self.log_start_offset, self.log_start_epoch = snapshot_id
         self._entries, self._epochs, self._starts = [], [], []
+        named = self._meanings.of_snapshot.get(snapshot_id)
+        self._voters = [] if named is None else [LoggedVoters(named, snapshot_id.end_offset)]
         self.flushed_offset = self._flushing_offset = snapshot_id.end_offset
 
     def advance_start(self, snapshot_id: SnapshotId) -> None:
@@ -190,7 +191,7 @@ def digest_in(content: bytes, snapshot_id: SnapshotId) -> int | None:
 class RaftDisk:
     """Everything that a member of the quorum keeps. A new one has a new directory id."""
 
-    def __init__(self, directory_id: UUID, memory: QuorumState | None, log: QuorumLog) -> None:
+    def __init__(self, directory_id: UUID, memory: QuorumState | None, log: SimulatedLog) -> None:
         self.directory_id = directory_id
         self.log = log
         self.memory = memory

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.model import EpochEnd
-from ottla.raft import election, leadership, log_view
+from ottla.raft import election, leadership, log_view, membership
 from ottla.raft import request_handling as questions
 from ottla.raft.election import Election
 from ottla.raft.events import TruncateTo
@@ -214,6 +214,14 @@ def voter_is_proven_when_it_has_caught_up() -> Patches:
     return [(Proof, "check", check)]
 
 
+def voters_change_before_the_last_change_is_committed() -> Patches:
+    return [(membership, "_refuse_change", lambda node, leadership: None)]
+
+
+def voter_is_known_by_its_number_only() -> Patches:
+    return [(VoterSet, "has", lambda self, key: key.node_id in self.ids)]
+
+
 MUTATIONS: Mapping[str, Callable[[], Patches]] = {
     mutation.__name__: mutation
     for mutation in (
@@ -234,10 +242,12 @@ MUTATIONS: Mapping[str, Callable[[], Patches]] = {
         no_check_quorum,
         leader_leads_on_after_a_restart,
         voter_without_memory_votes,
+        voters_change_before_the_last_change_is_committed,
+        voter_is_known_by_its_number_only,
     )
 }
 
-# These need a chain of accidents that chance brings about once in many thousand stories; `test_proof` tells it by hand.
+# These need a chain of accidents that chance brings about once in many thousand stories; `test_vote_recovery` tells it by hand.
 RARE_MUTATIONS: Mapping[str, Callable[[], Patches]] = {
     mutation.__name__: mutation
     for mutation in (voter_without_memory_counts, voter_is_proven_when_it_has_caught_up)

@@ -16,14 +16,15 @@ from tests.quorum.checks import BrokenPromiseError, Checks, require
 from tests.quorum.cluster import US_PER_MS, Cluster
 from tests.quorum.codec import coded, unchanged
 from tests.quorum.member import RaftMember, Trace, World
-from tests.quorum.model_disk import ENTRY_BYTES, QuorumLog, RaftDisk, SimulatedLog
+from tests.quorum.model_disk import ENTRY_BYTES, RaftDisk, SimulatedLog
 from tests.quorum.network import CALM, Conditions
 
 from ottla.config import QuorumConfig
+from ottla.errors import KafkaError
 from ottla.raft.events import Disconnected, Leave
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.settings import RaftSettings
-from ottla.raft.voters import VoterSet
+from ottla.raft.voters import VoterNode, VoterSet
 
 SETTINGS = RaftSettings(
     quorum=QuorumConfig(
@@ -68,25 +69,22 @@ class Ending:
     committed: int
     reads: int
     healed_ms: int
+    voter_changes: int
 
 
-def tell(seed: int, new_log: Callable[[], QuorumLog] = SimulatedLog) -> Ending:
+def tell(seed: int) -> Ending:
     """Run one story. If it goes wrong, the message says how to see it again."""
     try:
-        return RaftStory(seed, None, new_log).run()
+        return RaftStory(seed).run()
     except Exception as problem:
         again = f"python -m tests.quorum --seed {seed} --trace"
-        again += " --real-log" if new_log is not SimulatedLog else ""
         raise BrokenPromiseError(f"seed {seed}: {problem!r}; again: {again}") from problem
 
 
 class RaftStory:
     """One seed's worth."""
 
-    def __init__(
-        self, seed: int, trace: Trace | None = None, new_log: Callable[[], QuorumLog] = SimulatedLog
-    ) -> None:
-        self._new_log = new_log
+    def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.cluster = Cluster(seed)
         self.random = self.cluster.random
         self._value = 0
@@ -96,13 +94,16 @@ class RaftStory:
         self._pace_ms = self.random.choice((40, 150, 400))
         self._longest_delay_us = self.cluster.network.longest_delay_us
         voter_count = self.random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5))
-        observers = self.random.choice((0, 0, 1, 2))
+        self._changes_voters = self.random.random() < 0.4
+        observers = self.random.choice((1, 2) if self._changes_voters else (0, 0, 1, 2))
         voters = VoterSet(range(1, voter_count + 1))
         convey = coded if seed % CODED_SHARE == 0 else unchanged
-        self.world = World(self.cluster, voters, SETTINGS, Checks(voters.majority), {}, convey)
+        self.world = World(self.cluster, voters, SETTINGS, Checks(), {}, convey)
         self.world.trace = trace
+        if self._changes_voters:
+            self.world.standbys = frozenset(range(voter_count + 1, voter_count + observers + 1))
         for node_id in range(1, voter_count + observers + 1):
-            founding = QuorumState() if node_id in voters else None
+            founding = QuorumState() if node_id in voters or node_id in self.world.standbys else None
             self.members[node_id] = RaftMember(
                 self.world, node_id, self.cluster.draw_clock(DRIFT_PER_MILLE), self._new_disk(founding)
             )
@@ -131,7 +132,13 @@ class RaftStory:
         healed_ms = (schedule.now_us - healed_us) // MS
         checks = self.checks
         return Ending(
-            self.cluster.seed, schedule.steps, checks.leaders, len(checks.committed), checks.reads, healed_ms
+            self.cluster.seed,
+            schedule.steps,
+            checks.leaders,
+            len(checks.committed),
+            checks.reads,
+            healed_ms,
+            checks.voter_changes,
         )
 
     # ---- clients
@@ -184,6 +191,8 @@ class RaftStory:
             self._fall_silent,
         ]
         chosen = self.random.sample(kinds, self.random.randint(2, len(kinds)))
+        if self._changes_voters:
+            chosen += [self._change_voters] * 2
         if self.random.random() < 0.3:
             self.world.death_share = 0.003
         if self.random.random() < 0.2:
@@ -276,7 +285,9 @@ class RaftStory:
     def _lose_disk(self) -> None:
         member = self._anyone()
         if self._may_forget(member):
-            self._change_disk(member, self._new_disk(None))
+            # The directory of a node that is added is a new voter: no vote was ever given from it.
+            memory = QuorumState() if member.node_id in self.world.standbys else None
+            self._change_disk(member, self._new_disk(memory))
 
     def _damage_disk(self) -> None:
         """Records that were flushed are gone, and that is noticed: such a voter must not trust its memory either."""
@@ -286,19 +297,51 @@ class RaftStory:
             new_disk = self._new_disk(None)
             member.disk.damage(self.random)
             member.disk.move_to(new_disk)
+            if member.node_id in self.world.standbys:
+                new_disk.memory = QuorumState(max(new_disk.log.last_epoch, 0))
             self._change_disk(member, new_disk)
 
     def _may_forget(self, member: RaftMember) -> bool:
-        """A minority may be without memory at a time: a majority without one is not saved by anything."""
-        voters = [self.members[voter] for voter in self.world.voters.ids]
-        forgetful = {voter.node_id for voter in voters if voter.disk.memory is None} | {member.node_id}
-        return len(voters) - len(forgetful & self.world.voters.ids) >= self.world.voters.majority
+        """A minority may be without memory at a time: a majority without one is not saved by anything. A node
+        whose settings name no other would not find the others again.
+        """
+        return self.world.voters.ids != {member.node_id} and all(
+            self._has_majority(each.voters, member) for each in self.members.values()
+        )
+
+    def _has_majority(self, voters: VoterSet, lost: RaftMember | None = None) -> bool:
+        """Whether a majority of these voters remembers, without the one that is lost."""
+        remembering = [each for each in self.members.values() if each.disk.memory is not None]
+        return voters.is_majority(
+            each.node_id for each in remembering if each is not lost and voters.has(each.identity)
+        )
 
     def _change_disk(self, member: RaftMember, new_disk: RaftDisk) -> None:
-        self.checks.disks_lost += member.is_voter
+        self.checks.disks_lost += member.is_controller
         member.lose_disk(new_disk)
         self._notice_death(member)
         self.cluster.schedule.after(self._down_us(), member.start)
+
+    def _change_voters(self) -> None:
+        """An administrator adds a node or removes one, as far as the leader lets it, and as enough disks are
+        left.
+        """
+        leader, member = self._leader(), self._anyone()
+        replica = leader.running
+        if replica is None or not member.is_controller:
+            return
+        named = replica.voters.node(member.node_id)
+        try:
+            if named is None:
+                voters = replica.voters_with(VoterNode(*member.identity))
+            else:
+                known = replica.voters.names_directories
+                voters = replica.voters_without(named.key if known else member.identity)
+        except KafkaError:
+            return
+        if self._has_majority(voters):
+            self.checks.voter_changes += 1
+            leader.change_voters(voters)
 
     def _take_snapshot(self) -> None:
         self._anyone().take_snapshot(trims=self.random.random() < 0.7)
@@ -310,7 +353,7 @@ class RaftStory:
 
     def _new_disk(self, memory: QuorumState | None) -> RaftDisk:
         self._disk_number += 1
-        return RaftDisk(UUID(int=self._disk_number), memory, self._new_log())
+        return RaftDisk(UUID(int=self._disk_number), memory, SimulatedLog(self.world.meanings))
 
     # ---- and the end
 
@@ -332,7 +375,7 @@ class RaftStory:
         return all(
             member.replica is not None
             and member.applied_offset == len(committed)
-            and (member.replica.can_vote or not member.is_voter)
+            and (member.replica.can_vote or not member.replica.voters.has(member.identity))
             for member in self.members.values()
         )
 

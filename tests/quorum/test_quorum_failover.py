@@ -26,7 +26,7 @@ def running_quorum(seed: int) -> World:
     """Three voters that have had a leader for a while."""
     cluster = Cluster(seed)
     voters = VoterSet([1, 2, 3])
-    world = World(cluster, voters, SETTINGS, Checks(voters.majority), {}, unchanged)
+    world = World(cluster, voters, SETTINGS, Checks(), {}, unchanged)
     for node_id in sorted(voters.ids):
         disk = RaftDisk(UUID(int=node_id), QuorumState(), SimulatedLog())
         world.members[node_id] = RaftMember(world, node_id, cluster.draw_clock(10), disk)

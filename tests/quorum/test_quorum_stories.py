@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 from tests.quorum.planted_bugs import MUTATIONS, planted
-from tests.quorum.real_log import RealLog
 from tests.quorum.story import RaftStory, tell
 
 SEEDS = 300
-REAL_LOG_SEEDS = 25
 _SHARE = 50
 
 
@@ -20,11 +18,6 @@ def test_nothing_that_must_stay_true_is_broken(first: int) -> None:
     # A simulation in which nothing happens would find nothing.
     assert sum(ending.leaders for ending in endings) > 2 * _SHARE
     assert sum(ending.committed for ending in endings) > 20 * _SHARE
-
-
-def test_nothing_is_broken_over_the_real_log_either() -> None:
-    for seed in range(REAL_LOG_SEEDS):
-        tell(seed, RealLog)
 
 
 @pytest.mark.parametrize("bug", MUTATIONS)

@@ -13,6 +13,7 @@ gigabyte.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import warnings
@@ -165,6 +166,22 @@ def produce(bootstrap: str, topic: str, records: Iterable[dict[str, Any]]) -> No
                 producer.send_soon(topic, **record)
                 producer.drain()
             producer.flush()
+
+
+def produce_transactions(bootstrap: str, topic: str, *transactions: tuple[Iterable[bytes], bool]) -> None:
+    """Write the values of each transaction to partition 0, and commit or abort it."""
+    with Producer(bootstrap, transactional_id=f"writer-of-{topic}") as producer:
+        for some, is_committed in transactions:
+            with contextlib.suppress(_AbortedError), producer.transaction():
+                for value in some:
+                    producer.send_soon(topic, value, partition=0)
+                producer.flush()
+                if not is_committed:
+                    raise _AbortedError
+
+
+class _AbortedError(Exception):
+    """Leaves a transaction, which aborts it."""
 
 
 @pytest.fixture

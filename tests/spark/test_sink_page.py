@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ottla.testing
-from ottla.spark.sink.options import PRODUCER_SETTINGS
+from ottla.spark.sink.options import PRODUCER_SETTINGS, TRANSACTION_SETTINGS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark-sink.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -29,6 +29,6 @@ def test_the_blocks_run_one_after_the_other(tmp_path: Path) -> None:
         assert counts == {(b"table 4", b"1"), (b"table 7", b"1")}
 
 
-@pytest.mark.parametrize("name", sorted(PRODUCER_SETTINGS))
+@pytest.mark.parametrize("name", sorted({**PRODUCER_SETTINGS, **TRANSACTION_SETTINGS}))
 def test_every_setting_is_on_the_page(name: str) -> None:
     assert f"`kafka.{name}`" in PAGE or (name.endswith(".level") and "the codecs' levels" in PAGE)

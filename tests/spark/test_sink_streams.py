@@ -104,7 +104,7 @@ def test_updates_of_an_aggregate_are_written_batch_by_batch(
         ("partition", {"topic": "t"}, "Required attribute 'value' not found"),
         ("value", {}, "topic option required when no 'topic' attribute is present"),
         ("value", {"topic": "t", "kafka.acks": "some"}, "Option 'kafka.acks' must be all"),
-        ("value", {"topic": "t", "transactionalId": "mill"}, "the sink writes at least once"),
+        ("value", {"topic": "t", "transactionalId": "mill"}, "the sink names its transactions itself"),
     ],
 )
 def test_what_cannot_be_written_stops_a_query_in_words(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
-from tests.spark.conftest import NewTopic, produce
+from tests.spark.conftest import NewTopic, produce, produce_transactions
 
+from ottla.blocking import Producer
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -72,6 +73,30 @@ def test_options_work_together(ottla_read: Read, new_topic: NewTopic) -> None:
     read = {(row.partition, row.offset) for row in frame.collect()}
     assert read == {(0, offset) for offset in range(5, 20)} | {(1, offset) for offset in range(12)}
     assert frame.rdd.getNumPartitions() == 6
+
+
+def test_committed_records_are_read_and_markers_are_no_loss(
+    ottla_read: Read, new_topic: NewTopic, broker: EmbeddedBroker
+) -> None:
+    """Ranges of two offsets: some begin within an aborted transaction, some have nothing but markers."""
+    topic = new_topic()
+    produce_transactions(
+        broker.bootstrap, topic, ([b"a", b"b"], True), ([b"x", b"y", b"z"], False), ([b"c"], True), ([], True)
+    )
+
+    def read(level: str, **options: str) -> list[bytes]:
+        isolation = {"kafka.isolation.level": level}
+        frame = ottla_read(subscribe=topic, **isolation, **options).load().orderBy("offset")
+        return [bytes(row.value) for row in frame.select("value").collect()]
+
+    small = {"maxRecordsPerPartition": "2"}
+    assert read("read_committed") == read("read_committed", **small) == [b"a", b"b", b"c"]
+    with Producer(broker.bootstrap, transactional_id=f"open-{topic}") as producer:
+        with producer.transaction():
+            producer.send(topic, b"late")
+            assert read("read_committed", **small) == [b"a", b"b", b"c"]
+            assert read("read_uncommitted", **small) == [b"a", b"b", b"x", b"y", b"z", b"c", b"late"]
+        assert read("read_committed", **small) == [b"a", b"b", b"c", b"late"]
 
 
 def test_an_empty_topic_is_an_empty_frame(ottla_read: Read, new_topic: NewTopic) -> None:

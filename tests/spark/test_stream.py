@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
-from tests.spark.conftest import NewTopic, produce
+from tests.spark.conftest import NewTopic, produce, produce_transactions
 
-from ottla.blocking import Admin
+from ottla.blocking import Admin, Producer
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -53,6 +53,27 @@ def until(condition: Callable[[], object], query: StreamingQuery, what: str, tim
         assert query.isActive, f"the query has ended before {what}: {query.exception()}"
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}; {query.lastProgress}"
         query.awaitTermination(1)
+
+
+def test_a_stream_of_committed_records_passes_aborted_ones_and_markers(
+    spark: SparkSession, streamed: Streamed, broker: EmbeddedBroker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Two offsets in a batch: one of them has nothing but an aborted record and a marker, and is no data loss."""
+    topic = new_topic()
+    committed = {"subscribe": topic, "kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
+
+    def run() -> list[tuple[int, int]]:
+        query = to_parquet(streamed(maxOffsetsPerTrigger="2", **committed), tmp_path, availableNow=True)
+        assert query.awaitTermination(90)
+        return offsets_in(spark, tmp_path)
+
+    produce_transactions(broker.bootstrap, topic, ([b"a"], True), ([b"x"], False), ([b"b"], True))
+    assert run() == [(0, 0), (0, 4)]
+    with Producer(broker.bootstrap, transactional_id=f"open-{topic}") as producer:
+        with producer.transaction():
+            producer.send(topic, b"c")
+            assert run() == [(0, 0), (0, 4)]
+        assert run() == [(0, 0), (0, 4), (0, 6)]
 
 
 def test_a_query_goes_on_from_its_checkpoint(

@@ -90,11 +90,54 @@ def test_an_unknown_name_is_refused_with_the_closest_known_one() -> None:
     assert refused(zookeeper__connect="x") == "There is no setting 'zookeeper.connect'."
 
 
+@pytest.mark.parametrize("address", ["localhost:9092", "PLAINTEXT://a:1,", "PLAINTEXT://a:70000", ""])
+def test_a_listener_is_an_address_with_a_name_and_a_port(address: str) -> None:
+    assert "it must be addresses such as PLAINTEXT://localhost:9092" in refused(listeners=address)
+
+
+def test_listeners_have_names_addresses_and_protocols_of_their_own() -> None:
+    config = BrokerConfig.from_properties(
+        {
+            "listeners": "CLIENTS://:9092,BROKERS://:9093,QUORUM://:9094",
+            "advertised.listeners": "CLIENTS://kafka.example:19092",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,brokers:ssl,QUORUM:SSL",
+            "inter.broker.listener.name": "BROKERS",
+            "controller.listener.names": "QUORUM",
+        }
+    )
+    clients, brokers = Listener("CLIENTS", "kafka.example", 19092), Listener("BROKERS", "", 9093, "SSL")
+    assert config.node.advertised == (clients, brokers)
+    assert config.node.advertised_listener == brokers
+    assert [each.port for each in config.node.bound_listeners] == [9092, 9093, 9094]
+    assert (config.node.advertised_name("CLIENTS"), config.node.advertised_name("QUORUM")) == (
+        "CLIENTS",
+        "BROKERS",
+    )
+
+
+def test_brokers_find_their_listener_by_its_protocol() -> None:
+    two = {"listeners": "PLAINTEXT://localhost:1,SSL://localhost:2"}
+    assert BrokerConfig.from_properties(two).node.advertised_listener.port == 1
+    config = BrokerConfig.from_properties({**two, "security.inter.broker.protocol": "SSL"})
+    assert config.node.advertised_listener.port == 2
+
+
 @pytest.mark.parametrize(
-    "address", ["localhost:9092", "PLAINTEXT://a:1,PLAINTEXT://b:2", "PLAINTEXT://a:70000", ""]
+    ("settings", "complaint"),
+    [
+        ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "names the listener PLAINTEXT twice"),
+        ({"listeners": "PLAINTEXT://a:1,SSL://a:1"}, "each listener needs an address of its own"),
+        ({"listeners": "CLIENTS://a:1"}, "add it to listener.security.protocol.map"),
+        ({"listener.security.protocol.map": "CLIENTS:TLS"}, "cannot have 'CLIENTS:TLS' in it"),
+        ({"advertised.listeners": "SSL://a:1"}, "which is not in listeners"),
+        ({"inter.broker.listener.name": "INSIDE"}, "brokers could not reach each other"),
+        ({"controller.listener.names": "PLAINTEXT"}, "a broker needs one more"),
+        ({"controller.listener.names": "SSL"}, "must have the protocol of the brokers' listener"),
+    ],
 )
-def test_a_listener_is_one_address_with_a_protocol_and_a_port(address: str) -> None:
-    assert "it must be one address such as PLAINTEXT://localhost:9092" in refused(listeners=address)
+def test_listeners_that_cannot_work_are_refused(settings: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        BrokerConfig.from_properties(settings)
 
 
 def test_a_listener_that_clients_could_not_reach_needs_an_advertised_address() -> None:
@@ -104,7 +147,6 @@ def test_a_listener_that_clients_could_not_reach_needs_an_advertised_address() -
     )
     assert config.node.advertised_listener == Listener("PLAINTEXT", "kafka.example", 19092)
     assert BrokerConfig.from_properties({"listeners": "PLAINTEXT://:9092"}).node.listener.host == ""
-    assert "only PLAINTEXT" in refused(listeners="SASL_SSL://localhost:9092")
 
 
 def test_two_data_directories_and_crossed_compaction_lags_are_refused() -> None:
@@ -292,3 +334,64 @@ def test_heartbeats_rarer_than_the_session_lasts_are_refused() -> None:
     times = {"broker__heartbeat__interval__ms": "5000", "broker__session__timeout__ms": "4000"}
     assert "broker.heartbeat.interval.ms (5000) cannot exceed broker.session.timeout.ms" in refused(**times)
     assert "cannot exceed" in refused(replica__lag__time__max__ms="100")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"node.id": "1"},
+        {"node.id": "4", "process.roles": "broker"},
+        {"node.id": "4", "controller.quorum.voters": ""},
+    ],
+)
+def test_a_standby_controller_is_not_among_the_voters(properties: dict[str, str]) -> None:
+    standby = {"ottla.controller.standby": "true", "controller.quorum.voters": "1@one:9092"}
+    assert BrokerConfig.from_properties({**standby, "node.id": "4"}).node.is_voter
+    with pytest.raises(ConfigError, match="standby"):
+        BrokerConfig.from_properties({**standby, **properties})
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (
+            {"ssl.keystore.type": "JKS"},
+            "only PEM is read. Export the store, for example with `openssl pkcs12",
+        ),
+        ({"ssl.truststore.type": "PKCS12"}, "only PEM is read. Export the store"),
+        ({"ssl.client.auth": "required"}, "ssl.client.auth=required needs ssl.truststore.location"),
+        ({"ssl.client.auth": "sometimes"}, "one of: none, requested, required"),
+        ({"ottla.ssl.key.file": "k"}, "ottla.ssl.key.file needs ottla.ssl.certificate.file"),
+        ({"ssl.keystore.key": "SECRET"}, "must be set together"),
+        (
+            {"ssl.keystore.location": "a", "ottla.ssl.certificate.file": "b"},
+            "Only one of ssl.keystore.location and ottla.ssl.certificate.file",
+        ),
+        ({"ssl.truststore.location": "a", "ssl.truststore.certificates": "b"}, "Only one of"),
+        ({"ssl.key.password": "SECRET", "ottla.ssl.key.password.file": "f"}, "Only one of"),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "a list of: TLSv1.2, TLSv1.3"),
+        ({"ssl.enabled.protocols": "TLSv1.3", "ssl.protocol": "TLSv1.2"}, "leave no version of TLS"),
+    ],
+)
+def test_settings_of_tls_that_cannot_work_are_refused_and_no_secret_is_repeated(
+    settings: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties(settings)
+    assert complaint in str(refused.value)
+    assert "SECRET" not in str(refused.value)
+
+
+def test_a_configuration_shows_no_secret() -> None:
+    config = BrokerConfig.from_properties(
+        {
+            "ssl.keystore.key": "SECRET",
+            "ssl.keystore.certificate.chain": "SECRET",
+            "ssl.key.password": "SECRET",
+            "ssl.truststore.location": "trusted.pem",
+        }
+    )
+    assert "SECRET" not in repr(config)
+    assert "key_password=(hidden)" in repr(config)
+    assert "trusted.pem" in repr(config)
+    assert "key_password=None" in repr(BrokerConfig())

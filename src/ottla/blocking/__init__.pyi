@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from ottla.client.consumer.plan.settings import IsolationLevel, OffsetReset
 from ottla.client.consumer.record_worker import Worker
@@ -10,21 +11,32 @@ from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
 from ottla.client.producer.machine.batch import OnDelivery, RecordBlock
 from ottla.client.producer.machine.delivery_report import DeliveryReport
 from ottla.client.producer.machine.partitioners import Partitioner
+from ottla.client.producer.machine.prepared_transaction import PreparedTransaction
 from ottla.client.producer.machine.settings import Acks, CompressionName
+from ottla.client.producer.offset_sources import OffsetSource
 from ottla.client.producer.serializers import Headers, Serializer
+from ottla.client.requests import quorum
 from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource
+from ottla.client.requests.features import Feature
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
 from ottla.client.requests.groups import GroupDescription, GroupListing
+from ottla.client.requests.leaderless import LeaderlessPartition
+from ottla.client.requests.membership import GroupMetadata
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
-from ottla.client.requests.quorum import QuorumDescription
+from ottla.client.requests.quotas import QuotaEntity
 from ottla.client.requests.reassignments import ElectionType, Reassignment
 from ottla.client.requests.topics import CreatedTopic, NewTopic
+from ottla.client.requests.transactions import ActiveProducer, FencedProducer, HangingTransaction, TransactionDescription, TransactionListing
+from ottla.client.requests.users import UserChange
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition
 from ottla.runtime.runtime import Runtime
+from ottla.security.acl.rules import Acl, AclFilter
+from ottla.security.settings import Security
 from types import TracebackType
+from uuid import UUID
 
 class Delivery:
     """A record on its way; `result` waits until it is where it should be."""
@@ -36,14 +48,15 @@ class Delivery:
         """Whether `result` would answer at once."""
 
 class Admin:
-    """Administers a cluster: topics, settings, offsets, groups, brokers.
+    """Administers a cluster: topics, settings, offsets, groups, transactions, brokers, rights, quotas.
 
     It opens its connections when it is made, which raises CannotConnectError if no bootstrap address can be
     reached. Calls that name several items return a value or a `KafkaError` for each item; `succeeded` turns
-    the first error into an exception. `timeout_ms` limits each call, retries included.
+    the first error into an exception. `timeout_ms` limits each call, retries included. `security` says how to
+    reach a secured cluster (`ottla.Security`).
     """
 
-    def __init__(self, bootstrap: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-admin', timeout_ms: int=30000) -> None:
+    def __init__(self, bootstrap: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-admin', timeout_ms: int=30000, security: Security | None=None) -> None:
         ...
 
     def __enter__(self) -> Admin:
@@ -94,8 +107,26 @@ class Admin:
         With `include_fenced`, also brokers that are registered and not alive.
         """
 
-    def describe_quorum(self) -> QuorumDescription:
+    def describe_quorum(self) -> quorum.QuorumDescription:
         """The leader and voters of the metadata quorum, and the progress of each node."""
+
+    def add_voter(self, node_id: int, directory_id: UUID, address: str) -> None:
+        """Make a controller among the observers of `describe_quorum` a voter, once it has caught up.
+
+        `address` (host:port) is where other voters reach the node.
+        """
+
+    def remove_voter(self, node_id: int, directory_id: UUID) -> None:
+        """Let a voter of the metadata quorum vote no more; `directory_id` as in `describe_quorum`."""
+
+    def describe_features(self) -> dict[str, Feature]:
+        """The features that the broker supports, and the level of each that the whole cluster works at."""
+
+    def update_feature(self, name: str, level: int, *, downgrades: bool=False) -> None:
+        """Raise the level of a feature, or lower it with `downgrades`; 0 does without the feature.
+
+        A level is taken only if every broker supports it.
+        """
 
     def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good. It must hold no replicas and must not be alive."""
@@ -111,6 +142,20 @@ class Admin:
 
         With `ElectionType.UNCLEAN`, partitions without a leader are given to any live replica, which may lose
         records.
+        """
+
+    def describe_leaderless(self, topics: Iterable[str] | None=None) -> dict[TopicPartition, LeaderlessPartition]:
+        """The partitions without a leader, of some topics or of all, with the logs of their live replicas.
+
+        Each live replica comes with the number of records that its election would give up, as far as the
+        other live replicas show.
+        """
+
+    def elect_replicas(self, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
+        """Elect the named replica of each partition without a leader. Records that it does not hold are lost.
+
+        A replica that holds every acknowledged record is elected instead, if there is one by now. Only
+        Ottla's brokers know this election.
         """
 
     def describe_log_dirs(self, node_ids: Iterable[int] | None=None) -> dict[int, tuple[LogDir, ...] | KafkaError]:
@@ -148,6 +193,58 @@ class Admin:
     def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
         """Delete a group's committed offsets of partitions; refused for topics that its members read."""
 
+    def list_transactions(self, *, states: Iterable[str]=(), producer_ids: Iterable[int]=(), open_for_ms: int | None=None, pattern: str | None=None) -> list[TransactionListing]:
+        """All transactional ids, by name, or those that pass every filter given.
+
+        With `open_for_ms`, only transactions that began at least so long ago (Kafka 3.8); with `pattern`,
+        only ids that this regular expression matches (Kafka 4.1). Every broker is asked for those that it
+        coordinates.
+        """
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
+        """The latest transaction of each transactional id: state, producer, start and partitions."""
+
+    def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, FencedProducer | KafkaError]:
+        """Fence the producers that use these transactional ids. An open transaction of theirs is aborted."""
+
+    def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
+        """The idempotent and transactional producers that the leader of each partition knows."""
+
+    def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+        """Abort a hanging transaction in one partition; `producer` as `describe_producers` returned it.
+
+        Use `fence_producers` for a transaction that its coordinator knows: aborting one partition of it would
+        leave half of a transaction that is committed later.
+        """
+
+    def find_hanging_transactions(self, partitions: Iterable[TopicPartition], *, silent_since_ms: int) -> list[HangingTransaction]:
+        """Open transactions of these partitions that no coordinator will end, the oldest first.
+
+        Only producers count that wrote nothing after the moment `silent_since_ms` (milliseconds since 1970):
+        a transaction that has just begun may not be known to its coordinator yet.
+        """
+
+    def describe_acls(self, wanted: AclFilter=...) -> list[Acl]:
+        """The access control lists that a filter finds; without a filter, all."""
+
+    def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+        """Allow or deny what each access control list says; one that is there already stays."""
+
+    def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl] | KafkaError]:
+        """Delete the access control lists that each filter finds; they are returned."""
+
+    def describe_users(self, names: Iterable[str] | None=None) -> dict[str, dict[str, int] | KafkaError]:
+        """The users that log in with a password: all, or these, each with its mechanisms and their iterations."""
+
+    def alter_users(self, changes: Iterable[UserChange]) -> dict[str, KafkaError | None]:
+        """Give users passwords, and take them away. A password is salted here, and is not sent."""
+
+    def describe_quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        """The quotas of all users, client ids and addresses that have some."""
+
+    def alter_quotas(self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]) -> dict[QuotaEntity, KafkaError | None]:
+        """Set quotas by their names, such as `producer_byte_rate` in bytes per second; None removes one."""
+
 class Consumer:
     """Reads records of topics, for one application or as a member of a group.
 
@@ -156,22 +253,22 @@ class Consumer:
     with `assign`, the consumer reads the given partitions. Settings have Kafka's names and, where nothing
     else is said, Kafka's meanings:
 
-    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an
-      error).
+    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", "none" (an error).
     - `enable_auto_commit`, `auto_commit_interval_ms`: commit finished records periodically, on rebalances,
       and on closing.
-    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need
-      a common one.
+    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; one in common.
     - `group_instance_id`: a static member; it may come back within the session timeout without a rebalance.
-    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still
-      open.
+    - `isolation_level`: "read_committed" leaves out records of aborted and of open transactions.
     - `max_poll_records`: the most records that `poll` returns; `max_poll_interval_ms`: the longest time
       between two polls.
     - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: limits for records that are
       fetched ahead.
+    - `client_rack`: the rack or zone of this process. Where the brokers have a `replica.selector.class`,
+      records are read from a replica in the same rack.
+    - `security`: how to reach a secured cluster (`ottla.Security`).
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, group_id: str | None=None, group_instance_id: str | None=None, client_id: str='ottla-consumer', auto_offset_reset: OffsetReset='latest', enable_auto_commit: bool=True, auto_commit_interval_ms: int=5000, partition_assignment_strategy: Sequence[str]=..., isolation_level: IsolationLevel='read_uncommitted', max_poll_records: int=500, max_poll_interval_ms: int=300000, session_timeout_ms: int=45000, heartbeat_interval_ms: int=3000, fetch_min_bytes: int=1, fetch_max_bytes: int=..., fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=..., max_buffered_bytes: int=..., check_crcs: bool=True, metadata_max_age_ms: int=300000, request_timeout_ms: int=30000, default_api_timeout_ms: int=60000) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, group_id: str | None=None, group_instance_id: str | None=None, client_id: str='ottla-consumer', auto_offset_reset: OffsetReset='latest', enable_auto_commit: bool=True, auto_commit_interval_ms: int=5000, partition_assignment_strategy: Sequence[str]=..., isolation_level: IsolationLevel='read_uncommitted', max_poll_records: int=500, max_poll_interval_ms: int=300000, session_timeout_ms: int=45000, heartbeat_interval_ms: int=3000, fetch_min_bytes: int=1, fetch_max_bytes: int=..., fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=..., max_buffered_bytes: int=..., check_crcs: bool=True, metadata_max_age_ms: int=300000, request_timeout_ms: int=30000, default_api_timeout_ms: int=60000, client_rack: str='', security: Security | None=None) -> None:
         ...
 
     def __enter__(self) -> Consumer:
@@ -256,11 +353,31 @@ class Consumer:
         Without `offsets`, all records that were handed out are committed.
         """
 
+    def offsets_done(self) -> dict[TopicPartition, CommittedOffset]:
+        """The offsets that `commit` would commit: those after the records that were handed out.
+
+        A producer commits them in a transaction with `send_offsets`.
+        """
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets; partitions without a committed offset are left out."""
+        """The group's committed offsets; partitions without a committed offset are left out.
+
+        Waits while an open transaction may change one of them.
+        """
 
     @property
     def group_id(self) -> str | None:
+        ...
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """The group, and this consumer's membership in it, for a producer that commits for this consumer.
+
+        Raises ValueError if the consumer commits by itself, KafkaError while it is not in its group.
+        """
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
         ...
 
     @property
@@ -293,12 +410,17 @@ class Producer:
       one request, and so of one record.
     - `delivery_timeout_ms`: a record that is not delivered within this time, retries included, has failed.
     - `max_block_ms`: how long `send` waits for room in the buffer, and any record for its topic to exist.
+    - `transactional_id`: records are written in transactions (see `transaction`). The id names the producer
+      across restarts: a producer that connects with the same id fences this one, and aborts its transaction.
+      `transaction_timeout_ms`: the coordinator aborts a transaction that takes longer. `two_phase_commit`: a
+      transaction can be prepared, and has no timeout (see `prepare`).
+    - `security`: how to reach a secured cluster (`ottla.Security`).
     - `partitioner`: a name or a function (see `ottla.partitioners`).
     - `key_serializer`, `value_serializer`: functions to bytes; without them, keys and values are bytes or
       text.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, runtime: Runtime | None=None) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, transactional_id: str | None=None, transaction_timeout_ms: int=60000, two_phase_commit: bool=False, security: Security | None=None, runtime: Runtime | None=None) -> None:
         ...
 
     def __enter__(self) -> Producer:
@@ -327,6 +449,57 @@ class Producer:
 
         `partitions_for` has to be called for their topic before.
         """
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Write records and offsets all together or not at all: `with producer.transaction():`.
+
+        At the end of the block the transaction is committed; an exception, or a cancellation, aborts it. Readers
+        of committed records see nothing of it before the commit, and nothing of an aborted one. Raises
+        TransactionAbortedError if the transaction can be run again, TransactionUncertainError if the answer to
+        the commit was lost, ProducerFencedError if another producer is needed, and TransactionError if no other
+        attempt would help. One transaction is open at a time.
+        """
+
+    def send_offsets(self, group: OffsetSource | GroupMetadata | str, offsets: Mapping[TopicPartition, int | CommittedOffset] | None=None) -> None:
+        """Commit offsets of a consumer group with the open transaction.
+
+        `group` is a Consumer, which must not commit by itself (`enable_auto_commit=False`), its `group_metadata`,
+        or the name of a group that has no members. Without `offsets`, all records that the consumer has returned
+        are committed. Raises TransactionError.
+        """
+
+    def prepare(self) -> PreparedTransaction:
+        """The first phase of two-phase commit: all records of the open transaction are delivered, and it takes no
+        more. Needs `two_phase_commit=True`.
+
+        The application stores the returned transaction with its own decision, then leaves the block of
+        `transaction()`, which commits. From here on no exception and no `close` aborts the transaction, and it has
+        no timeout: after a restart, or an exception, `complete` ends it. Raises TransactionError.
+        """
+
+    def hand_over(self) -> PreparedTransaction:
+        """Deliver all records of the open transaction, which takes no more, and leave its end to another process.
+
+        The other process has to commit within `transaction_timeout_ms`. Leave the block of `transaction()` by an
+        exception: its regular end commits. Raises TransactionError.
+        """
+
+    def complete(self, stored: PreparedTransaction | str | None) -> bool:
+        """End the prepared transaction: commit it if it is the one that was stored, else abort it.
+
+        Call this first after a start, with the transaction that the application stored last, or None. Returns
+        whether a transaction was committed; if none is prepared, there is nothing to do. Raises
+        TransactionUncertainError if there was no answer, and then has to be called again, and ProducerFencedError if
+        another producer, or an administrator, has ended the transaction.
+        """
+
+    @property
+    def prepared_transaction(self) -> PreparedTransaction | None:
+        """The prepared transaction that waits for its end, also one that the producer before has left."""
+
+    @property
+    def transactional_id(self) -> str | None:
+        ...
 
     def drain(self) -> None:
         """Let other tasks run: waits while the buffer is more than half full, and briefly now and then."""

@@ -4,8 +4,8 @@ Rules
 - Every public method and property of the asyncio class is there, with its name and arguments. A coroutine
   method blocks until it is done; a plain method is called on the loop's thread, because a client belongs to
   its loop.
-- `async for` becomes `for`. A method that returns an awaitable (a Delivery) returns an object with
-  `result()`.
+- `async for` becomes `for`, `async with` becomes `with`. A method that returns an awaitable (a Delivery) returns
+  an object with `result()`.
 - The constructor connects, and raises the exceptions of `async with`. `with` closes; so do `close` and the
   end of the program.
 - Each object has a thread with an event loop of its own, so it works beside a running loop (notebooks) and
@@ -18,7 +18,8 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from functools import wraps
+from contextlib import AbstractAsyncContextManager
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -75,7 +76,7 @@ class Waited(Generic[T]):
         """Wait for the result, or raise its exception; TimeoutError after `timeout_s`. May be called
         again.
         """
-        return self._thread.run(_awaited(self._awaited), timeout_s)
+        return self._thread.run(partial(_awaited, self._awaited), timeout_s)
 
     def done(self) -> bool:
         """Whether `result` would answer at once."""
@@ -94,9 +95,25 @@ class Iteration(Generic[T]):
 
     def __next__(self) -> T:
         try:
-            return self._thread.run(_awaited(self._items.__anext__()))
+            return self._thread.run(partial(_called, self._items.__anext__))
         except StopAsyncIteration:
             raise StopIteration from None
+
+
+class Scope(Generic[T]):
+    """Enters and leaves an asynchronous context manager with `with`."""
+
+    def __init__(self, thread: LoopThread, scope: AbstractAsyncContextManager[T]) -> None:
+        self._thread = thread
+        self._scope = scope
+
+    def __enter__(self) -> T:
+        return self._thread.run(partial(_called, self._scope.__aenter__))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._thread.run(partial(_called, self._scope.__aexit__, kind, error, trace))
 
 
 class _Bond:
@@ -107,7 +124,7 @@ class _Bond:
     def __init__(self, owner: object, wrapped: type[Any], args: Any, kwargs: Any) -> None:
         self.thread = LoopThread(f"ottla.blocking.{wrapped.__name__}")
         try:
-            self.client = self.thread.run(_opened(wrapped, args, kwargs))
+            self.client = self.thread.run(partial(_opened, wrapped, args, kwargs))
         except BaseException:
             self.thread.end()
             raise
@@ -118,7 +135,7 @@ class _Bond:
         if self.forget.detach() is None:
             return
         try:
-            self.thread.run(closing())
+            self.thread.run(closing)
         finally:
             # Once more, without arguments: they may have been refused. A closed client is not closed again.
             self.thread.end(self.client.close, FORGOTTEN_CLOSE_S)
@@ -173,7 +190,7 @@ def _blocking_member(name: str, member: Any) -> Any:
     @wraps(member)
     def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
         bond: _Bond = self._bond
-        return bond.thread.run(_called(member, bond.client, *args, **kwargs))
+        return bond.thread.run(partial(_called, member, bond.client, *args, **kwargs))
 
     return _plain(waiting)
 
@@ -189,6 +206,8 @@ def _answer(self: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) 
     answer = bond.thread.call(function, bond.client, *args, **kwargs)
     if isinstance(answer, AsyncIterator):
         return Iteration(bond.thread, answer)
+    if isinstance(answer, AbstractAsyncContextManager):
+        return Scope(bond.thread, answer)
     if inspect.isawaitable(answer):
         return Waited(bond.thread, answer)
     return answer

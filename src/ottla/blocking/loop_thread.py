@@ -40,10 +40,12 @@ class LoopThread:
         """Whether something can still be run."""
         return self._thread.is_alive() and not self._stopping.is_set()
 
-    def run(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Wait for a coroutine; TimeoutError, and it is cancelled, if that takes longer than `timeout_s`."""
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
+        """Wait for a coroutine, which `work` makes on the loop: Ctrl-C could come between its making and its start.
+
+        TimeoutError, and it is cancelled, if that takes longer than `timeout_s`.
+        """
         if self._is_here or not self.is_alive:
-            work.close()
             self._refuse()
         errand = _Errand(work)
         try:
@@ -132,7 +134,7 @@ class _Errand(Generic[T]):
 
     __slots__ = ("_task", "_work", "outcome")
 
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._work = work
         self._task: asyncio.Task[T] | None = None
         self.outcome: Future[T] = Future()
@@ -140,14 +142,13 @@ class _Errand(Generic[T]):
     def begin(self) -> None:
         if self.outcome.done():
             return
-        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task = asyncio.get_running_loop().create_task(self._work())
         self._task.add_done_callback(self._finished)
 
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
         else:
-            self._work.close()
             self._called_off()
 
     def _finished(self, task: asyncio.Task[T]) -> None:

@@ -19,7 +19,11 @@ from ottla.client.consumer.consumer import Consumer
 from ottla.client.producer.producer import Producer
 
 _CLIENTS: Final = (Admin, Consumer, Producer)
-_OTHER_WORDS: Final = {"AsyncIterator": "Iterator", "AsyncGenerator": "Iterator"}
+_OTHER_WORDS: Final = {
+    "AsyncIterator": "Iterator",
+    "AsyncGenerator": "Iterator",
+    "AbstractAsyncContextManager": "AbstractContextManager",
+}
 _OTHER_NAMES: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 _MODULE: Final = ""  # where a name comes from that is itself a module
 _OWN: Final = {"Delivery", *(client.__name__ for client in _CLIENTS)}
@@ -126,7 +130,7 @@ def _origin(home: str, name: str) -> str:
 
 def _homes(module: ast.Module, own: str) -> dict[str, str]:
     """Where each name of a module comes from."""
-    homes = {"Iterator": "collections.abc"}
+    homes = {"Iterator": "collections.abc", "AbstractContextManager": "contextlib"}
     for node in module.body:
         if isinstance(node, ast.ImportFrom) and node.module:
             homes |= {each.asname or each.name: node.module for each in node.names}

@@ -1,11 +1,14 @@
 """The command `ottla`: what people type and read.
 
 main             the table of commands; a command's module is imported when the command is called
-serve, broker_settings   `ottla serve`; where a broker's settings come from
+serve, format    `ottla serve`, `ottla format`
+broker_settings  where a broker's settings come from
 broker_command   common to all commands that ask a broker: address, JSON or tables, one sentence on failure
+client_config    `--config`: how to reach a secured cluster
 name_values      options of the form NAME=VALUE
+waiting_partitions   why a partition has no leader, and the command that decides
 time_text        moments and durations as people write and read them
-admin            `topics`, `configs`, `groups`
+admin            `topics`, `configs`, `features`, `groups`, `transactions`, `acls`, `users`, `quotas`
 records          `produce`, `consume`, `bench`
 inspect          `dump`, `doctor`
 cluster          `cluster`: commands over the library `ottla.localcluster`

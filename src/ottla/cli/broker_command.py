@@ -11,14 +11,17 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
+from uuid import UUID
 
 import click
 
+from ottla.cli.client_config import config_option, security_given
 from ottla.cli.name_values import parse_assignments
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigChange, ConfigOperation
 from ottla.config import ConfigError
 from ottla.errors import KafkaError
+from ottla.log.files.uuids import uuid_text
 from ottla.model import parse_addresses
 
 T = TypeVar("T")
@@ -31,13 +34,25 @@ _PIPE_COLUMNS = 240
 
 
 def broker_options(command: F) -> F:
-    """`--bootstrap` and `--json`, the same for every command."""
-    json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-    return json_option(bootstrap_option(command))
+    """`--bootstrap`, `--config` and `--json`, the same for every command."""
+    return _json_option(bootstrap_option(command))
+
+
+def broker_options_beside_settings(command: F) -> F:
+    """The same for commands whose `--config` sets a setting: the client's file is `--command-config` there."""
+    return _json_option(_bootstrap_option(config_option(command, "--command-config")))
 
 
 def bootstrap_option(command: F) -> F:
-    """`--bootstrap`, for commands that print no table."""
+    """`--bootstrap` and `--config`, for commands that print no table."""
+    return _bootstrap_option(config_option(command, "--config", "--command-config"))
+
+
+def _json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
+
+
+def _bootstrap_option(command: F) -> F:
     return click.option(
         "--bootstrap",
         metavar="HOST:PORT",
@@ -62,7 +77,9 @@ def ask(bootstrap: str, question: Callable[[Admin], Awaitable[T]]) -> T:
     """Connect, ask, close; every failure of broker or network becomes one sentence."""
 
     async def session() -> T:
-        async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
+        async with Admin(
+            bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS, security=security_given()
+        ) as admin:
             return await question(admin)
 
     return run(session())
@@ -114,7 +131,14 @@ def raise_errors(outcomes: Mapping[str, Any], verb: str) -> None:
 
 def print_json(value: Any) -> None:
     """For programs: one JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_as_text))
+
+
+def _as_text(value: object) -> str:
+    """The form of an id that JSON has no type for: the one that Kafka's tools show."""
+    if isinstance(value, UUID):
+        return uuid_text(value)
+    raise TypeError(f"{value!r} cannot be printed as JSON")
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str | None = None) -> None:

@@ -6,13 +6,50 @@ Every refusal is a ConfigError of one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ottla.config import ConfigError, NodeConfig, parse_properties, properties_from_environment
+import click
+
+from ottla.cli.name_values import parse_assignments
+from ottla.config import (
+    DEFAULT_MEMORY_BYTES,
+    BrokerConfig,
+    ConfigError,
+    NodeConfig,
+    parse_properties,
+    properties_from_environment,
+)
+from ottla.config.listeners import parse_listeners
 
 # Of the variables that begin with OTTLA_, those that are not for the broker.
-_OTHER_VARIABLES = {"OTTLA_BOOTSTRAP"}
+_OTHER_VARIABLES = {"OTTLA_BOOTSTRAP", "OTTLA_CONFIG"}
+
+
+class Refusal(click.ClickException):
+    """A node cannot run like this; the message is one sentence for the person who gave the command."""
+
+    exit_code = 2
+
+
+def broker_config(
+    file: str | None,
+    assignments: Sequence[str],
+    *,
+    data: str | None = None,
+    memory: bool = False,
+    host: str | None = None,
+    port: str | None = None,
+    node_id: str | None = None,
+) -> BrokerConfig:
+    """The settings of all sources together."""
+    settings = read_settings_file(file) if file else {}
+    settings |= settings_from_environment(os.environ) | parse_assignments(assignments, "--set")
+    return BrokerConfig.from_properties(
+        apply_flags(settings, data=data, memory=memory, host=host, port=port, node_id=node_id)
+    )
 
 
 def read_settings_file(path: str) -> dict[str, str]:
@@ -40,6 +77,7 @@ def apply_flags(
     settings: Mapping[str, str],
     *,
     data: str | None = None,
+    memory: bool = False,
     host: str | None = None,
     port: str | None = None,
     node_id: str | None = None,
@@ -48,6 +86,8 @@ def apply_flags(
     result = dict(settings)
     if data is not None:
         result["log.dirs"] = data
+    if memory:
+        result.setdefault("ottla.memory.bytes", str(DEFAULT_MEMORY_BYTES))
     if node_id is not None:
         result["node.id"] = node_id
     if host is not None or port is not None:
@@ -56,10 +96,14 @@ def apply_flags(
 
 
 def _listener(settings: Mapping[str, str], host: str | None, port: str | None) -> str:
-    """The listener in `settings` with another host, another port, or both."""
+    """The listeners in `settings`, the first with another host, another port, or both."""
     if port is not None and not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise ConfigError(f"--port cannot be '{port}': it must be a number from 0 (any free port) to 65535.")
     text = settings.get("listeners")
-    listener = (NodeConfig() if text is None else NodeConfig(listeners=text)).listener
-    host, port = listener.host if host is None else host.strip("[]"), port or str(listener.port)
-    return f"{listener.name}://{f'[{host}]' if ':' in host else host}:{port}"
+    first, comma, others = (NodeConfig().listeners if text is None else text).partition(",")
+    protocols = {
+        first.partition("://")[0].strip().upper(): "PLAINTEXT"
+    }  # any: only the address is of interest
+    listener = parse_listeners("listeners", first, protocols)[0]
+    host = listener.host if host is None else host.strip("[]")
+    return f"{replace(listener, host=host, port=int(port or listener.port))}{comma}{others}"

@@ -28,6 +28,9 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "serve": Entry("ottla.cli.serve", "serve", "Run a broker."),
+    "format": Entry(
+        "ottla.cli.format", "format_directory", "Prepare the directory of a voter before its first start."
+    ),
     "cluster": Entry(
         "ottla.cli.cluster.commands", "cluster", "Run a local cluster of brokers, and break it."
     ),
@@ -35,7 +38,18 @@ COMMANDS = {
     "configs": Entry(
         "ottla.cli.admin.configs", "configs", "Describe and alter the settings of running brokers."
     ),
+    "features": Entry(
+        "ottla.cli.admin.features", "features", "List features, and raise or lower their levels."
+    ),
     "groups": Entry("ottla.cli.admin.groups", "groups", "List, describe, move and delete consumer groups."),
+    "transactions": Entry(
+        "ottla.cli.admin.transactions",
+        "transactions",
+        "List, describe and abort transactions; find those that hang.",
+    ),
+    "acls": Entry("ottla.cli.admin.acls", "acls", "Who may do what: list, add, remove and check rights."),
+    "users": Entry("ottla.cli.admin.users", "users", "Users that log in with a password."),
+    "quotas": Entry("ottla.cli.admin.quotas", "quotas", "How much clients may send and read."),
     "produce": Entry("ottla.cli.records.produce", "produce", "Send lines to a topic."),
     "consume": Entry("ottla.cli.records.consume", "consume", "Print the records of a topic."),
     "audit": Entry("ottla.cli.spark.audit", "audit", "Compare a topic with the table that was made from it."),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import socket
 import sys
 import time
@@ -17,12 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.broker_settings import (
-    apply_flags,
-    read_settings_file,
-    settings_from_environment,
-)
-from ottla.cli.name_values import parse_assignments
+from ottla.cli.broker_settings import Refusal, broker_config
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
 from ottla.version import __version__
@@ -33,14 +27,11 @@ if TYPE_CHECKING:
 _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
-class Refusal(click.ClickException):
-    """The broker cannot run like this; the message is one sentence for the person who started it."""
-
-    exit_code = 2
-
-
 @click.command()
 @click.option("--data", metavar="DIR", help="Where the data is kept.  [default: ./ottla-data]")
+@click.option(
+    "--memory", is_flag=True, help="Keep everything in memory, nothing on disk: a restart loses the data."
+)
 @click.option("--port", metavar="N", help="The port to listen on; 0 for any that is free.  [default: 9092]")
 @click.option("--host", metavar="HOST", help="The address to listen on.  [default: localhost]")
 @click.option("--node-id", metavar="N", help="The number of this node.  [default: 1]")
@@ -52,6 +43,7 @@ class Refusal(click.ClickException):
 def serve(
     context: click.Context,
     data: str | None,
+    memory: bool,
     port: str | None,
     host: str | None,
     node_id: str | None,
@@ -65,6 +57,7 @@ def serve(
     Examples:
       ottla serve
       ottla serve --data /var/lib/ottla --port 9093
+      ottla serve --memory --set ottla.memory.bytes=268435456
       ottla serve --set log.segment.bytes=104857600 --set num.partitions=3
       OTTLA_NUM_PARTITIONS=3 ottla serve --config broker.properties
 
@@ -75,10 +68,9 @@ def serve(
     started = context.obj if isinstance(context.obj, float) else time.perf_counter()
     logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
     try:
-        settings = read_settings_file(file) if file else {}
-        settings |= settings_from_environment(os.environ) | parse_assignments(assignments, "--set")
-        settings = apply_flags(settings, data=data, host=host, port=port, node_id=node_id)
-        config = BrokerConfig.from_properties(settings)
+        config = broker_config(
+            file, assignments, data=data, memory=memory, host=host, port=port, node_id=node_id
+        )
     except ConfigError as error:
         raise Refusal(str(error)) from error
     _run(config, started)
@@ -113,8 +105,14 @@ def ready_line(broker: Broker, seconds: float) -> str:
     return (
         f"ottla {__version__} is ready at {host}:{broker.port} after {seconds:.2f} s"
         f" (node {broker.config.node.id}, cluster {broker.cluster_id},"
-        f" data in {Path(broker.config.logs.directory).absolute()})"
+        f" data in {_place(broker.config)})"
     )
+
+
+def _place(config: BrokerConfig) -> str:
+    limit_bytes = config.logs.memory_bytes
+    path = Path(config.logs.directory).absolute()
+    return str(path) if limit_bytes is None else f"memory, at most {limit_bytes} bytes, at {path}"
 
 
 def refusal(error: Exception, config: BrokerConfig) -> str:

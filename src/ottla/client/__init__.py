@@ -7,10 +7,11 @@ producer     batching, sending, delivery reports; its decisions are in producer/
 consumer     subscriptions, positions, commits, `at_least_once` and `at_most_once`
 fetching     fetch requests and the batches they bring; its decisions are in fetching/plan
 membership   a member of a consumer group: its machine, and the assignors in membership/plan
+exactly_once records in, records out, offsets, in one transaction: a consumer and a producer together
 admin        topics, settings, groups, reassignments
 sync         reading without an event loop, for Spark's planner and executors
 
 The client core is cluster/machine: pure decisions, carried out by cluster on asyncio and by sync on blocking
-sockets. Imports between these rooms have no cycle: admin, consumer -> membership, fetching -> cluster ->
-requests -> calls; producer, sync -> cluster.
+sockets. Imports between these rooms have no cycle: exactly_once -> consumer, producer; admin, consumer ->
+membership, fetching -> cluster -> requests -> calls; producer, sync -> cluster.
 """

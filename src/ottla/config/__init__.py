@@ -15,11 +15,17 @@ exists.
     membership.py         MembershipConfig, LeaderBalanceConfig: brokers that are alive, and that lead
     replication.py        ReplicationConfig: followers
     connections.py        ConnectionConfig
+    sasl.py               SaslConfig: logins
+    tls.py                TlsConfig: certificates, and what is demanded of clients
     topic_defaults.py     TopicDefaultsConfig: how topics come and go
     messages.py           MessageConfig, FetchConfig: what is written and read
     logs.py               LogConfig, FlushConfig, RetentionConfig, ProducerIdConfig: logs on disk
     cleaner.py            CleanerConfig: compaction
+    scrub.py              ScrubConfig: closed segments read again
     groups.py             GroupConfig: consumer groups and their offsets
+    transactions.py       TransactionConfig: transactions and their coordinators
+    authorisation.py      AuthorisationConfig: who may do what
+    quotas.py             QuotaConfig: over how long rates are measured
 
     broker.py             BrokerConfig: all families of one broker
     topic.py              TopicConfig: the settings of one topic, over the broker's defaults
@@ -27,26 +33,40 @@ exists.
     reference.py          docs/settings.md
 """
 
+from ottla.config.authorisation import AuthorisationConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.cleaner import CleanerConfig
 from ottla.config.connections import ConnectionConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.listeners import Listener, Voter
-from ottla.config.logs import FlushConfig, LogConfig, ProducerIdConfig, RetentionConfig
+from ottla.config.logs import (
+    DEFAULT_MEMORY_BYTES,
+    FlushConfig,
+    LogConfig,
+    ProducerIdConfig,
+    RetentionConfig,
+)
 from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
 from ottla.config.node import NodeConfig
 from ottla.config.properties import parse_properties, properties_from_environment
 from ottla.config.quorum import QuorumConfig
+from ottla.config.quotas import QuotaConfig
 from ottla.config.reference import render_reference
 from ottla.config.replication import ReplicationConfig
+from ottla.config.sasl import SaslConfig
+from ottla.config.scrub import ScrubConfig
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigType, Setting, settings_of
+from ottla.config.tls import TlsConfig
 from ottla.config.topic import TopicConfig
 from ottla.config.topic_defaults import TopicDefaultsConfig
+from ottla.config.transactions import TransactionConfig
 
 __all__ = [
+    "DEFAULT_MEMORY_BYTES",
     "INT_MAX",
     "LONG_MAX",
+    "AuthorisationConfig",
     "BrokerConfig",
     "CleanerConfig",
     "ConfigError",
@@ -63,11 +83,16 @@ __all__ = [
     "NodeConfig",
     "ProducerIdConfig",
     "QuorumConfig",
+    "QuotaConfig",
     "ReplicationConfig",
     "RetentionConfig",
+    "SaslConfig",
+    "ScrubConfig",
     "Setting",
+    "TlsConfig",
     "TopicConfig",
     "TopicDefaultsConfig",
+    "TransactionConfig",
     "Voter",
     "parse_properties",
     "properties_from_environment",

@@ -3,13 +3,14 @@ those that begin with `ottla.`.
 
 Only what this broker honours is declared: a name that stands in a family does something. The settings marked
 `dynamic` may be changed while the broker runs, with AlterConfigs on the broker or on the default of all
-brokers; they are the defaults of topic settings (config/topic.py).
+brokers; most of them are the defaults of topic settings (config/topic.py).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from ottla.config.authorisation import AuthorisationConfig
 from ottla.config.cleaner import CleanerConfig
 from ottla.config.connections import ConnectionConfig
 from ottla.config.groups import GroupConfig
@@ -18,9 +19,14 @@ from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
 from ottla.config.node import NodeConfig
 from ottla.config.quorum import QuorumConfig
+from ottla.config.quotas import QuotaConfig
 from ottla.config.replication import ReplicationConfig
+from ottla.config.sasl import SaslConfig, refuse_jaas
+from ottla.config.scrub import ScrubConfig
 from ottla.config.setting import ConfigError, parse_values, settings_by_name
+from ottla.config.tls import TlsConfig
 from ottla.config.topic_defaults import TopicDefaultsConfig
+from ottla.config.transactions import TransactionConfig
 
 # Pairs of which the first must not be larger than the second.
 _ORDERED: Final = (
@@ -44,6 +50,8 @@ class BrokerConfig:
     leader_balance: LeaderBalanceConfig = field(default=LeaderBalanceConfig())
     replication: ReplicationConfig = field(default=ReplicationConfig())
     connections: ConnectionConfig = field(default=ConnectionConfig())
+    sasl: SaslConfig = field(default=SaslConfig())
+    tls: TlsConfig = field(default=TlsConfig())
     topics: TopicDefaultsConfig = field(default=TopicDefaultsConfig())
     messages: MessageConfig = field(default=MessageConfig())
     fetches: FetchConfig = field(default=FetchConfig())
@@ -51,8 +59,12 @@ class BrokerConfig:
     flushes: FlushConfig = field(default=FlushConfig())
     retention: RetentionConfig = field(default=RetentionConfig())
     cleaner: CleanerConfig = field(default=CleanerConfig())
+    scrub: ScrubConfig = field(default=ScrubConfig())
     producer_ids: ProducerIdConfig = field(default=ProducerIdConfig())
     groups: GroupConfig = field(default=GroupConfig())
+    transactions: TransactionConfig = field(default=TransactionConfig())
+    authorisation: AuthorisationConfig = field(default=AuthorisationConfig())
+    quotas: QuotaConfig = field(default=QuotaConfig())
 
     given: frozenset[str] = field(default=frozenset(), compare=False)
     """Names that the operator set, even if to the default: DescribeConfigs tells the two apart."""
@@ -66,6 +78,8 @@ class BrokerConfig:
 
     def overridden(self, properties: Mapping[str, str]) -> Self:
         """The same configuration with some settings replaced; each is checked by itself."""
+        for name in properties:
+            refuse_jaas(name)
         changes: dict[str, dict[str, Any]] = {}
         for attribute, value in parse_values(type(self), properties).items():
             family, _, name = attribute.partition(".")
@@ -77,7 +91,16 @@ class BrokerConfig:
         """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
         self.node.refuse_addresses()
         self.logs.refuse_directory()
+        if self.logs.memory_bytes is not None and (directories := self.given & {"log.dir", "log.dirs"}):
+            raise ConfigError(
+                f"{min(directories)} cannot be set together with ottla.memory.bytes: nothing is kept on disk."
+            )
         self.node.refuse_role()
+        if any(each.uses_sasl for each in self.node.bound_listeners):
+            asks_brokers = self.node.advertised_listener.uses_sasl and bool(self.node.voters)
+            self.sasl.refuse_unusable(is_between_brokers=asks_brokers)
+        self.tls.refuse_contradictions()
+        self.authorisation.refuse_audit()
         known = settings_by_name(BrokerConfig)
         for lower, higher in _ORDERED:
             low, high = known[lower].value_in(self), known[higher].value_in(self)

@@ -38,12 +38,14 @@ class ConnectionConfig:
         "max.connections",
         INT_MAX,
         at_least=0,
+        dynamic=True,
         doc="How many connections the broker keeps open; beyond that new ones are closed at once.",
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
         INT_MAX,
         at_least=0,
+        dynamic=True,
         doc="How many connections one client address may keep open.",
     )
     max_idle_ms: int = setting(

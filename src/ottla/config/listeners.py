@@ -2,7 +2,7 @@
 
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -11,6 +11,9 @@ from ottla.config.setting import ConfigError
 
 MAX_VOTERS: Final = 5  # more voters make commits slower and add nothing: five survive two failures
 VOTERS: Final = "controller.quorum.voters"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
+# The security protocols, and Kafka's numbers for them in the metadata log.
+PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _HOST = r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:/,@\s]{empty}))"
 _LISTENER = re.compile(
@@ -27,6 +30,20 @@ class Listener:
     name: str
     host: str
     port: int
+    protocol: str = "PLAINTEXT"
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether its connections are encrypted."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether its clients log in with SASL."""
+        return self.protocol.startswith("SASL")
+
+    def __str__(self) -> str:
+        return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +59,46 @@ class Voter:
         return f"{self.node_id}@{host}:{self.port}"
 
 
-def parse_listener(setting_name: str, text: str) -> Listener:
-    """One address with a protocol."""
+def parse_protocols(items: Sequence[str]) -> dict[str, str]:
+    """The security protocol of each listener name."""
+    protocols = {}
+    for item in items:
+        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not name or protocol not in PROTOCOL_NUMBERS:
+            raise ConfigError(
+                f"{PROTOCOL_MAP} cannot have '{item}' in it: each item is a listener's name, a colon and one of "
+                f"{', '.join(PROTOCOL_NUMBERS)}."
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def parse_listeners(setting_name: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """Addresses with names that are different, in the order given."""
+    listeners = tuple(_parse_listener(setting_name, each, protocols) for each in text.split(","))
+    names = [each.name for each in listeners]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{setting_name} names the listener {twice} twice: each has a name of its own.")
+    ports = [(each.host, each.port) for each in listeners if each.port]
+    if len(set(ports)) < len(ports):
+        raise ConfigError(f"{setting_name} cannot be '{text}': each listener needs an address of its own.")
+    return listeners
+
+
+def _parse_listener(setting_name: str, text: str, protocols: Mapping[str, str]) -> Listener:
     match = _LISTENER.fullmatch(text.strip())
     if match is None or int(match["port"]) > _LARGEST_PORT:
         raise ConfigError(
-            f"{setting_name} cannot be '{text}': it must be one address such as PLAINTEXT://localhost:9092."
+            f"{setting_name} cannot be '{text}': it must be addresses such as PLAINTEXT://localhost:9092, "
+            "with commas between."
         )
-    if match["name"].upper() != "PLAINTEXT":
-        raise ConfigError(f"{setting_name} cannot be '{text}': only PLAINTEXT listeners are supported.")
-    return Listener(match["name"].upper(), match["ipv6"] or match["host"], int(match["port"]))
+    name = match["name"].upper()
+    if name not in protocols:
+        raise ConfigError(
+            f"The listener {name} has no security protocol: add it to {PROTOCOL_MAP}, for example {name}:SSL."
+        )
+    return Listener(name, match["ipv6"] or match["host"], int(match["port"]), protocols[name])
 
 
 def parse_voter(setting_name: str, text: str) -> Voter:

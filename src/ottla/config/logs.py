@@ -1,6 +1,10 @@
 """The settings of logs on disk: where they are kept, when they are flushed, what is deleted."""
 
+from typing import Final
+
 from ottla.config.setting import LONG_MAX, ConfigError, ConfigType, family, setting
+
+DEFAULT_MEMORY_BYTES: Final = 1 << 30  # of `ottla serve --memory`, for ottla.memory.bytes
 
 
 @family
@@ -63,7 +67,8 @@ class LogConfig:
         "log.preallocate",
         False,
         dynamic=True,
-        doc="Accepted, so that topics defined for Kafka can be created; it has no effect here.",
+        has_effect=False,
+        doc="Whether the file of a new segment gets its full size at once.",
     )
     segment_delete_delay_ms: int = setting(
         "log.segment.delete.delay.ms",
@@ -81,6 +86,15 @@ class LogConfig:
         "needed. Kafka keeps all of them open and needs the operating system's limit raised.",
     )
 
+    memory_bytes: int | None = setting(
+        "ottla.memory.bytes",
+        None,
+        type=ConfigType.LONG,
+        at_least=16 << 20,
+        doc="Keep all data in memory, at most this much, and nothing on disk: a restart loses it. The oldest segments of all "
+        "topics are deleted before the memory is full. Kafka has no such mode; not set: data is on disk, in log.dirs.",
+    )
+
     @property
     def directory(self) -> str:
         """The one directory that holds all logs."""
@@ -89,7 +103,10 @@ class LogConfig:
     def refuse_directory(self) -> None:
         """Raise ConfigError if the data directory is not one directory."""
         if not self.directory or "," in self.directory:
-            raise ConfigError(f"log.dirs cannot be '{self.directory}': it must be one directory.")
+            raise ConfigError(
+                f"log.dirs cannot be '{self.directory}': it must be one directory; "
+                "of several disks make one volume, or run a broker on each."
+            )
 
 
 @family
@@ -181,6 +198,26 @@ class RetentionConfig:
         doc="As log.retention.ms, in minutes.",
     )
     hours: int = setting("log.retention.hours", 168, at_least=-1, doc="As log.retention.ms, in hours.")
+    local_bytes: int = setting(
+        "log.local.retention.bytes",
+        -2,
+        type=ConfigType.LONG,
+        at_least=-2,
+        dynamic=True,
+        has_effect=False,
+        doc="How much of a partition stays on local disks when old segments are moved to remote storage; there is "
+        "no remote storage.",
+    )
+    local_ms: int = setting(
+        "log.local.retention.ms",
+        -2,
+        type=ConfigType.LONG,
+        at_least=-2,
+        dynamic=True,
+        has_effect=False,
+        doc="How long a segment stays on local disks when old segments are moved to remote storage; there is no "
+        "remote storage.",
+    )
     check_interval_ms: int = setting(
         "log.retention.check.interval.ms",
         300_000,
@@ -198,6 +235,7 @@ class ProducerIdConfig:
         "producer.id.expiration.ms",
         86_400_000,
         at_least=1,
+        dynamic=True,
         doc="A partition forgets an idempotent producer that wrote nothing for this long.",
     )
     expiration_check_interval_ms: int = setting(

@@ -15,10 +15,12 @@ class MembershipConfig:
     )
     session_timeout_ms: int = setting(
         "broker.session.timeout.ms",
-        4000,
+        2500,
         at_least=1,
         doc="A broker without a heartbeat for this long is fenced: other brokers lead its partitions. Kafka's "
-        "default is 9000. A broker whose process died is fenced sooner, see ottla.broker.disconnect.grace.ms.",
+        "default is 9000. A broker whose process died is fenced sooner, see ottla.broker.disconnect.grace.ms. Shorter: a "
+        "broker that hangs is replaced sooner, and one that stands still for a moment loses its leaderships. Keep at least "
+        "four heartbeats in it.",
     )
     disconnect_grace_ms: int = setting(
         "ottla.broker.disconnect.grace.ms",

@@ -1,6 +1,6 @@
 """The settings of what is written to and read from a topic."""
 
-from ottla.config.setting import LONG_MAX, ConfigType, family, setting
+from ottla.config.setting import LONG_MAX, ConfigType, Form, family, setting
 
 
 @family
@@ -20,6 +20,29 @@ class MessageConfig:
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         dynamic=True,
         doc="How batches are stored: 'producer' keeps what the producer chose, anything else is enforced.",
+    )
+    gzip_level: int = setting(
+        "compression.gzip.level",
+        -1,
+        form=Form("-1|[1-9]", "a whole number from 1 to 9, or -1"),
+        dynamic=True,
+        doc="The level at which gzip compresses where compression.type enforces it; -1 is the codec's own choice.",
+    )
+    lz4_level: int = setting(
+        "compression.lz4.level",
+        9,
+        at_least=1,
+        at_most=17,
+        dynamic=True,
+        doc="The level at which lz4 compresses where compression.type enforces it; 9 is the fast mode.",
+    )
+    zstd_level: int = setting(
+        "compression.zstd.level",
+        3,
+        at_least=-131072,
+        at_most=22,
+        dynamic=True,
+        doc="The level at which zstd compresses where compression.type enforces it.",
     )
     timestamp_type: str = setting(
         "log.message.timestamp.type",

@@ -21,7 +21,7 @@ class QuorumConfig:
     )
     fetch_timeout_ms: int = setting(
         "controller.quorum.fetch.timeout.ms",
-        2000,
+        1500,
         at_least=10,
         doc="A controller that is silent for this long is replaced, and one that hears of no majority for this long resigns. "
         "One whose process died is replaced sooner: its connections die with it.",

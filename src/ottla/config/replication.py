@@ -1,6 +1,11 @@
 """The settings of replication between brokers."""
 
+from typing import Final
+
 from ottla.config.setting import LONG_MAX, ConfigType, family, setting
+
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 @family
@@ -14,6 +19,15 @@ class ReplicationConfig:
         at_least=1,
         doc="A follower that has not caught up with the leader for this long is no longer in sync; writes with acks=all do not "
         "wait for it any more. One whose process died is taken out sooner.",
+    )
+    silence_max_ms: int = setting(
+        "ottla.replica.silence.max.ms",
+        3_000,
+        type=ConfigType.LONG,
+        at_least=1,
+        doc="A follower that lacks records and has not fetched for this long is no longer in sync, although its broker is "
+        "alive: the network between the two brokers is cut, or it stands still. Shorter: writes with acks=all go on sooner, "
+        "and a follower that is merely busy leaves and joins again. In Kafka such a follower has replica.lag.time.max.ms.",
     )
     fetch_wait_max_ms: int = setting(
         "replica.fetch.wait.max.ms",
@@ -46,6 +60,13 @@ class ReplicationConfig:
         at_least=0,
         doc="How long a follower waits after a fetch that failed. Kafka's default is 1000.",
     )
+    selector: str = setting(
+        "replica.selector.class",
+        LEADER_SELECTOR,
+        choices=(LEADER_SELECTOR, RACK_SELECTOR),
+        doc="Where consumers are sent that say in which rack they are (`client.rack`): with "
+        "RackAwareReplicaSelector to an in-sync replica in their rack, otherwise to the leader.",
+    )
     leader_throttled_rate: int = setting(
         "leader.replication.throttled.rate",
         LONG_MAX,
@@ -62,3 +83,8 @@ class ReplicationConfig:
         dynamic=True,
         doc="The most bytes per second that this broker fetches for replicas that are being moved to it.",
     )
+
+    @property
+    def reads_from_followers(self) -> bool:
+        """Whether consumers may read from followers."""
+        return self.selector == RACK_SELECTOR

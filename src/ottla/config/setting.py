@@ -22,6 +22,9 @@ T = TypeVar("T")
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+WITHOUT_EFFECT = "Without effect here. "
+"""How the description of a setting begins that is only accepted and kept."""
+
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -32,6 +35,7 @@ class ConfigError(ValueError):
 class ConfigType(IntEnum):
     """Kafka's numbers for the types of settings, as DescribeConfigs sends them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -63,6 +67,17 @@ _TYPE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """A regular expression, and the same in words for a sentence: "it must be …"."""
+
+    pattern: str
+    words: str
+
+    def fits(self, text: str) -> bool:
+        return re.fullmatch(self.pattern, text) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One declared setting. `dynamic` means that it may change while the broker runs.
 
@@ -79,6 +94,9 @@ class Setting:
     choices: tuple[str, ...] = ()
     dynamic: bool = False
     synonyms: tuple[str, ...] = ()  # of a topic setting: the broker settings that give its default
+    form: Form | None = None  # of the text, or of each item of a list
+    has_effect: bool = True
+    sensitive: bool = False  # a secret: shown by no description, message or representation
 
     def parse(self, text: str) -> Any:
         """Turn text into a value of this setting, or raise ConfigError."""
@@ -110,6 +128,8 @@ class Setting:
     @property
     def allowed(self) -> str:
         """The allowed values, as a phrase for messages."""
+        if self.form is not None:
+            return self.form.words
         if self.choices:
             listed = ", ".join(self.choices)
             return f"a list of: {listed}" if self.type is ConfigType.LIST else f"one of: {listed}"
@@ -127,6 +147,8 @@ class Setting:
 
     def _integer(self, text: str) -> int:
         if not _DECIMAL.fullmatch(text):
+            raise self._refusal(text)
+        if self.form is not None and not self.form.fits(text):
             raise self._refusal(text)
         low, high = _INTEGER_RANGES[self.type]
         value = int(text)
@@ -159,15 +181,19 @@ class Setting:
         items = tuple(item.strip() for item in text.split(",") if item.strip())
         if self.choices and not set(items) <= set(self.choices):
             raise self._refusal(text)
+        if self.form is not None and not all(map(self.form.fits, items)):
+            raise self._refusal(text)
         return tuple(dict.fromkeys(items))
 
     def _choice(self, text: str) -> str:
         if self.choices and text not in self.choices:
             raise self._refusal(text)
+        if self.form is not None and not self.form.fits(text):
+            raise self._refusal(text)
         return text
 
     def _refusal(self, text: str) -> ConfigError:
-        shown = text if len(text) <= 100 else text[:100] + "…"
+        shown = "(hidden)" if self.sensitive else text if len(text) <= 100 else text[:100] + "…"
         return ConfigError(f"{self.name} cannot be '{shown}': it must be {self.allowed}.")
 
 
@@ -182,13 +208,32 @@ def setting(
     choices: tuple[str, ...] = (),
     dynamic: bool = False,
     synonyms: tuple[str, ...] = (),
+    form: Form | None = None,
+    has_effect: bool = True,
+    sensitive: bool = False,
 ) -> T:
     """Declare a dataclass field as a setting; Kafka's type follows from the default unless told.
 
-    The result is typed as the default, so that mypy compares the default with the field's own type.
+    A setting without effect is accepted, checked, kept and shown, so that definitions made for Kafka can be
+    used as they are. The result is typed as the default, so that mypy compares the default with the field's
+    own type.
     """
     kind = type or _INFERRED_TYPES[default.__class__]
-    declared = Setting(name, "", kind, default, doc, at_least, at_most, choices, dynamic, synonyms)
+    declared = Setting(
+        name,
+        "",
+        kind,
+        default,
+        doc if has_effect else WITHOUT_EFFECT + doc,
+        at_least,
+        at_most,
+        choices,
+        dynamic,
+        synonyms,
+        form,
+        has_effect,
+        sensitive,
+    )
     made: Any = field(default=default, metadata={"setting": declared})
     return made  # type: ignore[no-any-return]
 
@@ -213,7 +258,14 @@ def _set_up(self: Any, **values: Any) -> None:
 
 
 def _shown(self: Any) -> str:
-    return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+    shown = (f"{name}={_shown_value(self, name)}" for name in self.__slots__)
+    return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _shown_value(config: Any, name: str) -> str:
+    value, declared = getattr(config, name), config.__dataclass_fields__[name].metadata.get("setting")
+    is_hidden = value is not None and declared is not None and declared.sensitive
+    return "(hidden)" if is_hidden else repr(value)
 
 
 def _equals(self: Any, other: Any) -> Any:

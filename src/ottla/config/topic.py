@@ -11,11 +11,14 @@ from typing import Any, Final, Self
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import (
+    WITHOUT_EFFECT,
     ConfigError,
+    Form,
     parse_values,
     setting,
     settings_by_name,
     settings_of,
+    suggestion,
 )
 
 _MS_PER_UNIT: Final = {"minutes": 60_000, "hours": 3_600_000}
@@ -45,13 +48,27 @@ def topic_setting(name: str, *synonyms: str) -> Any:
     return setting(
         name,
         broker_value(_BROKER_DEFAULTS, synonyms),
-        doc=source.doc.partition("; if not set, ")[0].removesuffix(".") + ".",
+        doc=source.doc.removeprefix(WITHOUT_EFFECT).partition("; if not set, ")[0].removesuffix(".") + ".",
         type=source.type,
         at_least=source.at_least,
         at_most=source.at_most,
         choices=source.choices,
         dynamic=True,
         synonyms=synonyms,
+        form=source.form,
+        has_effect=source.has_effect,
+    )
+
+
+def throttled_replicas(name: str, rate: str) -> Any:
+    """Declare one of the lists that kafka-reassign-partitions --throttle sets on the topics that it moves."""
+    return setting(
+        name,
+        (),
+        dynamic=True,
+        has_effect=False,
+        form=Form(r"\*|[0-9]+:[0-9]+", "* or a list of partition:broker, separated by commas"),
+        doc=f"The replicas that are held to {rate}. Every replica that is being moved is, whatever the list says.",
     )
 
 
@@ -61,11 +78,22 @@ class TopicConfig:
 
     cleanup_policy: tuple[str, ...] = topic_setting("cleanup.policy", "log.cleanup.policy")
     compression_type: str = topic_setting("compression.type", "compression.type")
+    compression_gzip_level: int = topic_setting("compression.gzip.level", "compression.gzip.level")
+    compression_lz4_level: int = topic_setting("compression.lz4.level", "compression.lz4.level")
+    compression_zstd_level: int = topic_setting("compression.zstd.level", "compression.zstd.level")
     delete_retention_ms: int = topic_setting("delete.retention.ms", "log.cleaner.delete.retention.ms")
     file_delete_delay_ms: int = topic_setting("file.delete.delay.ms", "log.segment.delete.delay.ms")
     flush_messages: int = topic_setting("flush.messages", "log.flush.interval.messages")
     flush_ms: int = topic_setting("flush.ms", "log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+    follower_throttled_replicas: tuple[str, ...] = throttled_replicas(
+        "follower.replication.throttled.replicas", "follower.replication.throttled.rate"
+    )
     index_interval_bytes: int = topic_setting("index.interval.bytes", "log.index.interval.bytes")
+    leader_throttled_replicas: tuple[str, ...] = throttled_replicas(
+        "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
+    )
+    local_retention_bytes: int = topic_setting("local.retention.bytes", "log.local.retention.bytes")
+    local_retention_ms: int = topic_setting("local.retention.ms", "log.local.retention.ms")
     max_compaction_lag_ms: int = topic_setting("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
     max_message_bytes: int = topic_setting("max.message.bytes", "message.max.bytes")
     message_timestamp_after_max_ms: int = topic_setting(
@@ -83,6 +111,27 @@ class TopicConfig:
     ottla_flush_bytes: int = topic_setting("ottla.flush.bytes", "ottla.flush.bytes")
     ottla_flush_on_acks_all: bool = topic_setting("ottla.flush.on.acks.all", "ottla.flush.on.acks.all")
     preallocate: bool = topic_setting("preallocate", "log.preallocate")
+    remote_log_copy_disable: bool = setting(
+        "remote.log.copy.disable",
+        False,
+        dynamic=True,
+        has_effect=False,
+        doc="Whether no more segments are copied to remote storage; there is no remote storage.",
+    )
+    remote_log_delete_on_disable: bool = setting(
+        "remote.log.delete.on.disable",
+        False,
+        dynamic=True,
+        has_effect=False,
+        doc="Whether remote segments are deleted when remote storage is switched off; there is no remote storage.",
+    )
+    remote_storage_enable: bool = setting(
+        "remote.storage.enable",
+        False,
+        dynamic=True,
+        has_effect=False,
+        doc="Whether old segments are moved to remote storage; there is none, and true is refused.",
+    )
     retention_bytes: int = topic_setting("retention.bytes", "log.retention.bytes")
     retention_ms: int = topic_setting(
         "retention.ms", "log.retention.ms", "log.retention.minutes", "log.retention.hours"
@@ -94,19 +143,28 @@ class TopicConfig:
     unclean_leader_election_enable: bool = topic_setting(
         "unclean.leader.election.enable", "unclean.leader.election.enable"
     )
+    unclean_recovery_strategy: str = topic_setting("unclean.recovery.strategy", "unclean.recovery.strategy")
 
     @classmethod
     def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> Self:
         """A topic's settings: its own texts over the broker's defaults. ConfigError if one cannot be used."""
+        known = settings_by_name(TopicConfig)
+        for name in overrides:
+            if name not in known:
+                raise ConfigError(f"Unknown topic config name: {name}{suggestion(name, known)}")
         values = {
             declared.attribute: broker_value(broker, declared.synonyms)
             for declared in settings_of(TopicConfig)
-            if declared.name not in overrides
+            if declared.synonyms and declared.name not in overrides
         }
         return cls(**values, **parse_values(cls, overrides))
 
     def refuse_contradictions(self) -> None:
         """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
+        if self.remote_storage_enable:
+            raise ConfigError(
+                "remote.storage.enable cannot be true: Tiered Storage functionality is disabled in the broker."
+            )
         low, high = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if low > high:
             raise ConfigError(f"min.compaction.lag.ms ({low}) cannot exceed max.compaction.lag.ms ({high}).")

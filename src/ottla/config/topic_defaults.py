@@ -33,13 +33,23 @@ class TopicDefaultsConfig:
         1,
         at_least=1,
         dynamic=True,
-        doc="An acks=all write is refused while fewer replicas than this are in sync.",
+        doc="An acks=all write is refused while fewer replicas than this are in sync. All brokers of a cluster have one value: "
+        "what the controller was given at the first start, until it is changed.",
     )
     unclean_leader_election_enable: bool = setting(
         "unclean.leader.election.enable",
         False,
         dynamic=True,
         doc="Whether a replica that is not in sync may become leader when no other is left; that loses records.",
+    )
+    unclean_recovery_strategy: str = setting(
+        "unclean.recovery.strategy",
+        "None",
+        doc="What happens to a partition when every replica may miss acknowledged records, because all machines lost "
+        "power or their disks. None: it waits for an operator. Balanced: when all replicas are back, the one with the "
+        "most complete log leads.",
+        choices=("None", "Balanced"),
+        dynamic=True,
     )
     max_request_partition_size_limit: int = setting(
         "max.request.partition.size.limit",

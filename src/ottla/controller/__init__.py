@@ -5,7 +5,11 @@ image, delta, snapshot                       the immutable image, its changes, i
 brokers, liveness, features, producer_ids    registrations, heartbeats, feature levels, blocks of producer ids
 topics, topic_names, partitions, placement   topics and where their replicas go
 alter_partition, partition_changes, elections, reassignment   in-sync replicas, leaders, moves
-eligible_leaders, replica_trust              who holds all committed records without being in sync, and who may not
+unclean_recovery                             partitions that nobody is trusted with, and the most complete log
+eligible_leaders, replica_trust, lost_replicas   who holds all committed records without being in sync, and who may not
 configs, config_sources                      settings of topics and brokers
+scram                                        SCRAM credentials of users
+acls, acl_records                            access control lists, and their records
+client_quotas, quota_records                 quotas of users and client ids, and their records
 describe                                     answers that only read the image
 """

@@ -2,12 +2,15 @@
 
 A proposal is a compare-and-set: it holds for one leader epoch and one partition epoch, and whatever changed
 the partition meanwhile refuses it. Every member has to be a replica and eligible, and registered under the
-epoch that the leader knew when it saw the member catch up: one that restarted since may have lost records. A
-proposal without the leader itself is its way to step down, which Kafka does not know: its log is broken, the
-rest goes on. A proposal that is accepted raises the partition epoch even if it changes nothing: a leader that
-never heard the answer to an earlier one then knows that it cannot be carried out any more. Where a change
-brings another leader the answer is NEW_LEADER_ELECTED: the change was made. Answers about a partition that
-exists say how it stands, refusals too.
+epoch that the leader knew when it saw the member catch up: one that restarted since may have lost records.
+The replica of a member must be readable (`lost_replicas`). A proposal that is accepted raises the partition
+epoch even if it changes nothing: a leader that never heard the answer to an earlier one then knows that it
+cannot be carried out any more. Where a change brings another leader the answer is NEW_LEADER_ELECTED: the
+change was made. Answers about a partition that exists say how it stands, refusals too.
+
+A leader may step down, which Kafka does not know. A proposal without the leader says that its log is broken.
+A leader that names itself with LEAVING_BROKER_EPOCH is whole and does not reach the others: it is eligible to
+lead again if they turn out to be dead.
 """
 
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from ottla.controller.decision import Decision
 from ottla.controller.image import ClusterImage, PartitionImage
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.errors import ErrorCode
-from ottla.model import NO_BROKER_EPOCH, NO_LEADER
+from ottla.model import LEAVING_BROKER_EPOCH, NO_BROKER_EPOCH, NO_LEADER
 from ottla.protocol.messages.partitions import (
     AlterPartitionPartitionData,
     AlterPartitionRequest,
@@ -76,10 +79,11 @@ class _Alteration:
                 self._decided.add((topic.topic_id, index))
                 isr = tuple(member.broker_id for member in _members(proposal))
                 # The members are eligible all of them, so this only finds a new leader where the old one
-                # steps down.
+                # steps down, or has stayed only because no other could lead.
                 after = elected(replace(partition, isr=isr), self.changes.eligible)
                 # The log of a leader that steps down is broken: it may not hold what it acknowledged.
-                broken = {self._leader} - {*isr}
+                is_whole = LEAVING_BROKER_EPOCH in (member.broker_epoch for member in _named(proposal))
+                broken = frozenset() if is_whole else {self._leader} - {*isr}
                 partition = self.changes.put(topic, partition, after, renews_epoch=True, distrusted=broken)
                 error = ErrorCode.NONE if partition.leader == self._leader else ErrorCode.NEW_LEADER_ELECTED
             yield _answer(partition, error)
@@ -106,12 +110,16 @@ class _Alteration:
         allowed = partition.isr if steps_down else partition.replicas
         if not ids or len(ids) != len(members) or not ids <= set(allowed):
             return ErrorCode.INVALID_REQUEST
-        if not all(self._is_eligible(partition, member) for member in members):
+        can_lead = not ids.isdisjoint(self.changes.eligible)
+        if not can_lead or not all(self._is_eligible(partition, member) for member in members):
             return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
 
     def _is_eligible(self, partition: PartitionImage, member: BrokerState) -> bool:
         if member.broker_id not in self.changes.eligible:
+            # A leader that stops, or whose disk takes no writes, stays until another member can lead.
+            return member.broker_id == self._leader
+        if partition.is_damaged_on(member.broker_id):
             return False
         if member.broker_epoch == NO_BROKER_EPOCH:
             return member.broker_id in partition.isr
@@ -119,7 +127,12 @@ class _Alteration:
 
 
 def _members(proposal: AlterPartitionPartitionData) -> list[BrokerState]:
-    """The proposed members in either form; version 2 does not know their epochs."""
+    """The proposed members, without a leader that leaves."""
+    return [member for member in _named(proposal) if member.broker_epoch != LEAVING_BROKER_EPOCH]
+
+
+def _named(proposal: AlterPartitionPartitionData) -> list[BrokerState]:
+    """The brokers in a proposal, in either form; version 2 does not know their epochs."""
     return proposal.new_isr_with_epochs or [BrokerState(node_id) for node_id in proposal.new_isr]
 
 

@@ -11,6 +11,8 @@ decided by the controller itself when a broker is not heard of (`liveness`).
 - The only member of an ISR keeps its leadership while it stops and starts again: no other broker could have
   it. If it stopped without saying so, it leads under a new epoch: a reader that had seen records which were
   lost can then tell (OffsetForLeaderEpoch).
+- A broker whose log directory is offline (its disk is full, or fails) leaves every ISR in which another can lead,
+  and leads nothing that another can lead, until a heartbeat says that the directory is there again.
 - A heartbeat of a broker that is as it should be decides nothing.
 """
 
@@ -20,14 +22,14 @@ from typing import Any
 
 from ottla.controller.commands import FenceBrokers
 from ottla.controller.config_sources import BrokerSettings
+from ottla.controller.configs import cluster_wide_settings
 from ottla.controller.decision import Decision
-from ottla.controller.features import SUPPORTED_FEATURES
+from ottla.controller.features import levels_to_raise
 from ottla.controller.image import (
     CAPACITY_FEATURE,
+    LOST_DIRECTORY,
     BrokerImage,
     ClusterImage,
-    PartitionImage,
-    TopicImage,
 )
 from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.controller.records import (
@@ -37,7 +39,6 @@ from ottla.controller.records import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
-    FeatureLevelRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -64,11 +65,8 @@ def register_broker(
     former = image.brokers.get(request.broker_id)
     if former is not None and former.incarnation_id == request.incarnation_id:
         return Decision([], BrokerRegistrationResponse(broker_epoch=former.epoch))
-    records: list[Any] = [
-        FeatureLevelRecord(name, level)
-        for name, (_, level) in SUPPORTED_FEATURES.items()
-        if image.features.get(name, 0) < level
-    ]
+    records: list[Any] = list(levels_to_raise(image))
+    records += cluster_wide_settings(image, settings)
     epoch = image.last_offset + 1 + len(records)
     records.append(_registration(request, epoch))
     directories = {request.broker_id: request.log_dirs[0]} if request.log_dirs else {}
@@ -120,7 +118,7 @@ def _readmit(image: ClusterImage, back: Return, changes: PartitionChanges) -> No
     for topic, partition in image.partitions():
         if node_id in partition.isr or node_id in partition.elr:
             if not back.is_trusted_with(partition, changes.config_of(topic)):
-                _distrust(topic, partition, node_id, changes)
+                changes.distrust(topic, partition, node_id)
                 continue
             after = elected(partition, changes.eligible)
             if after.leader != NO_LEADER:
@@ -129,19 +127,6 @@ def _readmit(image: ClusterImage, back: Return, changes: PartitionChanges) -> No
                 changes.put(topic, partition, partition, renews_leader=True)
         elif node_id in partition.replicas and not back.has_directory_of(partition):
             changes.put(topic, partition, partition)
-
-
-def _distrust(topic: TopicImage, partition: PartitionImage, node_id: int, changes: PartitionChanges) -> None:
-    """Remove a replica from ISR and ELR, whether or not there are others."""
-    trusted = replace(
-        partition,
-        isr=tuple(member for member in partition.isr if member != node_id),
-        elr=tuple(member for member in partition.elr if member != node_id),
-    )
-    after = elected(trusted, changes.eligible)
-    may_lose = after.leader == NO_LEADER and changes.allows_unclean(topic)
-    if not may_lose or changes.elect_uncleanly(topic, partition) is None:
-        changes.put(topic, partition, after, distrusted={node_id})
 
 
 def _take_out(image: ClusterImage, node_id: int, changes: PartitionChanges) -> None:
@@ -164,6 +149,11 @@ def heartbeat(image: ClusterImage, request: BrokerHeartbeatRequest, settings: Br
         is_fenced=broker.is_fenced,
         should_shut_down=request.want_shut_down,
     )
+    is_offline = bool(broker.log_dirs) and set(broker.log_dirs) <= set(request.offline_log_dirs)
+    if is_offline and not broker.is_directory_offline:
+        return _offline(image, broker, settings, response)
+    if broker.is_directory_offline and not is_offline:
+        return _online(image, broker, settings, response)
     if broker.is_fenced:
         stays_out = request.want_fence or request.want_shut_down or broker.in_controlled_shutdown
         if stays_out or not response.is_caught_up:
@@ -180,13 +170,37 @@ def _unfenced(
     image: ClusterImage, broker: BrokerImage, settings: BrokerSettings, response: BrokerHeartbeatResponse
 ) -> Decision:
     record = BrokerRegistrationChangeRecord(broker.node_id, broker.epoch, fenced=UNFENCE)
-    changes = PartitionChanges(image, image.eligible_brokers | {broker.node_id}, settings)
+    changes = _with(image, replace(broker, is_fenced=False), settings)
+    return changes.decision([record], response)
+
+
+def _offline(
+    image: ClusterImage, broker: BrokerImage, settings: BrokerSettings, response: BrokerHeartbeatResponse
+) -> Decision:
+    record = BrokerRegistrationChangeRecord(broker.node_id, broker.epoch, log_dirs=[LOST_DIRECTORY])
+    changes = PartitionChanges(image, image.eligible_brokers - {broker.node_id}, settings)
+    _take_out(image, broker.node_id, changes)
+    return changes.decision([record], response)
+
+
+def _online(
+    image: ClusterImage, broker: BrokerImage, settings: BrokerSettings, response: BrokerHeartbeatResponse
+) -> Decision:
+    record = BrokerRegistrationChangeRecord(broker.node_id, broker.epoch, log_dirs=list(broker.log_dirs))
+    changes = _with(image, replace(broker, is_directory_offline=False), settings)
+    return changes.decision([record], response)
+
+
+def _with(image: ClusterImage, broker: BrokerImage, settings: BrokerSettings) -> PartitionChanges:
+    """The changes of partitions when a broker is there again: it leads where no other can."""
+    eligible = image.eligible_brokers | ({broker.node_id} if broker.is_eligible else set())
+    changes = PartitionChanges(image, eligible, settings)
     # A broker that is about to stop still leads the partitions that no other broker can lead.
     live = {other.node_id for other in image.live_brokers}
     for topic, partition in image.partitions():
         if partition.leader not in live and broker.node_id in partition.replicas:
             changes.elect(topic, partition)
-    return changes.decision([record], response)
+    return changes
 
 
 def _leaving(

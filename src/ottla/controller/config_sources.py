@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from ottla.config import BrokerConfig, Setting, TopicConfig, settings_of
+from ottla.config import BrokerConfig, ConfigType, Setting, TopicConfig, settings_of
 from ottla.config.setting import settings_by_name
 from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
 
@@ -37,12 +37,16 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting with its value in force; the synonyms are all places that give one, the decisive first."""
+    """A setting with its value in force; the synonyms are all places that give one, the decisive first.
+
+    The value of a setting that this broker does not know may be a secret: it is not shown.
+    """
 
     setting: Setting
     value: str | None
     source: ConfigSource
     synonyms: tuple[ConfigSynonym, ...]
+    is_sensitive: bool = False
 
 
 class BrokerSettings:
@@ -53,26 +57,29 @@ class BrokerSettings:
         self._node_id = node_id
         self._own = image.config_of(ResourceType.BROKER, str(node_id))
         self._default = image.config_of(ResourceType.BROKER, "")
-        self._started_with = started_with
+        self.started_with = started_with
 
     def with_default(self, default: Mapping[str, str]) -> "BrokerSettings":
         """The settings if the default of all brokers were another."""
         configs = {**self._image.configs, ConfigResource(ResourceType.BROKER, ""): default}
-        return BrokerSettings(replace(self._image, configs=configs), self._node_id, self._started_with)
+        return BrokerSettings(replace(self._image, configs=configs), self._node_id, self.started_with)
 
     @cached_property
     def in_force(self) -> BrokerConfig:
         """The broker's configuration now."""
         changed = _known(BrokerConfig, {**self._default, **self._own})
-        return self._started_with.overridden(changed) if changed else self._started_with
+        return self.started_with.overridden(changed) if changed else self.started_with
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The settings in force of a topic with these of its own."""
         return TopicConfig.resolve(self.in_force, _known(TopicConfig, overrides))
 
     def check_broker_changes(self, changes: Mapping[str, str]) -> None:
-        """ConfigError if a broker could not work with these changes."""
-        self._started_with.overridden(changes).refuse_contradictions()
+        """ConfigError if a broker could not work with these changes.
+
+        As in Kafka, where plugins have settings of their own, an unknown name is kept and changes nothing.
+        """
+        self.started_with.overridden(_known(BrokerConfig, changes)).refuse_contradictions()
 
     def check_topic_overrides(self, overrides: Mapping[str, str]) -> None:
         """ConfigError if a topic could not work with these settings of its own."""
@@ -83,7 +90,10 @@ class BrokerSettings:
         for setting in settings_of(BrokerConfig):
             synonyms = tuple(self._synonyms((setting.name,)))
             value = setting.render(setting.value_in(self.in_force))
-            yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
+            yield ConfigEntry(setting, value, _decisive(synonyms), synonyms, setting.sensitive)
+        for name in _unknown({**self._default, **self._own}):
+            synonyms = tuple(self._changes_of((name,)))
+            yield ConfigEntry(_unknown_setting(name), None, _decisive(synonyms), synonyms, is_sensitive=True)
 
     def default_entries(self) -> Iterator[ConfigEntry]:
         """The settings that were changed at run time for all brokers."""
@@ -91,7 +101,11 @@ class BrokerSettings:
         for setting in settings_of(BrokerConfig):
             if setting.name in self._default:
                 text = self._default[setting.name]
-                yield ConfigEntry(setting, text, source, (ConfigSynonym(setting.name, text, source),))
+                synonyms = (ConfigSynonym(setting.name, text, source),)
+                yield ConfigEntry(setting, text, source, synonyms, setting.sensitive)
+        for name in _unknown(self._default):
+            synonyms = (ConfigSynonym(name, self._default[name], source),)
+            yield ConfigEntry(_unknown_setting(name), None, source, synonyms, is_sensitive=True)
 
     def topic_entries(self, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
         """Every setting of a topic."""
@@ -104,18 +118,22 @@ class BrokerSettings:
                 synonyms = (own, *synonyms)
             yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
 
-    def _synonyms(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+    def _changes_of(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+        """The values that were given at run time."""
         for name in names:
             if name in self._own:
                 yield ConfigSynonym(name, self._own[name], ConfigSource.DYNAMIC_BROKER_CONFIG)
         for name in names:
             if name in self._default:
                 yield ConfigSynonym(name, self._default[name], ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+
+    def _synonyms(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
+        yield from self._changes_of(names)
         settings = [settings_by_name(BrokerConfig)[name] for name in names]
         for setting in settings:
-            value = setting.value_in(self._started_with)
+            value = setting.value_in(self.started_with)
             text = setting.render(value)
-            if text is not None and (setting.name in self._started_with.given or value != setting.default):
+            if text is not None and (setting.name in self.started_with.given or value != setting.default):
                 yield ConfigSynonym(setting.name, text, ConfigSource.STATIC_BROKER_CONFIG)
         for setting in settings:
             text = setting.render(setting.default)
@@ -127,6 +145,16 @@ def _known(cls: type, stored: Mapping[str, str]) -> dict[str, str]:
     """The settings in the log that this version knows: a newer version may have written others."""
     names = settings_by_name(cls)
     return {name: text for name, text in stored.items() if name in names}
+
+
+def _unknown(stored: Mapping[str, str]) -> list[str]:
+    return sorted(stored.keys() - settings_by_name(BrokerConfig).keys())
+
+
+def _unknown_setting(name: str) -> Setting:
+    return Setting(
+        name, "", ConfigType.UNKNOWN, None, "Not a setting of this broker: it is kept, without effect."
+    )
 
 
 def _decisive(synonyms: tuple[ConfigSynonym, ...]) -> ConfigSource:

@@ -32,6 +32,7 @@ from ottla.protocol.messages.configs import (
 )
 
 _MIN_ISR: Final = "min.insync.replicas"
+_ALL_BROKERS: Final = ConfigResource(ResourceType.BROKER, "")
 
 
 class ConfigOperation(IntEnum):
@@ -70,6 +71,24 @@ def incremental_alter_configs(
     responses = [IncrementalAlterConfigsResourceResponse(*outcome) for outcome in outcomes]
     records = [] if request.validate_only else alteration.records
     return Decision(records, IncrementalAlterConfigsResponse(responses=responses))
+
+
+def cluster_wide_settings(image: ClusterImage, settings: BrokerSettings) -> list[ConfigRecord]:
+    """The settings on which all brokers and the controller must agree, unless the cluster has them (KIP-966)."""
+    known = image.config_of(*_ALL_BROKERS)
+    return [
+        ConfigRecord(*_ALL_BROKERS, name=name, value=value)
+        for name, value in _cluster_wide(settings).items()
+        if name not in known
+    ]
+
+
+def _cluster_wide(settings: BrokerSettings) -> dict[str, str]:
+    """The values that the controller was started with; they count for all brokers until they are changed.
+
+    A leader commits by `min.insync.replicas`, and the controller decides by it which replicas may lead later.
+    """
+    return {_MIN_ISR: str(settings.started_with.topics.min_insync_replicas)}
 
 
 def check_config_resource(image: ClusterImage, resource: ConfigResource) -> None:
@@ -157,6 +176,8 @@ class _Alteration:
             if resource.name and _MIN_ISR in named:
                 # The leaders of a partition must agree on it with the controller, whichever broker leads.
                 raise _invalid(f"{_MIN_ISR} is a setting of topics, or of all brokers together.")
+            if resource == _ALL_BROKERS:
+                values = _cluster_wide(self._settings) | values
             self._settings.check_broker_changes(values)
         else:
             self._settings.check_topic_overrides(values)

@@ -9,12 +9,15 @@
     AllocateProducerIds          ProducerIds
     UpdateFeatures               FeatureLevel
     AlterPartition               PartitionChange
+    AssignReplicasToDirs         PartitionChange
     ElectLeaders, BalanceLeaders PartitionChange
     AlterPartitionReassignments  PartitionChange
     CreateTopics                 Topic, Config, Partition
     CreatePartitions             Partition
     DeleteTopics                 RemoveTopic
     AlterConfigs, incremental    Config
+    AlterUserScramCredentials    UserScramCredential, RemoveUserScramCredential
+    CreateAcls, DeleteAcls       AccessControlEntry, RemoveAccessControlEntry
 
 `command` only decides. Its records are written and made durable by the shell, then given to `replay`, which
 alone changes the state: what is not in the log did not happen. The records of one decision are committed as
@@ -26,6 +29,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.config import BrokerConfig
+from ottla.controller.acls import create_acls, delete_acls
 from ottla.controller.alter_partition import alter_partition
 from ottla.controller.brokers import fence_brokers, heartbeat, register_broker, unregister_broker
 from ottla.controller.commands import BalanceLeaders, FenceBrokers
@@ -36,11 +40,17 @@ from ottla.controller.delta import ImageDelta
 from ottla.controller.elections import balance_leaders, elect_leaders
 from ottla.controller.features import update_features
 from ottla.controller.image import ClusterImage
+from ottla.controller.lost_replicas import assign_replicas_to_dirs
 from ottla.controller.partitions import create_partitions
 from ottla.controller.producer_ids import allocate_producer_ids
 from ottla.controller.reassignment import alter_partition_reassignments
+from ottla.controller.scram import alter_user_scram_credentials
 from ottla.controller.topics import create_topics, delete_topics
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.declaration import declaration_of
+from ottla.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from ottla.protocol.messages.brokers import (
+    AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     UnregisterBrokerRequest,
@@ -58,12 +68,15 @@ from ottla.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
+from ottla.protocol.messages.user_scram_credentials import AlterUserScramCredentialsRequest
 
 # Commands that decide on the image alone, and commands that also need settings.
 _BY_IMAGE: dict[type[Any], Callable[[ClusterImage, Any], Decision]] = {
     AllocateProducerIdsRequest: allocate_producer_ids,
     CreatePartitionsRequest: create_partitions,
+    DeleteAclsRequest: delete_acls,
     UpdateFeaturesRequest: update_features,
+    AlterUserScramCredentialsRequest: alter_user_scram_credentials,
 }
 _BY_SETTINGS: dict[type[Any], Callable[[ClusterImage, Any, BrokerSettings], Decision]] = {
     BrokerRegistrationRequest: register_broker,
@@ -71,6 +84,7 @@ _BY_SETTINGS: dict[type[Any], Callable[[ClusterImage, Any, BrokerSettings], Deci
     FenceBrokers: fence_brokers,
     UnregisterBrokerRequest: unregister_broker,
     AlterPartitionRequest: alter_partition,
+    AssignReplicasToDirsRequest: assign_replicas_to_dirs,
     ElectLeadersRequest: elect_leaders,
     BalanceLeaders: balance_leaders,
     AlterPartitionReassignmentsRequest: alter_partition_reassignments,
@@ -111,8 +125,15 @@ class Controller:
             return _BY_SETTINGS[kind](self.image, request, settings)
         if kind is CreateTopicsRequest:
             return create_topics(self.image, request, settings, self._new_uuid)
+        if kind is CreateAclsRequest:
+            return create_acls(self.image, request, self._new_uuid)
         if kind is DeleteTopicsRequest:
             return delete_topics(self.image, request, self._defaults)
+        if declaration_of(kind).key == ApiKey.ALTER_CLIENT_QUOTAS:
+            # Imported here: most clusters have no quotas, and a broker starts in a fraction of a second.
+            from ottla.controller.client_quotas import alter_client_quotas
+
+            return alter_client_quotas(self.image, request)
         raise TypeError(f"{kind.__name__} is not a command of the controller")
 
     def replay(self, record: Any, offset: int, epoch: int = 0) -> None:

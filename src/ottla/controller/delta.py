@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+from ottla.controller.acl_records import acl_of
 from ottla.controller.image import (
+    LOST_DIRECTORY,
     UNKNOWN_DIRECTORY,
     BrokerImage,
     ClusterImage,
@@ -22,11 +24,14 @@ from ottla.controller.image import (
     SupportedFeature,
     TopicImage,
 )
+from ottla.controller.quota_records import change_quota
 from ottla.controller.records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_CHANGE,
     RECOVERING,
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -34,12 +39,18 @@ from ottla.controller.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
+from ottla.controller.scram import ScramDelta
 from ottla.model import NO_LEADER
+from ottla.security.acl.rules import Acl
+from ottla.security.quota.entities import Entity
 
 T = TypeVar("T")
 
@@ -71,6 +82,9 @@ class ImageDelta:
         self._brokers = dict(image.brokers)
         self._configs: dict[ConfigResource, Mapping[str, str]] | None = None  # a copy, once one changes
         self._features = dict(image.features)
+        self._scram = ScramDelta(image.scram_users)
+        self._acls: dict[UUID, Acl] | None = None  # a copy, once one changes
+        self._quotas: dict[Entity, Mapping[str, float]] | None = None  # a copy, once one changes
         self._next_producer_id = image.next_producer_id
         self._last_offset = image.last_offset
         self._last_epoch = image.last_epoch
@@ -95,6 +109,9 @@ class ImageDelta:
             brokers=self._brokers,
             configs=self._base.configs if self._configs is None else self._configs,
             features=self._features,
+            scram_users=self._scram.users,
+            acls=self._base.acls if self._acls is None else self._acls,
+            client_quotas=self._base.client_quotas if self._quotas is None else self._quotas,
             next_producer_id=self._next_producer_id,
             last_offset=self._last_offset,
             last_epoch=self._last_epoch,
@@ -193,7 +210,10 @@ class ImageDelta:
             self._fence(record.broker_id, record.broker_epoch, record.fenced > 0)
         broker = self._broker(record.broker_id, record.broker_epoch)
         if broker is not None and record.in_controlled_shutdown:
-            self._brokers[broker.node_id] = replace(broker, in_controlled_shutdown=True)
+            broker = self._brokers[broker.node_id] = replace(broker, in_controlled_shutdown=True)
+        if broker is not None and record.log_dirs:
+            is_offline = LOST_DIRECTORY in record.log_dirs
+            self._brokers[broker.node_id] = replace(broker, is_directory_offline=is_offline)
 
     def _fence(self, node_id: int, epoch: int, is_fenced: bool) -> None:
         broker = self._broker(node_id, epoch)
@@ -214,6 +234,28 @@ class ImageDelta:
         self._features[record.name] = record.feature_level
         if record.feature_level == 0:
             del self._features[record.name]
+
+    def _give_credential(self, record: UserScramCredentialRecord) -> None:
+        self._scram.give(record)
+
+    def _take_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        self._scram.take(record)
+
+    def _add_acl(self, record: AccessControlEntryRecord) -> None:
+        self._changed_acls()[record.id] = acl_of(record)
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        self._changed_acls().pop(record.id, None)
+
+    def _changed_acls(self) -> dict[UUID, Acl]:
+        if self._acls is None:
+            self._acls = dict(self._base.acls)
+        return self._acls
+
+    def _change_quota(self, record: ClientQuotaRecord) -> None:
+        if self._quotas is None:
+            self._quotas = dict(self._base.client_quotas)
+        change_quota(self._quotas, record)
 
     def _set_next_producer_id(self, record: ProducerIdsRecord) -> None:
         self._next_producer_id = record.next_producer_id
@@ -268,5 +310,10 @@ _CHANGES: dict[type[Any], Callable[[ImageDelta, Any], None]] = {
     FenceBrokerRecord: ImageDelta._fence_broker,
     UnfenceBrokerRecord: ImageDelta._unfence_broker,
     FeatureLevelRecord: ImageDelta._set_feature,
+    UserScramCredentialRecord: ImageDelta._give_credential,
+    RemoveUserScramCredentialRecord: ImageDelta._take_credential,
     ProducerIdsRecord: ImageDelta._set_next_producer_id,
+    ClientQuotaRecord: ImageDelta._change_quota,
+    AccessControlEntryRecord: ImageDelta._add_acl,
+    RemoveAccessControlEntryRecord: ImageDelta._remove_acl,
 }

@@ -1,7 +1,8 @@
 """Leaders by request and by routine.
 
 ElectLeaders, versions 0 to 2: the preferred replica, which is the first (KIP-183), or any that is there, at
-the price of what only others hold (KIP-460); the request itself is the permission for that. BalanceLeaders:
+the price of what only others hold (KIP-460); the request itself is the permission for that. A type of Ottla
+alone elects the replica that the request names, at the same price. BalanceLeaders:
 after failures leadership has moved away from preferred replicas; it goes back where a broker misses much.
 """
 
@@ -19,6 +20,7 @@ from ottla.controller.partition_changes import PartitionChanges, elected
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER
 from ottla.protocol.messages.partitions import (
+    DESIGNATED_ELECTION,
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
@@ -32,15 +34,17 @@ class ElectionType(IntEnum):
 
     PREFERRED = 0
     UNCLEAN = 1
+    DESIGNATED = DESIGNATED_ELECTION  # Ottla's
 
 
 def elect_leaders(image: ClusterImage, request: ElectLeadersRequest, settings: BrokerSettings) -> Decision:
     """Hold the elections that a request asks for; of all partitions, if it names none, only those that need
     one.
     """
-    if request.election_type not in tuple(ElectionType):
+    is_designated = request.election_type == ElectionType.DESIGNATED
+    if request.election_type not in tuple(ElectionType) or (is_designated and not request.topic_partitions):
         return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
-    elections = _Elections(image, ElectionType(request.election_type), settings)
+    elections = _Elections(image, request, settings)
     if request.topic_partitions is None:
         everything = [
             TopicPartitions(name, list(range(len(topic.partitions))))
@@ -64,10 +68,12 @@ def _needed(results: Iterable[ReplicaElectionResult]) -> list[ReplicaElectionRes
 class _Elections:
     """The elections of one request."""
 
-    def __init__(self, image: ClusterImage, kind: ElectionType, settings: BrokerSettings) -> None:
+    def __init__(self, image: ClusterImage, request: ElectLeadersRequest, settings: BrokerSettings) -> None:
         self.changes = PartitionChanges(image, image.eligible_brokers, settings)
         self._image = image
-        self._elect = self._elect_preferred if kind is ElectionType.PREFERRED else self._elect_uncleanly
+        self._is_preferred = request.election_type == ElectionType.PREFERRED
+        is_designated = request.election_type == ElectionType.DESIGNATED
+        self._designated = request.ottla_leader if is_designated else None
         self._held: set[tuple[str, int]] = set()
 
     def results(self, wanted: Iterable[TopicPartitions]) -> Iterator[ReplicaElectionResult]:
@@ -86,7 +92,8 @@ class _Elections:
             error = ErrorCode.INVALID_REQUEST
         else:
             self._held.add((name, index))
-            error = self._elect(topic, partition)
+            elect = self._elect_preferred if self._is_preferred else self._elect_uncleanly
+            error = elect(topic, partition)
         return PartitionResult(index, error, error.message if error else None)
 
     def _elect_preferred(self, topic: TopicImage, partition: PartitionImage) -> ErrorCode:
@@ -105,7 +112,7 @@ class _Elections:
         after = elected(partition, self.changes.eligible)
         if after.leader != NO_LEADER:
             self.changes.put(topic, partition, after)
-        elif self.changes.elect_uncleanly(topic, partition) is None:
+        elif self.changes.elect_uncleanly(topic, partition, self._designated) is None:
             return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
         return ErrorCode.NONE
 

@@ -16,6 +16,8 @@ from ottla.controller.records import (
     ELR_LEVEL,
     METADATA_VERSION_FEATURE,
     METADATA_VERSION_LEVEL,
+    TRANSACTION_VERSION_FEATURE,
+    TRANSACTION_VERSION_LEVEL,
     FeatureLevelRecord,
 )
 from ottla.errors import ErrorCode, KafkaError
@@ -31,6 +33,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
         METADATA_VERSION_FEATURE: (METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
         ELR_FEATURE: (ELR_LEVEL, ELR_LEVEL),
+        TRANSACTION_VERSION_FEATURE: (0, TRANSACTION_VERSION_LEVEL),
     }
 )
 
@@ -41,6 +44,19 @@ class UpgradeType(IntEnum):
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
     UNSAFE_DOWNGRADE = 3
+
+
+def levels_to_raise(image: ClusterImage) -> list[FeatureLevelRecord]:
+    """The levels that a registration raises: those that the records of this version need.
+
+    The level of transactions is an operator's decision once a cluster has one or does without.
+    """
+    is_new = METADATA_VERSION_FEATURE not in image.features
+    return [
+        FeatureLevelRecord(name, level)
+        for name, (_, level) in SUPPORTED_FEATURES.items()
+        if image.features.get(name, 0) < level and (is_new or name != TRANSACTION_VERSION_FEATURE)
+    ]
 
 
 def update_features(image: ClusterImage, request: UpdateFeaturesRequest) -> Decision:

@@ -6,13 +6,16 @@ Images share what did not change: a topic that no record touched is the same obj
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER
+from ottla.security.acl.rules import Acl
+from ottla.security.quota.entities import ClientQuotas
+from ottla.security.sasl.credentials import ScramUsers
 
 # A broker says with this feature's highest version how much it can hold beside the others; without it, as
 # much as one.
@@ -20,6 +23,13 @@ CAPACITY_FEATURE: Final = "ottla.capacity"
 
 # Kafka's id for a replica whose log directory was never recorded.
 UNKNOWN_DIRECTORY: Final = UUID(int=0)
+
+# Kafka's id for a log directory that cannot be used.
+LOST_DIRECTORY: Final = UUID(int=1)
+
+# A replica with records that cannot be read, beside other replicas that hold them. Kafka has no id for that; the first
+# hundred are never given to a directory.
+DAMAGED_DIRECTORY: Final = UUID(int=99)
 
 # Topics that brokers keep for themselves; clients may read them but a misspelt name must never create one.
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -74,11 +84,12 @@ class BrokerImage:
     in_controlled_shutdown: bool = False
     features: tuple[SupportedFeature, ...] = ()
     log_dirs: tuple[UUID, ...] = ()
+    is_directory_offline: bool = False
 
     @property
     def is_eligible(self) -> bool:
-        """Whether it may lead partitions and be in sync: it is there, and not about to go."""
-        return not self.is_fenced and not self.in_controlled_shutdown
+        """Whether it may lead partitions and be in sync: it is there, not about to go, and its disk takes writes."""
+        return not (self.is_fenced or self.in_controlled_shutdown or self.is_directory_offline)
 
     @property
     def directory(self) -> UUID:
@@ -106,7 +117,8 @@ class PartitionImage:
     falls.
 
     `directories` are the ids of the log directories that hold the replicas, in the order of the replicas;
-    empty, or UNKNOWN_DIRECTORY for one of them, where a metadata log from before directory ids does not say.
+    empty, or UNKNOWN_DIRECTORY for one of them, where a metadata log from before directory ids does not say;
+    DAMAGED_DIRECTORY for a replica that cannot be read, which is neither in `isr` nor in `elr` until it is repaired.
     `elr` are replicas out of sync that hold every committed record nevertheless (`eligible_leaders`).
     `last_known_leader` is the last leader of a partition that has none. `is_recovering` after an unclean
     election, until every replica is in sync: logs may be truncated below their high watermark meanwhile.
@@ -130,6 +142,10 @@ class PartitionImage:
         if node_id not in self.replicas or not self.directories:
             return UNKNOWN_DIRECTORY
         return self.directories[self.replicas.index(node_id)]
+
+    def is_damaged_on(self, node_id: int) -> bool:
+        """Whether the broker said that records of its replica cannot be read."""
+        return self.directory_of(node_id) == DAMAGED_DIRECTORY
 
     @property
     def is_moving(self) -> bool:
@@ -172,6 +188,11 @@ class ClusterImage:
     brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
+    scram_users: ScramUsers = field(default_factory=dict)
+    # Unchanged ACLs are the same object in the next image.
+    acls: Mapping[UUID, Acl] = field(default_factory=dict)
+    # Unchanged quotas are the same object in the next image.
+    client_quotas: ClientQuotas = field(default_factory=dict)
     next_producer_id: int = 0
     last_offset: int = -1
     last_epoch: int = 0
@@ -189,6 +210,13 @@ class ClusterImage:
     def eligible_brokers(self) -> set[int]:
         """The ids of the brokers that may lead partitions and be in sync."""
         return {node_id for node_id, broker in self.brokers.items() if broker.is_eligible}
+
+    def without(self, node_id: int) -> "ClusterImage":
+        """The cluster as it is if this broker is fenced; unchanged if no other broker is there."""
+        broker = self.brokers.get(node_id)
+        if broker is None or not any(other.node_id != node_id for other in self.live_brokers):
+            return self
+        return replace(self, brokers={**self.brokers, node_id: replace(broker, is_fenced=True)})
 
     def broker_epoch_error(self, node_id: int, epoch: int) -> ErrorCode:
         """Why a broker with this epoch is refused: it is not registered, or it has registered again since."""

@@ -8,7 +8,7 @@ them get that time back. `next_deadline_ms` comes at least four times a session,
 always has events.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from ottla.controller.image import ClusterImage
 
@@ -24,12 +24,21 @@ class BrokerLiveness:
         self._connections: dict[int, Hashable] = {}  # of those heard: what carried the last heartbeat
         self._gone: set[int] = set()
 
-    def activate(self, image: ClusterImage, now_ms: int) -> None:
-        """Begin to watch: this controller has become the active one."""
+    def activate(self, image: ClusterImage, now_ms: int, heard_ms: Mapping[int, int] | None = None) -> None:
+        """Begin to watch: this controller has become the active one.
+
+        `heard_ms` tells when brokers were last heard otherwise: a former controller was silent before it was replaced.
+        It has a quarter of a session to show up, as one that was only cut off for a moment does at once.
+        """
         self.deactivate()
         self._told_ms = now_ms
         deadline = now_ms + self._session_timeout_ms
         self._deadlines_ms = {broker.node_id: deadline for broker in image.live_brokers}
+        soonest = now_ms + self._session_timeout_ms // 4
+        for node_id, at_ms in (heard_ms or {}).items():
+            if node_id in self._deadlines_ms:
+                known = min(deadline, at_ms + self._session_timeout_ms)
+                self._deadlines_ms[node_id] = max(soonest, known)
 
     def deactivate(self) -> None:
         """Forget everything: another controller watches now."""

@@ -6,6 +6,7 @@ Rules, whatever the reason for a change:
   partition has no leader.
 - The leader stays if it can. Else the first replica, in their order, that is in sync leads; where none in
   sync can, the first eligible leader replica (`eligible_leaders`).
+- A replica that cannot be read (`lost_replicas`) is in sync again only after its broker has repaired it.
 - The ISR is empty only where no replica is trusted with all committed records (`replica_trust`).
 - A replica that is neither leads only where the topic allows it: records that only others hold are lost.
 - A move is finished once every added replica is in sync, and as many of those that stay as
@@ -63,9 +64,12 @@ def _led_alone(partition: PartitionImage, leader: int) -> PartitionImage:
     return replace(partition, isr=(leader,), leader=leader)
 
 
-def uncleanly_elected(partition: PartitionImage, eligible: AbstractSet[int]) -> PartitionImage | None:
-    """The partition led by the first replica that is there at all; None if none is."""
-    leader = next((node_id for node_id in partition.replicas if node_id in eligible), None)
+def uncleanly_elected(
+    partition: PartitionImage, eligible: AbstractSet[int], designated: int | None = None
+) -> PartitionImage | None:
+    """The partition led by the designated replica, or by the first that is there at all; None if none is."""
+    candidates = partition.replicas if designated is None else {designated}.intersection(partition.replicas)
+    leader = next((node_id for node_id in candidates if node_id in eligible), None)
     return None if leader is None else replace(_led_alone(partition, leader), is_recovering=True)
 
 
@@ -168,15 +172,29 @@ class PartitionChanges:
             return self.elect_uncleanly(topic, partition) or self.put(topic, partition, after)
         return self.put(topic, partition, after)
 
-    def elect_uncleanly(self, topic: TopicImage, partition: PartitionImage) -> PartitionImage | None:
-        """Let any replica lead that is there; None, and nothing changed, if none is."""
-        after = uncleanly_elected(partition, self.eligible)
+    def elect_uncleanly(
+        self, topic: TopicImage, partition: PartitionImage, designated: int | None = None
+    ) -> PartitionImage | None:
+        """Let the designated replica lead, or any; None, and nothing changed, if it is not there."""
+        after = uncleanly_elected(partition, self.eligible, designated)
         if after is None:
             return None
         self.unclean_elections.append(TopicPartition(topic.name, partition.index))
         # From here on the new leader's log counts: what the others hold beyond it is given up.
         others = frozenset(partition.replicas) - {after.leader}
         return self.put(topic, partition, after, renews_leader=True, distrusted=others)
+
+    def distrust(self, topic: TopicImage, partition: PartitionImage, node_id: int) -> None:
+        """Remove a replica from ISR and ELR, whether or not there are others."""
+        trusted = replace(
+            partition,
+            isr=tuple(member for member in partition.isr if member != node_id),
+            elr=tuple(member for member in partition.elr if member != node_id),
+        )
+        after = elected(trusted, self.eligible)
+        may_lose = after.leader == NO_LEADER and self.allows_unclean(topic)
+        if not may_lose or self.elect_uncleanly(topic, partition) is None:
+            self.put(topic, partition, after, distrusted={node_id})
 
     def put(
         self,
@@ -223,15 +241,17 @@ class PartitionChanges:
         return config
 
     def _directories_of(self, before: PartitionImage, after: PartitionImage) -> tuple[UUID, ...]:
-        if before.replicas == after.replicas and not self._directories:
+        returns = any(before.is_damaged_on(member) for member in after.isr)
+        if before.replicas == after.replicas and not self._directories and not returns:
             return before.directories
-        found = tuple(self._directory_of(before, node_id) for node_id in after.replicas)
+        found = tuple(self._directory_of(before, after, node_id) for node_id in after.replicas)
         return found if any(each != UNKNOWN_DIRECTORY for each in found) else ()
 
-    def _directory_of(self, before: PartitionImage, node_id: int) -> UUID:
+    def _directory_of(self, before: PartitionImage, after: PartitionImage, node_id: int) -> UUID:
         if node_id in self._directories:
             return self._directories[node_id]
-        if node_id in before.replicas:
+        # Only an unclean election trusts a damaged replica.
+        if node_id in before.replicas and not (before.is_damaged_on(node_id) and node_id in after.isr):
             return before.directory_of(node_id)
         broker = self._image.brokers.get(node_id)
         return UNKNOWN_DIRECTORY if broker is None else broker.directory

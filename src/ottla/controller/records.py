@@ -14,7 +14,9 @@ from typing import Annotated, Any, Final
 from ottla.protocol.codec import (
     ZERO_UUID,
     Boolean,
+    Bytes,
     DecodeError,
+    Float64,
     Int8,
     Int16,
     Int32,
@@ -39,6 +41,10 @@ METADATA_VERSION_FEATURE: Final = "metadata.version"
 METADATA_VERSION_LEVEL: Final = 23
 ELR_FEATURE: Final = "eligible.leader.replicas.version"
 ELR_LEVEL: Final = 1
+# 1: flexible records of __transaction_state; 2: every transaction has an epoch of its own (KIP-890). Not raised by
+# itself: clients behave differently at each level, so an operator decides.
+TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
+TRANSACTION_VERSION_LEVEL: Final = 2
 
 NO_LEADER_CHANGE: Final = -2
 
@@ -156,6 +162,21 @@ class RemoveTopicRecord:
     topic_id: Uuid = ZERO_UUID
 
 
+@record(key=11, versions=(0, 0), flexible=0)
+class UserScramCredentialRecord:
+    """What the cluster keeps of a user's password, by mechanism."""
+
+    name: String = ""
+    mechanism: Int8 = 0
+    salt: Bytes = b""
+    stored_key: Bytes = b""
+    server_key: Bytes = b""
+    iterations: Int32 = 0
+
+    def __repr__(self) -> str:
+        return f"UserScramCredentialRecord({self.name!r}, {self.mechanism}, iterations={self.iterations})"
+
+
 @record(key=12, versions=(0, 0), flexible=0)
 class FeatureLevelRecord:
     name: String = ""
@@ -179,9 +200,46 @@ class BrokerRegistrationChangeRecord:
     cordoned_log_dirs: Annotated[list[Uuid] | None, tag(3, since=3)] = None
 
 
+@struct
+class QuotaEntityData:
+    entity_type: String = ""
+    entity_name: String | None = ""
+
+
+@record(key=14, versions=(0, 0), flexible=0)
+class ClientQuotaRecord:
+    entity: list[QuotaEntityData] = field(default_factory=list)
+    key: String = ""
+    value: Float64 = 0.0
+    remove: Boolean = False
+
+
+@record(key=18, versions=(0, 0), flexible=0)
+class AccessControlEntryRecord:
+    id: Uuid = ZERO_UUID
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    pattern_type: Int8 = 0
+    principal: String = ""
+    host: String = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@record(key=19, versions=(0, 0), flexible=0)
+class RemoveAccessControlEntryRecord:
+    id: Uuid = ZERO_UUID
+
+
 @record(key=20, versions=(0, 0), flexible=0)
 class NoOpRecord:
     pass
+
+
+@record(key=22, versions=(0, 0), flexible=0)
+class RemoveUserScramCredentialRecord:
+    name: String = ""
+    mechanism: Int8 = 0
 
 
 RECORD_TYPES: Final[dict[int, type[Any]]] = {
@@ -199,7 +257,12 @@ RECORD_TYPES: Final[dict[int, type[Any]]] = {
         FeatureLevelRecord,
         ProducerIdsRecord,
         BrokerRegistrationChangeRecord,
+        ClientQuotaRecord,
+        AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord,
         NoOpRecord,
+        UserScramCredentialRecord,
+        RemoveUserScramCredentialRecord,
     )
 }
 _WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {

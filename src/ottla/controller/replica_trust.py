@@ -19,7 +19,7 @@ not lead before it has fetched from a replica that is trusted, or before an oper
 from typing import Final
 
 from ottla.config import TopicConfig
-from ottla.controller.image import UNKNOWN_DIRECTORY, BrokerImage, PartitionImage
+from ottla.controller.image import DAMAGED_DIRECTORY, UNKNOWN_DIRECTORY, BrokerImage, PartitionImage
 from ottla.protocol.messages.brokers import BrokerRegistrationRequest
 
 # A broker says with this feature that nothing is lost of what was written to its log directory: the machine
@@ -43,6 +43,9 @@ class Return:
     def has_directory_of(self, partition: PartitionImage) -> bool:
         """Whether the broker came with the directory of its replica, as far as that can be told."""
         known = partition.directory_of(self.node_id)
+        if known == DAMAGED_DIRECTORY:
+            # Not trusted with anything: the broker looks at such a replica, and says when it is whole.
+            return True
         if known != UNKNOWN_DIRECTORY:
             return not self._log_dirs or known in self._log_dirs
         former_dirs = self._former.log_dirs if self._former is not None else ()

@@ -7,13 +7,23 @@ each.
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.controller.image import UNKNOWN_DIRECTORY, BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ottla.controller.acl_records import acl_record
+from ottla.controller.image import (
+    LOST_DIRECTORY,
+    UNKNOWN_DIRECTORY,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from ottla.controller.quota_records import quota_records
 from ottla.controller.records import (
     METADATA_VERSION_FEATURE,
     RECOVERED,
     RECOVERING,
     BrokerEndpoint,
     BrokerFeature,
+    BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
@@ -21,6 +31,7 @@ from ottla.controller.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from ottla.controller.scram import credential_records
 from ottla.model import NO_LEADER
 
 
@@ -30,6 +41,8 @@ def snapshot_records(image: ClusterImage) -> Iterator[Any]:
         yield FeatureLevelRecord(name, image.features[name])
     for _, broker in sorted(image.brokers.items()):
         yield _broker_record(broker)
+        if broker.is_directory_offline:
+            yield BrokerRegistrationChangeRecord(broker.node_id, broker.epoch, log_dirs=[LOST_DIRECTORY])
     for _, topic in sorted(image.topics_by_name.items()):
         yield TopicRecord(topic.name, topic.topic_id)
         for partition in topic.partitions:
@@ -37,6 +50,10 @@ def snapshot_records(image: ClusterImage) -> Iterator[Any]:
     for resource, values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield ConfigRecord(resource.type, resource.name, name, value)
+    yield from credential_records(image.scram_users)
+    for acl_id, acl in sorted(image.acls.items()):
+        yield acl_record(acl_id, acl)
+    yield from quota_records(image.client_quotas)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
 

@@ -94,7 +94,7 @@ def list_groups(groups: Iterable[ClassicGroup], request: ListGroupsRequest) -> L
 def delete_groups(
     groups: Mapping[str, ClassicGroup], request: DeleteGroupsRequest, turn: Turn
 ) -> DeleteGroupsResponse:
-    """Delete groups that have no members, with their offsets."""
+    """Delete groups that have no members, with their offsets, those of open transactions included."""
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id, _deleted(groups.get(group_id), turn))
@@ -108,8 +108,7 @@ def _deleted(group: ClassicGroup | None, turn: Turn) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP
-    offsets = ((topic, partition) for topic, partition, _ in group.offsets.items())
-    turn.records.extend(tombstones(group, offsets))
+    turn.records.extend(tombstones(group, sorted(group.offsets.partitions())))
     # Last, so that a group of which only a part could be written is still there.
     turn.records.append(group_record(group.group_id, None))
     return ErrorCode.NONE

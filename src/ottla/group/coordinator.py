@@ -6,6 +6,7 @@ to GRP-7).
     SyncGroup of the leader       Group
     LeaveGroup, and deadlines     Group, when no member is left
     OffsetCommit                  Offset
+    TxnOffsetCommit               Offset, within the producer's transaction
     OffsetDelete, TopicsDeleted   Offset tombstones
     DeleteGroups, and expiry      Offset tombstones, then the Group's
     Heartbeat, OffsetFetch, DescribeGroups, ListGroups: none
@@ -43,6 +44,7 @@ from ottla.group.rebalance import extend_session, prepare_rebalance
 from ottla.group.records import GroupMetadataValue, OffsetCommitKey, decode_record
 from ottla.group.syncing import sync_group
 from ottla.group.timers import Timer, Timers
+from ottla.group.transactional_offsets import check_transactional_commit, commit_transactional_offsets
 from ottla.model import NO_PRODUCER_ID
 from ottla.protocol.messages.group_admin import (
     DeleteGroupsRequest,
@@ -58,6 +60,7 @@ from ottla.protocol.messages.groups import (
     SyncGroupResponse,
 )
 from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from ottla.protocol.messages.transactions import TxnOffsetCommitRequest
 
 __all__ = ["Decision", "GroupCoordinator", "GroupRequestContext", "TopicsDeleted", "refusal"]
 
@@ -74,9 +77,8 @@ class GroupCoordinator:
         self._settings = settings
         self._new_member_id = new_member_id
         self._groups: dict[str, ClassicGroup] = {}
-        self._transactions: dict[
-            int, set[str]
-        ] = {}  # by producer: groups with offsets of its open transaction
+        # By producer: the groups that have offsets of its open transaction.
+        self._transactions: dict[int, set[str]] = {}
         self._timers = Timers()
         self._expiry = Timer()
         self._unchecked: list[str] = []  # groups that this round of expiry has not looked at yet
@@ -85,6 +87,7 @@ class GroupCoordinator:
             SyncGroupRequest: self._sync_group,
             LeaveGroupRequest: self._leave_group,
             OffsetCommitRequest: self._commit_offsets,
+            TxnOffsetCommitRequest: self._commit_transactional_offsets,
             OffsetFetchRequest: lambda request, context, turn: fetch_offsets(
                 self._groups, request, context.version
             ),
@@ -167,8 +170,8 @@ class GroupCoordinator:
         value: bytes | memoryview | None,
         producer_id: int = NO_PRODUCER_ID,
     ) -> None:
-        """Take over a record of the log. One of a transactional batch has its producer's id, and counts when
-        that ends.
+        """Take over a record of the log. A record of a transactional batch has its producer's id: the offset
+        is pending until the producer's marker.
         """
         decoded = decode_record(key, value)
         if decoded is None:
@@ -180,7 +183,7 @@ class GroupCoordinator:
             self._replay_group(record_key.group, record_value)
 
     def replay_end_of_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """Take over a transaction marker of the log: what its producer committed counts now, or never did."""
+        """Take over a transaction marker: the producer's pending offsets are in force, or forgotten."""
         for group_id in self._transactions.pop(producer_id, ()):
             group = self._groups.get(group_id)
             if group is not None:
@@ -259,6 +262,12 @@ class GroupCoordinator:
     def _commit_offsets(self, request: OffsetCommitRequest, context: GroupRequestContext, turn: Turn) -> Any:
         check_commit(self._groups.get(request.group_id), request, context.version, turn)
         return commit_offsets(request, turn)
+
+    def _commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, context: GroupRequestContext, turn: Turn
+    ) -> Any:
+        check_transactional_commit(self._groups.get(request.group_id), request)
+        return commit_transactional_offsets(request, turn)
 
     def _forget_topics(self, command: TopicsDeleted, context: GroupRequestContext, turn: Turn) -> ErrorCode:
         forget_topics(self._groups.values(), command, turn)

@@ -21,17 +21,26 @@ class GroupRequestContext(NamedTuple):
     ticket: Any
 
 
+class Transaction(NamedTuple):
+    """The open transaction that records are written within, by its producer."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Decision(NamedTuple):
     """Records to append and replay, and the answers to give once they are committed.
 
     Without a `response` the request is deferred: a later decision has it among its `completions`, under its
-    ticket. The records may be appended as several batches, in their order. `notes` are sentences for a log.
+    ticket. The records may be appended as several batches, in their order; with a `transaction` the batches
+    are transactional ones of its producer. `notes` are sentences for a log.
     """
 
     records: Sequence[GroupRecord]
     response: Any
     completions: Sequence[tuple[Any, Any]] = ()
     notes: Sequence[str] = ()
+    transaction: Transaction | None = None
 
 
 class Parked(NamedTuple):
@@ -44,7 +53,16 @@ class Parked(NamedTuple):
 class Turn:
     """One command, or one deadline: the time at which it happens, and what comes of it."""
 
-    __slots__ = ("completions", "new_member_id", "notes", "now_ms", "records", "settings", "timers")
+    __slots__ = (
+        "_transaction",
+        "completions",
+        "new_member_id",
+        "notes",
+        "now_ms",
+        "records",
+        "settings",
+        "timers",
+    )
 
     def __init__(
         self, now_ms: int, settings: GroupConfig, timers: Timers, new_member_id: Callable[[str], str]
@@ -56,6 +74,11 @@ class Turn:
         self.records: list[GroupRecord] = []
         self.completions: list[tuple[Any, Any]] = []
         self.notes: list[str] = []
+        self._transaction: Transaction | None = None
+
+    def write_within(self, transaction: Transaction) -> None:
+        """The records of this turn belong to a transaction."""
+        self._transaction = transaction
 
     def after(self, timer: Timer, delay_ms: int, action: Callable[[Turn], None]) -> None:
         """Set a timer. Never for this very moment: a timer without delay would be due again without end."""
@@ -73,4 +96,4 @@ class Turn:
                     del self.completions[number]
                     response = completion
                     break
-        return Decision(self.records, response, self.completions, self.notes)
+        return Decision(self.records, response, self.completions, self.notes, self._transaction)

@@ -46,10 +46,19 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from ottla.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 _NULL_PROTOCOL_SINCE: Final = first_nullable_version(JoinGroupResponse, "protocol_name")
 _OFFSET_FETCH_ERROR_SINCE: Final = first_version(OffsetFetchResponse, "error_code")
 _SEVERAL_GROUPS_SINCE: Final = first_version(OffsetFetchResponse, "groups")
+# Producers that send older versions may crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
+_LOADING_KNOWN_SINCE: Final = first_version(TxnOffsetCommitRequestPartition, "committed_leader_epoch")
 
 
 def refusal(request: Any, error: ErrorCode, version: int) -> Any:
@@ -77,6 +86,22 @@ def _commit(request: OffsetCommitRequest, error: ErrorCode, version: int) -> Off
                     OffsetCommitResponsePartition(partition.partition_index, error)
                     for partition in topic.partitions
                 ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _commit_in_transaction(
+    request: TxnOffsetCommitRequest, error: ErrorCode, version: int
+) -> TxnOffsetCommitResponse:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_KNOWN_SINCE:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                [TxnOffsetCommitResponsePartition(item.partition_index, error) for item in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -118,6 +143,7 @@ _REFUSALS: Final[dict[type[Any], Callable[[Any, ErrorCode, int], Any]]] = {
     HeartbeatRequest: lambda request, error, version: HeartbeatResponse(error_code=error),
     LeaveGroupRequest: lambda request, error, version: LeaveGroupResponse(error_code=error),
     OffsetCommitRequest: _commit,
+    TxnOffsetCommitRequest: _commit_in_transaction,
     OffsetFetchRequest: _fetch,
     OffsetDeleteRequest: lambda request, error, version: OffsetDeleteResponse(error_code=error),
     DescribeGroupsRequest: _describe,

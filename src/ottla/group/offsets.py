@@ -97,14 +97,14 @@ def _commit(
         leader_epoch=item.committed_leader_epoch,
         metadata=metadata,
         commit_timestamp=turn.now_ms,
-        expire_timestamp=_expiry_ms(request.retention_time_ms, turn.now_ms),
+        expire_timestamp=expiry_ms(request.retention_time_ms, turn.now_ms),
         topic_id=topic.topic_id,
     )
     turn.records.append(offset_record(request.group_id, topic.name, item.partition_index, value))
     return ErrorCode.NONE
 
 
-def _expiry_ms(retention_ms: int, now_ms: int) -> int:
+def expiry_ms(retention_ms: int, now_ms: int) -> int:
     """When an offset expires whose commit asked for a retention time of its own; as late as can be written
     down.
     """

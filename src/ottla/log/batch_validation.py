@@ -6,7 +6,9 @@ another compression, a wrong maxTimestamp). Records are decoded only where that 
 topics, whose records must have a key, and for topics with another compression.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from struct import Struct
 from typing import Final
 
@@ -32,6 +34,7 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.compression import DECOMPRESSED_LIMIT_BYTES, Compression, compress, decompress
+from ottla.records.record import Record
 
 _SIZE: Final = Struct(">i")
 _SIZE_POSITION: Final = 8
@@ -40,6 +43,22 @@ _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
 _MAX_TIMESTAMP_POSITION: Final = 35
 _LARGEST_CODEC: Final = int(Compression.ZSTD)
+
+
+# The answer names the first of the refused records; a client that sends the others again hears of the rest.
+_MOST_NAMED: Final = 1000
+
+
+class RefusedRecordsError(KafkaError):
+    """A batch that is refused because of some of its records: their places in the batch, and why (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, records: Iterable[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.records = tuple(islice(records, _MOST_NAMED))
+
+
+_CODECS: Final = {"uncompressed": Compression.NONE} | {codec.name.lower(): codec for codec in Compression}
+_LZ4_FAST: Final = 9  # Kafka's default level stands for the fast mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +72,11 @@ class Limits:
     is_log_append_time: bool
     is_compacted: bool
     compression: Compression | None  # None: as the producer sent it
+    compression_level: int | None
 
     @classmethod
     def of(cls, config: TopicConfig) -> "Limits":
-        names = {"uncompressed": Compression.NONE} | {codec.name.lower(): codec for codec in Compression}
+        compression = _CODECS.get(config.compression_type)
         return cls(
             max_message_bytes=config.max_message_bytes,
             segment_bytes=config.segment_bytes,
@@ -64,8 +84,14 @@ class Limits:
             after_max_ms=config.message_timestamp_after_max_ms,
             is_log_append_time=config.message_timestamp_type == "LogAppendTime",
             is_compacted=config.is_compacted,
-            compression=names.get(config.compression_type),
+            compression=compression,
+            compression_level=_level(config, compression),
         )
+
+    def are_broken_by(self, timestamp: int, now_ms: int) -> bool:
+        """Whether a record's timestamp is too far from the time of the append."""
+        age_ms = now_ms - timestamp
+        return timestamp != NO_TIMESTAMP and (age_ms > self.before_max_ms or -age_ms > self.after_max_ms)
 
     @property
     def examines_all(self) -> bool:
@@ -84,10 +110,10 @@ def examine(records: memoryview, limits: Limits, now_ms: int) -> memoryview:
     if not batch.crc_is_valid():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
     _check_fields(batch.header)
-    _check_timestamps(batch.header, limits, now_ms)
+    _check_timestamps(batch, limits, now_ms)
     largest_timestamp = _check_records(batch, limits)
     if limits.compression is not None and limits.compression != batch.compression:
-        records = _compressed_anew(batch, limits.compression)
+        records = _compressed_anew(batch, limits.compression, limits.compression_level)
         _check_size(len(records), limits)
     attributes = read_header(records).attributes
     if limits.is_log_append_time:
@@ -138,18 +164,23 @@ def _check_fields(header: BatchHeader) -> None:
         raise _invalid("a transactional batch needs a producer id")
 
 
-def _check_timestamps(header: BatchHeader, limits: Limits, now_ms: int) -> None:
+def _check_timestamps(batch: BatchView, limits: Limits, now_ms: int) -> None:
     if limits.is_log_append_time:
         return
+    header = batch.header
     if header.attributes & LOG_APPEND_TIME:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set LogAppendTime")
     for timestamp in (header.base_timestamp, header.max_timestamp):
-        age_ms = now_ms - timestamp
-        if timestamp != NO_TIMESTAMP and (age_ms > limits.before_max_ms or -age_ms > limits.after_max_ms):
-            raise KafkaError(
+        if limits.are_broken_by(timestamp, now_ms):
+            raise RefusedRecordsError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp {timestamp} lies outside message.timestamp.before.max.ms and"
                 f" message.timestamp.after.max.ms around {now_ms}",
+                (
+                    (number, f"timestamp {record.timestamp} is out of range")
+                    for number, record in enumerate(_records(batch))
+                    if limits.are_broken_by(record.timestamp, now_ms)
+                ),
             )
 
 
@@ -159,17 +190,38 @@ def _check_records(batch: BatchView, limits: Limits) -> int | None:
     if not (limits.is_compacted or is_wrong):
         return None
     largest = NO_TIMESTAMP
-    try:
-        for record in batch.records():
-            if record.key is None and limits.is_compacted:
-                raise _invalid("a compacted topic takes no record without a key")
-            largest = max(largest, record.timestamp)
-    except CorruptRecord as problem:
-        raise _invalid(str(problem)) from None
+    without_key = []
+    for number, record in enumerate(_records(batch)):
+        if record.key is None and limits.is_compacted:
+            without_key.append(number)
+        largest = max(largest, record.timestamp)
+    if without_key:
+        reason = "a compacted topic takes no record without a key"
+        raise RefusedRecordsError(
+            ErrorCode.INVALID_RECORD, reason, ((number, reason) for number in without_key)
+        )
     return largest
 
 
-def _compressed_anew(batch: BatchView, codec: Compression) -> memoryview:
+def _records(batch: BatchView) -> Iterator[Record]:
+    try:
+        yield from batch.records()
+    except CorruptRecord as problem:
+        raise _invalid(str(problem)) from None
+
+
+def _level(config: TopicConfig, codec: Compression | None) -> int | None:
+    """The level at which batches are compressed anew; None for the codec's own choice."""
+    if codec is Compression.GZIP:
+        return config.compression_gzip_level
+    if codec is Compression.ZSTD:
+        return config.compression_zstd_level
+    if codec is Compression.LZ4 and config.compression_lz4_level != _LZ4_FAST:
+        return config.compression_lz4_level
+    return None
+
+
+def _compressed_anew(batch: BatchView, codec: Compression, level: int | None) -> memoryview:
     """The same records in another compression: the block is recompressed, not re-encoded."""
     view = batch.view()
     try:
@@ -177,7 +229,7 @@ def _compressed_anew(batch: BatchView, codec: Compression) -> memoryview:
     except CorruptRecord as problem:
         raise _invalid(str(problem)) from None
     rebuilt = bytearray(view[:HEADER_BYTES])
-    rebuilt += compress(codec, block)
+    rebuilt += compress(codec, block, level)
     _SIZE.pack_into(rebuilt, _SIZE_POSITION, len(rebuilt) - BATCH_OVERHEAD_BYTES)
     records = memoryview(rebuilt)
     _stamp(records, batch.attributes & ~CODEC_MASK | codec, batch.max_timestamp)

@@ -18,15 +18,17 @@ from uuid import UUID
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.closing import close_together
 from ottla.log.files.checkpoint import CheckpointError, read_offsets, write_offsets
-from ottla.log.files.file_names import PARTITION_METADATA
+from ottla.log.files.file_names import LOG, PARTITION_METADATA
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.files.uuids import parse_uuid, uuid_text
 from ottla.log.log import Log
 from ottla.log.writing.deletion import DeletedLog, delete_directory
 from ottla.model import NO_BROKER_EPOCH, TopicPartition
-from ottla.runtime.disk import Disk, Lock
+from ottla.runtime.disk import Disk, Lock, is_out_of_room
 from ottla.runtime.threads import Lock as Mutex
+from ottla.runtime.threads import RunAll, run_one_by_one
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +39,15 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 BOOT_ID: Final = "machine-boot-id"
+_FORMER_IDS: Final = "ottla.former.directory.ids"
 LOCK: Final = ".lock"
+_PROBE: Final = ".room"
+# Room for less is used up by the next few requests.
+_PROBE_BYTES: Final = 1 << 20
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
+# A log that is being flushed holds a descriptor.
+_CLOSED_TOGETHER: Final = 256
 _DOOMED: Final = "-delete"
 _STRAY: Final = "-stray"
 
@@ -55,6 +63,8 @@ class LogDirectory:
         self.path = path
         self.cluster_id = ""
         self.directory_id = UUID(int=0)
+        self._former_ids: tuple[UUID, ...] = ()
+        self._is_new = False
         self.was_closed_cleanly = False
         self.previous_broker_epoch = NO_BROKER_EPOCH
         self._disk = disk
@@ -67,6 +77,7 @@ class LogDirectory:
         self._checkpointed: set[TopicPartition] = set()
         self._cleaner_offsets: dict[TopicPartition, int] = {}
         self._cleaner_lock = Mutex()
+        self._on_failure: Callable[[bool], None] | None = None
 
     def open(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None = None) -> None:
         """Lock the directory and read its checkpoints. KafkaError if it is locked or another node's.
@@ -100,8 +111,18 @@ class LogDirectory:
             if entry.is_directory and _PARTITION_DIRECTORY.fullmatch(entry.name)
         )
 
+    @property
+    def directory_ids(self) -> tuple[UUID, ...]:
+        """The id of the directory, and the ids under which its logs were written before `renew_id`."""
+        return (self.directory_id, *self._former_ids)
+
     def renew_id(self, node_id: int, directory_id: UUID) -> None:
-        """Give the directory another id, durably: to other nodes it is then another directory."""
+        """Give the directory another id, durably: to other voters it is then another directory.
+
+        The logs in it are those that were written under the former id, which is kept for that.
+        """
+        if not self._is_new:
+            self._former_ids = self.directory_ids
         self.directory_id = directory_id
         self._write_identity(node_id)
 
@@ -120,6 +141,30 @@ class LogDirectory:
             self._withdraw_boot()
         elif not self.keeps_writes_of(boot_id):
             self._disk.write_atomically(self._file(BOOT_ID), boot_id.encode())
+
+    def when_failing(self, watcher: Callable[[bool], None]) -> None:
+        """Have a watcher called, in any thread, when a log cannot be written: whether room is all that lacks."""
+        self._on_failure = watcher
+
+    def note_failure(self, problem: OSError) -> None:
+        """A write to this directory failed."""
+        if self._on_failure is not None:
+            self._on_failure(is_out_of_room(problem))
+
+    def has_room(self) -> bool:
+        """Whether a file of some size can be written now. It takes as long as the disk does."""
+        path = self._file(_PROBE)
+        try:
+            self._disk.write_atomically(path, bytes(_PROBE_BYTES))
+            self._disk.remove(path)
+        except OSError:
+            return False
+        return True
+
+    def _log_refused(self) -> None:
+        self._withdraw_boot()
+        if self._on_failure is not None:
+            self._on_failure(False)
 
     def _withdraw_boot(self) -> None:
         """A write or fsync failed: what the disk holds is unknown, also to the next start in the same
@@ -145,16 +190,46 @@ class LogDirectory:
 
         The log of another topic with the same name is moved aside.
         """
-        name = f"{topic}-{partition}"
-        if self._disk.exists(self._file(name)):
-            self._set_stray_aside(name, topic_id)
-        if not self._disk.exists(self._file(name)):
-            self._forget(TopicPartition(topic, partition))
-        log = self._open_log(TopicPartition(topic, partition), config, now_ms)
-        metadata = f"{self._file(name)}/{PARTITION_METADATA}"
-        if not self._disk.exists(metadata):
-            self._disk.write_atomically(metadata, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
+        key = TopicPartition(topic, partition)
+        found = self.topic_id_of(f"{topic}-{partition}")
+        is_known = self._disk.exists(self._file(f"{topic}-{partition}")) and self._keep(key, found, topic_id)
+        if not is_known:
+            self._forget(key)
+        log = self._open_log(key, config, now_ms)
+        if not is_known or found is None:
+            # The first flush of the log makes the file durable: a topic of thousands of partitions is created
+            # without waiting for the disk.
+            text = f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+            self._disk.write_atomically(f"{log.directory}/{PARTITION_METADATA}", text.encode(), sync=False)
         return log
+
+    def _keep(self, key: TopicPartition, found: UUID | None, topic_id: UUID) -> bool:
+        """Whether an existing directory, of the topic `found`, is this topic's; if not, it is moved aside."""
+        name = f"{key.topic}-{key.partition}"
+        if found in (topic_id, UUID(int=0)):
+            return True
+        if found is None and (
+            self.was_closed_cleanly or self._recovery_points.get(key) or self._is_empty(name)
+        ):
+            return True
+        # A crash can take the topic id of a log that was never flushed: its records may be another topic's.
+        aside = self._stray_name(f"{name}.{found.hex if found is not None else 'unknown'}")
+        owner = uuid_text(found) if found is not None else "which is not known"
+        logger.error("%s belongs to another topic, %s; it is kept as %s", name, owner, aside)
+        self._disk.rename(self._file(name), aside)
+        self._disk.sync_directory(self.path)
+        return False
+
+    def _stray_name(self, name: str) -> str:
+        number = 1
+        path = self._file(f"{name}{_STRAY}")
+        while self._disk.exists(path):
+            number += 1
+            path = self._file(f"{name}.{number}{_STRAY}")
+        return path
+
+    def _is_empty(self, name: str) -> bool:
+        return not any(entry.size for entry in self._disk.list(self._file(name)) if entry.name.endswith(LOG))
 
     def topic_id_of(self, name: str) -> UUID | None:
         """The topic id in a log directory's metadata file; None if there is none."""
@@ -216,6 +291,16 @@ class LogDirectory:
             self._cleaner_offsets[TopicPartition(topic, partition)] = offset
             write_offsets(self._disk, self._file(CLEANER_OFFSETS), self._cleaner_offsets)
 
+    def close_logs(self, run_all: RunAll = run_one_by_one) -> None:
+        """Close all logs cleanly; their files are synced by jobs, which `run_all` may run in many threads.
+
+        A log that cannot be closed cleanly keeps none of the others from it, and is recovered by the next
+        start.
+        """
+        logs = [log for log in self._logs.values() if not log.status.is_closed]
+        for first in range(0, len(logs), _CLOSED_TOGETHER):
+            close_together(self._disk, logs[first : first + _CLOSED_TOGETHER], run_all)
+
     def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, clean: bool = True) -> None:
         """Close the open logs, mark the stop as clean if every log was closed cleanly, and release the lock.
 
@@ -235,13 +320,8 @@ class LogDirectory:
             self._lock = None
 
     def _close_logs(self, broker_epoch: int) -> None:
+        self.close_logs()
         logs = {key: log for key, log in self._logs.items() if not log.status.is_deleted}
-        for log in logs.values():
-            try:
-                log.close()
-            except OSError as problem:
-                # The others can still be closed cleanly; this one is recovered by the next start.
-                logger.error("%s could not be closed cleanly: %s", log, problem)
         points = self._checkpoint(RECOVERY_POINTS)
         points |= {key: log.durability.flushed_offset for key, log in logs.items()}
         write_offsets(
@@ -261,9 +341,11 @@ class LogDirectory:
             clean=self.was_closed_cleanly,
             now_ms=now_ms,
             open_files=self._open_files,
+            high_watermark=self._high_watermarks.get(key, 0),
         )
         log.compaction.restore(self._cleaner_offsets.get(key, 0))
-        log.status.when_refused(self._withdraw_boot)
+        log.status.when_refused(self._log_refused)
+        log.status.when_failing(self.note_failure)
         self._logs[key] = log
         return log
 
@@ -310,19 +392,10 @@ class LogDirectory:
                     self._disk.remove(f"{doomed}/{file.name}")
                 self._disk.remove_directory(doomed)
 
-    def _set_stray_aside(self, name: str, topic_id: UUID) -> None:
-        """Rename the log of a deleted topic with the same name; it is kept, but not served."""
-        found = self.topic_id_of(name)
-        if found is None or found in (topic_id, UUID(int=0)):
-            return
-        aside = f"{self._file(name)}.{found.hex}{_STRAY}"
-        logger.error("%s belongs to another topic, %s; it is kept as %s", name, uuid_text(found), aside)
-        self._disk.rename(self._file(name), aside)
-        self._disk.sync_directory(self.path)
-
     def _identify(self, node_id: int, new_uuid: Callable[[], UUID], cluster_id: str | None) -> None:
         path = self._file(META_PROPERTIES)
-        known = _properties(self._disk.read(path)) if self._disk.exists(path) else {}
+        self._is_new = not self._disk.exists(path)
+        known = {} if self._is_new else _properties(self._disk.read(path))
         owner = known.get("node.id", str(node_id))
         if owner != str(node_id):
             raise KafkaError(
@@ -332,6 +405,8 @@ class LogDirectory:
         directory_id = parse_uuid(known.get("directory.id", "")) or new_uuid()
         self.cluster_id = known.get("cluster.id") or cluster_id or uuid_text(new_uuid())
         self.directory_id = directory_id
+        formers = (parse_uuid(text) for text in known.get(_FORMER_IDS, "").split(","))
+        self._former_ids = tuple(former for former in formers if former is not None)
         if not {"cluster.id", "node.id", "directory.id"} <= known.keys():
             self._write_identity(node_id)
 
@@ -342,6 +417,8 @@ class LogDirectory:
             "node.id": str(node_id),
             "directory.id": uuid_text(self.directory_id),
         }
+        if self._former_ids:
+            lines[_FORMER_IDS] = ",".join(map(uuid_text, self._former_ids))
         text = "#\n" + "".join(f"{name}={value}\n" for name, value in lines.items())
         self._disk.write_atomically(self._file(META_PROPERTIES), text.encode("ascii"))
 

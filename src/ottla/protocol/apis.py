@@ -174,12 +174,16 @@ APIS: Final = _by_key(
         Api(ApiKey.LIST_OFFSETS, "list_offsets", (1, 11), flexible=6),
         Api(ApiKey.METADATA, "metadata", (0, 13), flexible=9),
         Api(ApiKey.FIND_COORDINATOR, "coordinator", (0, 6), flexible=3),
+        Api(ApiKey.SASL_HANDSHAKE, "sasl", (0, 1), flexible=None),
         Api(ApiKey.API_VERSIONS, "api_versions", (0, 4), flexible=3),
+        Api(ApiKey.SASL_AUTHENTICATE, "sasl", (0, 2), flexible=2),
         Api(ApiKey.CREATE_TOPICS, "topics", (2, 7), flexible=5),
         Api(ApiKey.DELETE_TOPICS, "topics", (1, 6), flexible=4),
         Api(ApiKey.DELETE_RECORDS, "topics", (0, 2), flexible=2),
-        Api(ApiKey.INIT_PRODUCER_ID, "producer_ids", (0, 5), flexible=2),
+        Api(ApiKey.INIT_PRODUCER_ID, "producer_ids", (0, 6), flexible=2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "leader_epochs", (2, 4), flexible=4),
+        Api(ApiKey.WRITE_TXN_MARKERS, "transactions", (1, 2), flexible=1),
+        Api(ApiKey.DESCRIBE_PRODUCERS, "transaction_admin", (0, 0), flexible=0),
         Api(ApiKey.DESCRIBE_CONFIGS, "configs", (1, 4), flexible=4),
         Api(ApiKey.ALTER_CONFIGS, "configs", (0, 2), flexible=2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, "cluster", (1, 5), flexible=2),
@@ -204,6 +208,21 @@ APIS: Final = _by_key(
         Api(ApiKey.DESCRIBE_QUORUM, "quorum", (0, 2), flexible=0),
         Api(ApiKey.UPDATE_FEATURES, "features", (0, 2), flexible=0),
         Api(ApiKey.UNREGISTER_BROKER, "brokers", (0, 0), flexible=0),
+        Api(ApiKey.ADD_RAFT_VOTER, "raft_voters", (0, 1), flexible=0),
+        Api(ApiKey.REMOVE_RAFT_VOTER, "raft_voters", (0, 0), flexible=0),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, "transactions", (0, 5), flexible=3),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, "transactions", (0, 4), flexible=3),
+        Api(ApiKey.END_TXN, "transactions", (0, 5), flexible=3),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "transactions", (0, 5), flexible=3),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, "transaction_admin", (0, 0), flexible=0),
+        Api(ApiKey.LIST_TRANSACTIONS, "transaction_admin", (0, 2), flexible=0),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "user_scram_credentials", (0, 0), flexible=0),
+        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "user_scram_credentials", (0, 0), flexible=0),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas", (0, 1), flexible=1),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas", (0, 1), flexible=1),
+        Api(ApiKey.DESCRIBE_ACLS, "acls", (1, 3), flexible=2),
+        Api(ApiKey.CREATE_ACLS, "acls", (1, 3), flexible=2),
+        Api(ApiKey.DELETE_ACLS, "acls", (1, 3), flexible=2),
     ]
 )
 
@@ -214,6 +233,7 @@ INTERNAL_APIS: Final = _by_key(
         Api(ApiKey.BROKER_REGISTRATION, "brokers", (0, 4), flexible=0),
         Api(ApiKey.BROKER_HEARTBEAT, "brokers", (0, 1), flexible=0),
         Api(ApiKey.ALLOCATE_PRODUCER_IDS, "producer_ids", (0, 0), flexible=0),
+        Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "brokers", (0, 0), flexible=0),
     ]
 )
 

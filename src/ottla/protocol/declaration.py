@@ -143,7 +143,8 @@ def _slotted(cls: type[T]) -> type[T]:
     # works out a signature for each class without a docstring: doing without takes a half off.
     cls.__doc__ = cls.__doc__ or cls.__name__
     made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False)(cls)
-    made.__eq__, made.__repr__, made.__hash__ = _equals, _shown, None
+    # A declaration with secrets in it has a text of its own, which hides them.
+    made.__eq__, made.__repr__, made.__hash__ = _equals, cls.__dict__.get("__repr__", _shown), None
     return made  # type: ignore[no-any-return]
 
 

@@ -17,7 +17,7 @@ def grants(node: Node, vote: Vote, *, has_fetched: bool) -> bool:
     """Whether this node, in the epoch of the vote, says yes. `has_fetched`: the leader it follows has
     answered.
     """
-    if not node.can_vote or not is_up_to_date(node.log, vote.last_epoch, vote.end_offset):
+    if not node.is_proven or not is_up_to_date(node.log, vote.last_epoch, vote.end_offset):
         return False
     if vote.is_pre_vote:
         return node.state is not State.LEADER and not (node.state is State.FOLLOWER and has_fetched)
@@ -73,10 +73,9 @@ class Election:
         for voter_id in node.voters.others(node.node_id):
             self._pending.add(voter_id)
             log = node.log
-            node.send(
-                voter_id,
-                Vote(voter_id, node.epoch, node.identity, log.last_epoch, log.log_end_offset, is_pre_vote),
-            )
+            directory_id = node.voters.directory_of(voter_id)
+            ends = log.last_epoch, log.log_end_offset
+            node.send(voter_id, Vote(voter_id, node.epoch, node.identity, *ends, is_pre_vote, directory_id))
 
     def count(self, voter_id: int, *, is_granted: bool) -> None:
         """A voter has spoken, or will not."""

@@ -2,7 +2,7 @@
 
 Rules for the shell
 - It carries effects out in their order, and all of them before the next event. Where an effect changes the
-  log (AppendLeaderChange, AppendRecords, TruncateTo, ResetLog), the next event is LogChanged.
+  log (AppendLeaderChange, AppendVoters, AppendRecords, TruncateTo, ResetLog), the next event is LogChanged.
 - PersistVote, Flush and FinishSnapshot take time; other events may come before VotePersisted, Flushed and
   SnapshotReady.
 - A write that fails otherwise than by refusing its bytes ends the process: what is on the disk is then
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from ottla.raft.messages import Answer, FetchAnswer, Request, SnapshotId
 from ottla.raft.quorum_state import QuorumState
+from ottla.raft.voters import VoterSet
 
 # ---- events
 
@@ -64,7 +65,17 @@ class LogChanged:
 
 @dataclass(frozen=True, slots=True)
 class AppendRefused:
-    """The records of AppendRecords are damaged or do not fit; none was written."""
+    """The records of AppendRecords are damaged or do not fit, or the disk is full; none was written."""
+
+    is_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogFull:
+    """The disk has no room for what the leader had to append; nothing was written.
+
+    Other voters may have room: the leader resigns, and stands for election again after a while.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +111,15 @@ class Leave:
     """This node is about to stop: hand the leadership over, and do not stand for election any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeVoters:
+    """Make these the voters, as `membership` has found them: only a leader does, and another node does
+    nothing.
+    """
+
+    voters: VoterSet
+
+
 Event: TypeAlias = (
     Tick
     | Received
@@ -108,11 +128,13 @@ Event: TypeAlias = (
     | VotePersisted
     | LogChanged
     | AppendRefused
+    | LogFull
     | Flushed
     | SnapshotReady
     | SnapshotRefused
     | Disconnected
     | Leave
+    | ChangeVoters
 )
 
 
@@ -175,12 +197,20 @@ class ReplySnapshot:
 
 @dataclass(frozen=True, slots=True)
 class AppendLeaderChange:
-    """Append a control record of this epoch (`leader_change` builds it). Then LogChanged."""
+    """Append a control record of this epoch (`leader_change` builds it). Then LogChanged, or LogFull."""
 
     epoch: int
     leader_id: int
     voters: tuple[int, ...]
     granting_voters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendVoters:
+    """Append the record that names the voters (`voter_records` builds it). Then LogChanged."""
+
+    epoch: int
+    voters: VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +295,7 @@ Effect: TypeAlias = (
     | ReplyRecords
     | ReplySnapshot
     | AppendLeaderChange
+    | AppendVoters
     | AppendRecords
     | TruncateTo
     | Flush

@@ -96,10 +96,10 @@ class Following:
             return False
         if self._snapshot is not None and self._snapshot.is_whole:
             return False
-        return not node.is_voter or node.log.flushed_offset >= node.log.log_end_offset
+        return not node.flushes or node.log.flushed_offset >= node.log.log_end_offset
 
     def _next_voter(self) -> int | None:
-        others = self._node.voters.others(self._node.node_id)
+        others = self._node.askable_voters
         self._turns += 1
         return others[self._turns % len(others)] if others else None
 

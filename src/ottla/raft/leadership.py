@@ -18,10 +18,17 @@ from uuid import UUID
 from ottla.errors import ErrorCode
 from ottla.model import NO_OFFSET, EpochEnd
 from ottla.protocol.codec import ZERO_UUID
-from ottla.raft.events import AppendLeaderChange, LeadershipEstablished, ReplyRecords, ReplySnapshot
+from ottla.raft.events import (
+    AppendLeaderChange,
+    AppendVoters,
+    LeadershipEstablished,
+    ReplyRecords,
+    ReplySnapshot,
+)
 from ottla.raft.log_view import judge_fetch
 from ottla.raft.messages import (
     BeginEpoch,
+    Endpoint,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
@@ -30,6 +37,7 @@ from ottla.raft.messages import (
     SnapshotId,
 )
 from ottla.raft.node import NEVER, Node
+from ottla.raft.voters import VoterSet
 
 
 @dataclass(slots=True)
@@ -40,14 +48,18 @@ class Progress:
     offset: int
     fetched_at_ms: int
     caught_up_at_ms: int | None = None
+    is_proven: bool = False
 
     def fetched(self, now_ms: int) -> None:
         """The replica asked for records or for a piece of a snapshot."""
         self.fetched_at_ms = now_ms
 
-    def identified(self, directory_id: UUID, now_ms: int) -> None:
-        """The replica asked for records, and said which directory its log is in."""
+    def identified(self, directory_id: UUID, now_ms: int, *, is_proven: bool) -> None:
+        """The replica asked for records, and said which directory its log is in, and whether it remembers."""
+        if directory_id != self.directory_id:
+            self.caught_up_at_ms = None
         self.directory_id = directory_id
+        self.is_proven = is_proven
         self.fetched_at_ms = now_ms
 
     def caught_up(self, now_ms: int) -> None:
@@ -81,19 +93,23 @@ class Leadership:
         self.observers: dict[int, Progress] = {}  # and voters that cannot vote
         self._parked: list[Parked] = []
         self._begin_at_ms = NEVER
+        self._begin_pause_ms = 0
         self._marked_at_ms = 0
         self._granting: tuple[int, ...] = ()
+        self._voter_set = node.voters  # that `voters` has the other members of
 
     def begin(self, granting: set[int]) -> None:
         """The epoch begins with a record of its own."""
         node = self._node
         self.epoch_start_offset = node.log.log_end_offset
         self.is_established = False
+        self._voter_set = node.voters
         self.voters = {
             voter: Progress(ZERO_UUID, NO_OFFSET, node.now_ms) for voter in node.voters.others(node.node_id)
         }
         self.observers = {}
         self._begin_at_ms = self._marked_at_ms = node.now_ms
+        self._begin_pause_ms = node.settings.first_begin_interval_ms
         self._granting = tuple(sorted(granting))
         self._append_leader_change()
 
@@ -145,9 +161,10 @@ class Leadership:
     def _contacted(self, fetch: Fetch) -> Progress:
         """The replica that asks. A voter that cannot vote is an observer: it must not help to commit."""
         node_id, directory_id = fetch.replica
-        known = self.voters if fetch.is_proven and node_id in self.voters else self.observers
+        votes = fetch.is_proven and node_id in self.voters and self._node.voters.has(fetch.replica)
+        known = self.voters if votes else self.observers
         progress = known.setdefault(node_id, Progress(directory_id, NO_OFFSET, self._node.now_ms))
-        progress.identified(directory_id, self._node.now_ms)
+        progress.identified(directory_id, self._node.now_ms, is_proven=fetch.is_proven)
         return progress
 
     def _advance(self, progress: Progress, offset: int) -> None:
@@ -169,7 +186,7 @@ class Leadership:
     def _prove(self, fetch: Fetch) -> None:
         """Give a voter that lost its memory a record that is newer than its return (see `vote_recovery`)."""
         node = self._node
-        if fetch.is_proven or fetch.replica.node_id not in self.voters or node.is_writing:
+        if fetch.is_proven or not node.voters.has(fetch.replica) or node.is_writing:
             return
         is_idle = fetch.fetch_offset == node.log.log_end_offset == node.high_watermark
         if is_idle and node.now_ms >= self._marked_at_ms:
@@ -182,6 +199,39 @@ class Leadership:
         """There is more to fetch."""
         end = self._node.log.log_end_offset
         self._wake(lambda parked: parked.fetch.fetch_offset < end)
+
+    def change_voters(self, voters: VoterSet) -> None:
+        """Have the record appended that makes these the voters."""
+        self._node.change_log(AppendVoters(self._node.epoch, voters))
+
+    def take_voters(self) -> None:
+        """Track the voters that the log names now. What a new one has fetched so far counts when it says so
+        again.
+        """
+        node = self._node
+        if node.voters is self._voter_set:
+            return
+        self._voter_set = node.voters
+        before, self.voters = self.voters, {}
+        for voter in node.voters.others(node.node_id):
+            self.observers.pop(voter, None)
+            self.voters[voter] = (
+                before.pop(voter) if voter in before else Progress(ZERO_UUID, NO_OFFSET, node.now_ms)
+            )
+        # A node whose disk was lost fetches from another directory already: that is the observer, and not the
+        # voter that it was.
+        heard_ms = node.now_ms - node.settings.quorum.fetch_timeout_ms
+        removed = {voter: seen for voter, seen in before.items() if seen.fetched_at_ms > heard_ms}
+        self.observers = removed | self.observers
+        self.commit()
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the quorum has agreed that this leader is no voter any more."""
+        logged = self._node.log.voters
+        return (
+            not self._node.is_voter and logged is not None and logged.end_offset <= self._node.high_watermark
+        )
 
     def commit(self) -> None:
         """Raise the high watermark as far as a majority has come."""
@@ -207,11 +257,12 @@ class Leadership:
         node = self._node
         if node.now_ms < self._begin_at_ms:
             return
-        self._begin_at_ms = node.now_ms + node.settings.begin_interval_ms
+        self._begin_at_ms = node.now_ms + self._begin_pause_ms
+        self._begin_pause_ms = min(2 * self._begin_pause_ms, node.settings.begin_interval_ms)
         silent_since_ms = node.now_ms - node.settings.begin_interval_ms
         for voter, progress in self.voters.items():
             if progress.fetched_at_ms <= silent_since_ms or progress.offset == NO_OFFSET:
-                node.send(voter, BeginEpoch(voter, node.epoch, node.node_id))
+                node.send(voter, BeginEpoch(voter, node.epoch, node.node_id, self._endpoints()))
 
     def answer_due(self) -> None:
         """Answer the fetches that have waited long enough; forget the observers that are gone."""
@@ -226,11 +277,15 @@ class Leadership:
         return min(parked_ms, self._begin_at_ms if self.voters else NEVER, self._quorum_lost_at_ms())
 
     def _quorum_lost_at_ms(self) -> int:
-        others_needed = self._node.voters.majority - 1
+        others_needed = self._node.voters.majority - self._node.is_voter
         if not others_needed:
             return NEVER
         latest_first = sorted((progress.fetched_at_ms for progress in self.voters.values()), reverse=True)
         return latest_first[others_needed - 1] + self._node.settings.quorum.fetch_timeout_ms
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        own = self._node.voters.node(self._node.node_id)
+        return () if own is None else own.endpoints
 
     # ---- answers
 

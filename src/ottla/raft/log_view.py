@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ottla.model import NO_EPOCH, EpochEnd
 from ottla.raft.messages import SnapshotId
+from ottla.raft.voters import LoggedVoters, VoterSet
 
 
 class LogView(Protocol):
@@ -40,6 +41,16 @@ class LogView(Protocol):
     @property
     def latest_snapshot(self) -> SnapshotId | None:
         """The snapshot for nodes that are behind the log's start; it ends at that start or later."""
+
+    @property
+    def voters(self) -> LoggedVoters | None:
+        """The newest set of voters in the log or in the snapshot before it, committed or not; None if there
+        is none.
+        """
+
+    @property
+    def former_voters(self) -> VoterSet | None:
+        """The set of voters in the log before the newest; None if there is none."""
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch that is at most `epoch`, and where it ends.

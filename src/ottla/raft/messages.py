@@ -26,6 +26,14 @@ class ReplicaKey(NamedTuple):
     directory_id: UUID = ZERO_UUID
 
 
+class Endpoint(NamedTuple):
+    """An address of a node, and the name of the listener there."""
+
+    name: str
+    host: str
+    port: int
+
+
 class SnapshotId(NamedTuple):
     """A snapshot holds everything below `end_offset`; `epoch` is that of the last record in it."""
 
@@ -35,7 +43,10 @@ class SnapshotId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """May I lead `epoch`? As a pre-vote: would you vote for me in the epoch after this one?"""
+    """May I lead `epoch`? As a pre-vote: would you vote for me in the epoch after this one?
+
+    `voter_directory_id` is the directory that the candidate's voter set names; the zero id if it names none.
+    """
 
     voter_id: int
     epoch: int
@@ -43,6 +54,7 @@ class Vote:
     last_epoch: int
     end_offset: int
     is_pre_vote: bool
+    voter_directory_id: UUID = ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +69,12 @@ class VoteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BeginEpoch:
-    """I lead this epoch: fetch from me."""
+    """I lead this epoch: fetch from me, at these addresses if they are new."""
 
     voter_id: int
     epoch: int
     leader_id: int
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ottla.model import NO_EPOCH
 from ottla.raft.events import (
     AppendLeaderChange,
     AppendRecords,
+    AppendVoters,
     Effect,
     Flush,
     Halt,
@@ -65,7 +66,10 @@ TRANSITIONS: Final[Mapping[tuple[State, State], str]] = {
     (State.PROSPECTIVE, State.CANDIDATE): "a majority would vote for it",
     (State.CANDIDATE, State.PROSPECTIVE): "no majority voted for it: a pause, and again",
     (State.CANDIDATE, State.LEADER): "a majority voted for it",
-    (State.LEADER, State.RESIGNED): "no majority fetches from it, or it is about to stop",
+    (
+        State.LEADER,
+        State.RESIGNED,
+    ): "no majority fetches from it, its disk is full, it is about to stop, or it is no voter any more",
     (State.RESIGNED, State.UNATTACHED): "the election timeout is over, or there is a newer epoch",
     (State.PROSPECTIVE, State.UNATTACHED): f"{_NEWER_EPOCH}, it voted for another, or it is about to stop",
     (State.CANDIDATE, State.UNATTACHED): f"{_NEWER_EPOCH}, or it is about to stop",
@@ -88,7 +92,7 @@ class Asked(NamedTuple):
 
 class Node:
     """The shared state. `memory` is what the disk remembers; None if it remembers nothing (see
-    `vote_recovery`).
+    `vote_recovery`), or if this node never votes. A node that may be made a voter remembers before it is one.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class Node:
         jitter: Callable[[int], int],
     ) -> None:
         self.identity = identity
-        self.voters = voters
+        self._configured_voters = voters
         self.log = log
         self.settings = settings
         self.jitter = jitter
@@ -112,8 +116,10 @@ class Node:
         self.voted = known.voted if known.epoch == self.epoch else None
         self.leader_id: int | None = None
         self.ended_epoch = NO_EPOCH  # its leader said that it is over: no leader is followed in it
-        self.is_proven = memory is not None and identity.node_id in voters
+        self.is_proven = memory is not None
+        self.forgetful: set[int] = set()  # other voters that fetch without a memory
         self.is_leaving = False
+        self._full_until_ms = 0  # the disk had no room: this node does not stand before
         self._halt: Halt | None = None
         self.high_watermark = log.log_start_offset  # what a snapshot holds is committed
         self.is_writing = False  # an effect that changes the log is being carried out
@@ -134,17 +140,41 @@ class Node:
         return self.identity.node_id
 
     @property
+    def voters(self) -> VoterSet:
+        """The voters of this moment: those that the log names last, or else those of the settings."""
+        logged = self.log.voters
+        return self._configured_voters if logged is None else logged.voters
+
+    @property
+    def askable_voters(self) -> list[int]:
+        """The other nodes that may know the leader: the voters of the log may all be gone, or be this node
+        alone.
+        """
+        return sorted((self.voters.ids | self._configured_voters.ids) - {self.node_id})
+
+    @property
     def is_voter(self) -> bool:
-        return self.identity.node_id in self.voters
+        return self.voters.has(self.identity)
 
     @property
     def can_vote(self) -> bool:
         """A voter that remembers what it promised."""
-        return self.is_proven
+        return self.is_proven and self.is_voter
 
     @property
     def can_stand(self) -> bool:
-        return self.is_proven and not self.is_leaving
+        may_lead = self.is_voter or self._is_being_removed
+        return self.is_proven and may_lead and not self.is_leaving and self.now_ms >= self._full_until_ms
+
+    @property
+    def _is_being_removed(self) -> bool:
+        """Whether the newest set of voters, which is not known to be committed, is the first without this node.
+        Its log may be the only one with that set, and then no other node could be elected.
+        """
+        logged = self.log.voters
+        if logged is None or logged.end_offset <= self.high_watermark:
+            return False
+        return (self.log.former_voters or self._configured_voters).has(self.identity)
 
     # ---- where it stands
 
@@ -184,6 +214,14 @@ class Node:
         """The node is about to stop: it does not stand for election any more."""
         self.is_leaving = True
 
+    def no_room(self) -> None:
+        """The disk is full: let others stand for election, and try again later, for they may be full, too."""
+        self._full_until_ms = self.now_ms + self.settings.full_disk_pause_ms
+
+    def has_room(self) -> None:
+        """The disk took records."""
+        self._full_until_ms = 0
+
     def raise_high_watermark(self, offset: int) -> bool:
         """Move it up, never down."""
         if offset <= self.high_watermark:
@@ -206,6 +244,23 @@ class Node:
         """The node can vote, although it lost its memory once (see `vote_recovery`)."""
         self.is_proven = True
         self.memory_changed()
+
+    @property
+    def may_forget_its_votes(self) -> bool:
+        """Whether votes that this node lost with its disk count no more: committed records name the voters by
+        their directories, and this directory is not among them.
+        """
+        if self.is_proven or self.node_id not in self._configured_voters or self.is_voter:
+            return False
+        logged = self.log.voters
+        return logged is not None and logged.end_offset <= self.high_watermark
+
+    def heard_memory(self, node_id: int, *, is_proven: bool) -> None:
+        """A node fetches and says whether it remembers its votes."""
+        if node_id in self.voters and not is_proven:
+            self.forgetful.add(node_id)
+        else:
+            self.forgetful.discard(node_id)
 
     def memory_changed(self) -> None:
         """Have it persisted with this step. A node without a vote promises nothing, and writes nothing
@@ -246,19 +301,26 @@ class Node:
         self._say(effect)
 
     def flush(self) -> None:
-        """Have the log flushed, unless a flush is under way. Only a voter's flushed offset matters to the
-        leader.
+        """Have the log flushed, unless a flush is under way. Only the flushed offset of a voter, or of a node
+        that the leader may have made a voter, matters to the leader.
         """
-        is_free = self.is_voter and not (self.is_flushing or self.is_writing)
+        is_free = self.flushes and not (self.is_flushing or self.is_writing)
         if is_free and self.log.flushed_offset < self.log.log_end_offset:
             self.is_flushing = True
             self.emit(Flush())
+
+    @property
+    def flushes(self) -> bool:
+        """Whether a fetch of this node says that everything before it is durable."""
+        return self.is_proven or self.is_voter
 
     def flushed(self) -> None:
         """The flush is over."""
         self.is_flushing = False
 
-    def change_log(self, effect: AppendLeaderChange | AppendRecords | TruncateTo | ResetLog) -> None:
+    def change_log(
+        self, effect: AppendLeaderChange | AppendVoters | AppendRecords | TruncateTo | ResetLog
+    ) -> None:
         """Have the log changed. Until the shell has done so, nothing is fetched or flushed."""
         self.is_writing = True
         self.emit(effect)

@@ -22,12 +22,14 @@ from ottla.raft.election import Election
 from ottla.raft.events import (
     Answered,
     AppendRefused,
+    ChangeVoters,
     Disconnected,
     Effect,
     Event,
     Flushed,
     Leave,
     LogChanged,
+    LogFull,
     Received,
     SnapshotReady,
     SnapshotRefused,
@@ -38,6 +40,7 @@ from ottla.raft.events import (
 from ottla.raft.following import Following
 from ottla.raft.leadership import Leadership
 from ottla.raft.log_view import LogView
+from ottla.raft.membership import with_added, with_removed
 from ottla.raft.messages import (
     Answer,
     Fetch,
@@ -53,7 +56,7 @@ from ottla.raft.quorum_state import QuorumState
 from ottla.raft.request_handling import Questions
 from ottla.raft.settings import RaftSettings
 from ottla.raft.transitions import Transitions
-from ottla.raft.voters import VoterSet
+from ottla.raft.voters import VoterNode, VoterSet
 
 
 class RaftReplica:
@@ -116,6 +119,13 @@ class RaftReplica:
         return self._node.can_vote
 
     @property
+    def forgetful_voters(self) -> list[int]:
+        """The voters without a memory, as far as is known here. Where they are a majority, nobody is elected."""
+        node = self._node
+        is_one = node.is_voter and not node.can_vote
+        return sorted({*node.forgetful, node.node_id} if is_one else node.forgetful)
+
+    @property
     def leadership(self) -> Leadership:
         """The leader's view of the other nodes; for descriptions."""
         return self._leadership
@@ -134,6 +144,19 @@ class RaftReplica:
             case _:
                 deadline_ms = self._election.due_at_ms
         return None if deadline_ms == NEVER or node.is_halted else deadline_ms
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voters of this moment."""
+        return self._node.voters
+
+    def voters_with(self, voter: VoterNode) -> VoterSet:
+        """The voters and one more; KafkaError if it cannot be added. For ChangeVoters in the same moment."""
+        return with_added(self._node, self._leadership, voter)
+
+    def voters_without(self, key: ReplicaKey) -> VoterSet:
+        """The voters and one less; KafkaError if it cannot be removed. For ChangeVoters in the same moment."""
+        return with_removed(self._node, self._leadership, key)
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         """The effects of the event, and of everything else that is due at this time."""
@@ -175,9 +198,13 @@ class RaftReplica:
         """Handle the rare events."""
         node = self._node
         match event:
-            case AppendRefused():
+            case AppendRefused(is_full):
                 node.log_changed()
+                if is_full:
+                    node.no_room()
                 self._following.retry_later()
+            case LogFull():
+                self._log_full()
             case SnapshotReady(attempt):
                 self._following.snapshot_ready(attempt)
             case SnapshotRefused(attempt):
@@ -187,6 +214,9 @@ class RaftReplica:
                     self._following.leader_disconnected()
             case Leave():
                 self._leave()
+            case ChangeVoters(voters):
+                if node.state is State.LEADER:
+                    self._leadership.change_voters(voters)
             case Tick():
                 pass
 
@@ -242,6 +272,7 @@ class RaftReplica:
         if self._node.state is State.LEADER:
             self._leadership.log_changed()
         elif self._node.state is State.FOLLOWER:
+            self._node.has_room()
             self._following.log_changed()
 
     def _flushed(self) -> None:
@@ -258,6 +289,13 @@ class RaftReplica:
             self._election.count(node.node_id, is_granted=True)
             self._transitions.conclude()
 
+    def _log_full(self) -> None:
+        node = self._node
+        node.log_changed()
+        if node.state is State.LEADER and len(node.voters.ids) > 1:
+            node.no_room()
+            self._transitions.resign()
+
     def _leave(self) -> None:
         node = self._node
         node.leave()
@@ -269,12 +307,16 @@ class RaftReplica:
     # ---- what is due
 
     def _check_quorum(self) -> None:
-        if self._node.state is State.LEADER and self._leadership.is_cut_off():
-            self._transitions.resign()
+        if self._node.state is State.LEADER:
+            self._leadership.take_voters()
+            if self._leadership.is_cut_off():
+                self._transitions.resign()
 
     def _due(self) -> None:
         node = self._node
         match node.state:
+            case State.LEADER if self._leadership.is_removed:
+                self._transitions.resign()
             case State.LEADER:
                 self._leadership.announce()
                 self._leadership.answer_due()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.errors import ErrorCode
+from ottla.protocol.codec import ZERO_UUID
 from ottla.raft.election import Election, grants
 from ottla.raft.following import Following
 from ottla.raft.leadership import Leadership
@@ -16,6 +17,7 @@ from ottla.raft.messages import (
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
+    ReplicaKey,
     Request,
     Vote,
     VoteAnswer,
@@ -68,10 +70,17 @@ class Questions:
         return VoteAnswer(ErrorCode.NONE, node.epoch, self._transitions.vouched_leader_id, is_granted)
 
     def _vote_error(self, vote: Vote) -> ErrorCode:
+        """Why a vote is not considered. A set of voters in a log may be newer than the one here: a candidate that
+        names the directory of this node may be right that this node votes, and that it votes itself.
+        """
         node = self._node
-        if vote.voter_id != node.node_id or not node.is_voter:
+        key = ReplicaKey(vote.voter_id, vote.voter_directory_id)
+        is_named = key == node.identity and node.is_proven
+        is_known = vote.voter_directory_id in (ZERO_UUID, node.identity.directory_id) and node.is_voter
+        if vote.voter_id != node.node_id or not (is_named or is_known):
             return ErrorCode.INVALID_VOTER_KEY
-        if vote.candidate.node_id not in node.voters or vote.candidate.node_id == node.node_id:
+        is_candidate = is_named or vote.candidate.node_id in node.voters
+        if not is_candidate or vote.candidate.node_id == node.node_id:
             return ErrorCode.INCONSISTENT_VOTER_SET
         return ErrorCode.FENCED_LEADER_EPOCH if vote.epoch < node.epoch else ErrorCode.NONE
 
@@ -87,7 +96,7 @@ class Questions:
         error = ErrorCode.NONE
         if begin.voter_id != node.node_id:
             error = ErrorCode.INVALID_VOTER_KEY
-        elif begin.leader_id not in node.voters or begin.leader_id == node.node_id:
+        elif begin.leader_id == node.node_id:
             error = ErrorCode.INCONSISTENT_VOTER_SET
         elif begin.epoch < node.epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH
@@ -99,7 +108,7 @@ class Questions:
         node = self._node
         if end.epoch < node.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, node.epoch, self._transitions.vouched_leader_id)
-        if end.leader_id in node.voters.others(node.node_id):
+        if end.leader_id != node.node_id:
             self._transitions.meet(end.epoch)
             if node.leader_id in (None, end.leader_id):
                 self._over(end)
@@ -118,6 +127,7 @@ class Questions:
             self._election.wait_at_most(rank * step_ms * 2 + node.jitter(step_ms) if rank else 0)
 
     def _fetch(self, ticket: Any, fetch: Fetch) -> None:
+        self._node.heard_memory(fetch.replica.node_id, is_proven=fetch.is_proven)
         error = self._leader_error(fetch.replica.node_id, fetch.epoch)
         if error is ErrorCode.NONE and fetch.fetch_offset < 0:
             error = ErrorCode.OFFSET_OUT_OF_RANGE

@@ -18,6 +18,7 @@ from ottla.raft.messages import (
     METADATA_TOPIC_ID,
     BeginEpoch,
     EndEpoch,
+    Endpoint,
     Fetch,
     FetchSnapshot,
     ReplicaKey,
@@ -40,7 +41,8 @@ def request_message(request: Request, cluster_id: str) -> Any:
                 leader_id=request.leader_id, leader_epoch=request.epoch
             )
             topic = quorum.BeginQuorumEpochTopicData(METADATA_TOPIC, [begin])
-            return quorum.BeginQuorumEpochRequest(cluster_id, request.voter_id, [topic])
+            endpoints = [quorum.LeaderEndpoint(*endpoint) for endpoint in request.endpoints]
+            return quorum.BeginQuorumEpochRequest(cluster_id, request.voter_id, [topic], endpoints)
         case EndEpoch():
             return _end_request(request, cluster_id)
         case Fetch():
@@ -58,7 +60,8 @@ def read_request(message: Any, cluster_id: str) -> Request:
             return _read_vote(message)
         case quorum.BeginQuorumEpochRequest():
             begin = only_partition(message.topics)
-            return BeginEpoch(message.voter_id, begin.leader_epoch, begin.leader_id)
+            endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in message.leader_endpoints)
+            return BeginEpoch(message.voter_id, begin.leader_epoch, begin.leader_id, endpoints)
         case quorum.EndQuorumEpochRequest():
             end = only_partition(message.topics)
             successors = tuple(
@@ -94,6 +97,7 @@ def _vote_request(vote: Vote, cluster_id: str) -> quorum.VoteRequest:
         replica_epoch=vote.epoch,
         replica_id=vote.candidate.node_id,
         replica_directory_id=vote.candidate.directory_id,
+        voter_directory_id=vote.voter_directory_id,
         last_offset_epoch=vote.last_epoch,
         last_offset=vote.end_offset,
         pre_vote=vote.is_pre_vote,
@@ -110,6 +114,7 @@ def _read_vote(message: quorum.VoteRequest) -> Vote:
         last_epoch=partition.last_offset_epoch,
         end_offset=partition.last_offset,
         is_pre_vote=partition.pre_vote,
+        voter_directory_id=partition.voter_directory_id,
     )
 
 

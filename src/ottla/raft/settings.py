@@ -17,6 +17,8 @@ class RaftSettings:
     fetch_max_bytes: int = 8 << 20
     snapshot_chunk_bytes: int = 1 << 20
     disconnect_grace_ms: int = 100  # how long a leader whose connection died may take to come back
+    # A voter whose disk was full stands for election again after this. All voters may be full: then each tries in turn.
+    full_disk_pause_ms: int = 5_000
     observer_session_ms: int = 300_000  # an observer that is silent this long is not described any more
 
     @property
@@ -28,3 +30,8 @@ class RaftSettings:
     def begin_interval_ms(self) -> int:
         """How often a leader announces itself to voters that do not fetch: before they lose patience."""
         return max(self.quorum.fetch_timeout_ms // 2, 1)
+
+    @property
+    def first_begin_interval_ms(self) -> int:
+        """The pause after the first announcement, which may have gone to a connection that was closing; it doubles."""
+        return max(self.begin_interval_ms // 16, 1)

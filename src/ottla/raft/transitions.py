@@ -39,7 +39,7 @@ class Transitions:
         new.
         """
         node = self._node
-        if leader_id == node.node_id or leader_id not in node.voters:
+        if leader_id == node.node_id:
             leader_id = None  # this node may have led the epoch before it restarted; it does not any more
         if epoch > node.epoch:
             self.unattach(epoch) if leader_id is None else self.follow(leader_id, epoch)

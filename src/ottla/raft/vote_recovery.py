@@ -25,6 +25,10 @@ The leader appends a record for it when there is no other to commit. As long as 
 remembers, this needs no operator; when a majority has lost its disks, there is no safe way, and none is
 taken.
 
+Where the log names the voters with their directories (KIP-853), a lost disk is no voter any more: votes of its
+node count only from the directory that is named. So nothing has to be proven, and the node remembers from the
+moment it knows that (`Node.may_forget_its_votes`); it votes when its new directory is added.
+
 A cluster is founded by voters that begin with an empty memory, QuorumState(), written once when their disks
 are prepared: whoever prepares a disk for a voter of a cluster that exists must not write it.
 """
@@ -58,6 +62,8 @@ class Proof:
     def check(self) -> None:
         """Prove the node once the high watermark and its flushed log are past the end of step 1."""
         node, end_offset = self._node, self._end_offset
+        if node.may_forget_its_votes:
+            node.prove()
         if node.is_proven or not node.is_voter or end_offset is None:
             return
         if self._committed_offset > end_offset and node.log.flushed_offset > end_offset:

@@ -22,6 +22,7 @@ from ottla.records.record import Record
 _KEY: Final = Struct(">hh")  # version, type
 _MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 _VERSION: Final = 0
+_EPOCH_PER_TRANSACTION: Final = 2  # since this transaction.version (KIP-890)
 
 
 class ControlRecordType(IntEnum):
@@ -45,6 +46,30 @@ class EndTransactionMarker:
 
     is_commit: bool
     coordinator_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMarker:
+    """The decision of a transaction coordinator, for one producer, as a partition is asked to write it.
+
+    From transaction version 2 on the marker has the epoch of the producer's next transaction.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int = 0
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether each transaction of the producer has an epoch of its own."""
+        return self.transaction_version >= _EPOCH_PER_TRANSACTION
+
+    @property
+    def ending(self) -> EndTransactionMarker:
+        """The part of the decision that the control record itself carries."""
+        return EndTransactionMarker(self.is_commit, self.coordinator_epoch)
 
 
 def control_key(control_type: ControlRecordType) -> bytes:

@@ -17,6 +17,7 @@ class Assigned:
 
     `durable_offset`: where only flushed records may count (LogEndOffsetMoved).
     `is_recovering`: after an unclean election, until every replica is in sync.
+    `damaged`: replicas with records that cannot be read, which the controller does not let into the ISR.
     """
 
     leader: int
@@ -27,6 +28,7 @@ class Assigned:
     log_end_offset: int = 0
     durable_offset: int | None = None
     is_recovering: bool = False
+    damaged: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class FetchResult(Protocol):
     high_watermark: int
     log_start_offset: int
     diverging_epoch: int
+    preferred_read_replica: int
 
     @property
     def size_bytes(self) -> int:
@@ -89,6 +90,7 @@ class CachedPartition:
             or result.log_start_offset != self.log_start_offset
             or result.error_code != ErrorCode.NONE
             or result.diverging_epoch >= 0
+            or result.preferred_read_replica >= 0
         )
         failed = result.error_code != ErrorCode.NONE
         # After an error the next good answer is news even if nothing moved: it says that the error is over.
@@ -160,6 +162,11 @@ class FetchContext:
     def session_id(self) -> int:
         """The id to answer with; 0 when there is no session."""
         return self._session.session_id if self._session is not None else NO_SESSION_ID
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the request names all partitions, so that its answer has them all."""
+        return self._is_full
 
     def filter(self, results: list[Result]) -> list[Result]:
         """The results to send. Call it once, with a result for every partition."""

@@ -83,3 +83,12 @@ class FollowerState:
     def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """Whether it may stay in the ISR."""
         return self.log_end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_time_max_ms
+
+    def is_silent(self, leader_end: int, now_ms: int, silence_max_ms: int) -> bool:
+        """Whether it lacks records and has not fetched for too long; a new leader's followers begin as heard."""
+        return self.log_end_offset != leader_end and now_ms - self.last_heard_ms > silence_max_ms
+
+    @property
+    def last_heard_ms(self) -> int:
+        """When it last fetched, or counted as caught up without a fetch."""
+        return max(self.last_fetch_ms, self.last_caught_up_ms)

@@ -1,8 +1,9 @@
 """A leader that cannot do its part: cut off from the cluster, or with a log that takes no writes. Pure.
 
-Cut off: no controller for `patience_ms`, and an in-sync follower silent for as long. Such a leader can commit
-nothing, and the controller, where there is one, has probably elected another leader. So the leader refuses
-writes and ends the waits of producers. A leader without a controller that still has its followers goes on.
+Cut off: no controller answered for `patience_ms`, and an in-sync follower was silent for as long. Such a
+leader can commit nothing, and the controller, where there is one, has probably elected another leader. So the
+leader refuses writes and ends the waits of producers. A leader without a controller that still has its
+followers goes on.
 
 Broken: the log refuses writes until it is opened again, or has refused them at two looks in a row (a full
 disk may have room again by the second). The leader proposes the ISR without itself, and the controller elects
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.model import NO_BROKER_EPOCH
+from ottla.model import LEAVING_BROKER_EPOCH, NO_BROKER_EPOCH
 from ottla.replication.isr import ProposeIsr
 
 # A log that refused writes at more looks than this is taken for broken.
@@ -22,7 +23,7 @@ _TOLERATED_FAILURES: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ControllerSilent:
-    """This broker has known no controller for `silent_ms`; 0 while it knows one."""
+    """No controller has answered this broker for `silent_ms`."""
 
     silent_ms: int
 
@@ -84,9 +85,18 @@ class Isolation:
         self._failures = 0
 
 
-def step_down(node_id: int, isr: Sequence[int], leader_epoch: int, partition_epoch: int) -> StepDown | None:
-    """How the leader `node_id` leaves the partition to another member; None without another one."""
+def step_down(
+    node_id: int, isr: Sequence[int], leader_epoch: int, partition_epoch: int, *, is_whole: bool = False
+) -> StepDown | None:
+    """How the leader `node_id` leaves the partition to another member; None without another one.
+
+    `is_whole`: the leader holds every committed record, so it may lead again if no other member can. It then names
+    itself, with the epoch of a broker that leaves.
+    """
     others = tuple(member for member in isr if member != node_id)
     if not others:
         return None
-    return StepDown(ProposeIsr(others, (NO_BROKER_EPOCH,) * len(others), leader_epoch, partition_epoch))
+    epochs = (NO_BROKER_EPOCH,) * len(others)
+    if is_whole:
+        others, epochs = (*others, node_id), (*epochs, LEAVING_BROKER_EPOCH)
+    return StepDown(ProposeIsr(others, epochs, leader_epoch, partition_epoch))

@@ -14,6 +14,9 @@ fate is unknown would add.
     pending        FENCED_LEADER_EPOCH and other ends             nothing more until an assignment comes
     any            an assignment of a newer partition epoch       settled: no earlier proposal can be carried out any more
 
+A proposal is refused as a whole. One that adds a member which the controller does not want must not keep another
+member from leaving: after a refusal members leave first, and others join when that is decided.
+
 An uncertain proposal may still be carried out, long after its sender gave it up. It is closed by moving the
 partition epoch on: the leader proposes the ISR it wants then, even if that is the committed one.
 """
@@ -79,7 +82,16 @@ class IsrAnswered:
 class Isr:
     """Committed members, and what may become of them."""
 
-    __slots__ = ("_backoff_ms", "_is_over", "committed", "is_uncertain", "maximal", "pending", "retry_at_ms")
+    __slots__ = (
+        "_backoff_ms",
+        "_is_over",
+        "_is_refused",
+        "committed",
+        "is_uncertain",
+        "maximal",
+        "pending",
+        "retry_at_ms",
+    )
 
     def __init__(self) -> None:
         self.settle(())
@@ -93,6 +105,7 @@ class Isr:
         self.retry_at_ms = 0
         self._backoff_ms = RETRY_BACKOFF_MS
         self._is_over = False
+        self._is_refused = False
 
     @property
     def may_change(self) -> bool:
@@ -108,7 +121,7 @@ class Isr:
         """The pending proposal was refused, or its answer is lost. Whether it was refused for certain."""
         self.pending = None
         self._is_over = error in _ENDS
-        is_refused = error in _REFUSALS
+        is_refused = self._is_refused = error in _REFUSALS
         if not is_refused:
             self.is_uncertain = True
         elif not self.is_uncertain:
@@ -116,6 +129,11 @@ class Isr:
         self.retry_at_ms = now_ms + self._backoff_ms
         self._backoff_ms = min(self._backoff_ms * 2, RETRY_BACKOFF_MAX_MS)
         return is_refused
+
+    def next_members(self, desired: tuple[int, ...]) -> tuple[int, ...]:
+        """The members to propose next, on the way to the desired ones."""
+        stay = tuple(member for member in desired if member in self.committed)
+        return stay if self._is_refused and len(stay) < len(self.committed) else desired
 
     def differs_from(self, desired: Collection[int]) -> bool:
         """Whether there is something to propose."""

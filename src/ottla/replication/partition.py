@@ -10,7 +10,8 @@
     FollowerLost           HighWatermarkAdvanced, if it waited for a follower that is no member
     IsrAnswered            HighWatermarkAdvanced, ProposeIsr, CommitsRefused
     LeaderHighWatermark    HighWatermarkAdvanced; on a follower, up to its own log end
-    Tick                   ProposeIsr to put laggards out, or again after a pause; HighWatermarkAdvanced
+    Tick                   ProposeIsr to put laggards out, or again after a pause; HighWatermarkAdvanced; StepDown, if
+                           too many members are silent for too long
     ControllerSilent       CommitsRefused, if in-sync followers are silent, too (isolation.py)
     LogBroken              StepDown, if another member could lead (isolation.py)
     LogWorks               none
@@ -19,7 +20,9 @@ The high watermark is the least log end offset over the maximal ISR (isr.py). It
 follower that has caught up and is about to join: else it would run ahead of it for ever. It does not move
 while the ISR is smaller than min.insync.replicas: what readers see was on that many replicas. A follower
 joins when its log goes to the high watermark and to where this leader's epoch began; it leaves when it has
-not been caught up for replica.lag.time.max.ms.
+not been caught up for replica.lag.time.max.ms, or lacks records and has been silent for
+ottla.replica.silence.max.ms. Where too few would be left, the leader waits for the controller to take dead members
+out, and steps down if it does not: then they live, and do not reach this leader.
 
 The hot path does not go through events: `append_error`, `fetch_error` and `readable_up_to` answer a value.
 With one replica the high watermark is the log end offset.
@@ -53,6 +56,7 @@ READ_COMMITTED = 1
 NEVER: Final = 1 << 62
 
 REPLICA_LAG_TIME_MAX_MS: Final = 30_000
+REPLICA_SILENCE_MAX_MS: Final = 3_000
 # Twice replica.fetch.wait.max.ms: a follower that is there has asked again by then.
 JOIN_WAIT_MS: Final = 1000
 # Half of broker.session.timeout.ms: another leader may be elected when a session is over.
@@ -63,6 +67,7 @@ class PartitionReplica:
     """The replica of a partition that lives on `node_id`."""
 
     __slots__ = (
+        "_damaged",
         "_effective_min_isr",
         "_isolation",
         "_isr",
@@ -70,6 +75,7 @@ class PartitionReplica:
         "_may_append",
         "_min_insync_replicas",
         "_own_share",
+        "_silence_max_ms",
         "followers",
         "high_watermark",
         "is_recovering",
@@ -92,6 +98,7 @@ class PartitionReplica:
         replica_lag_time_max_ms: int = REPLICA_LAG_TIME_MAX_MS,
         min_insync_replicas: int = 1,
         isolation_patience_ms: int = ISOLATION_PATIENCE_MS,
+        replica_silence_max_ms: int = REPLICA_SILENCE_MAX_MS,
     ) -> None:
         self.node_id = node_id
         self.leader = NO_LEADER
@@ -109,8 +116,10 @@ class PartitionReplica:
         self._own_share = high_watermark
         # Of the other replicas, by id, while this one leads.
         self.followers: dict[int, FollowerState] = {}
+        self._damaged: frozenset[int] = frozenset()
         self._isr = Isr()
         self._lag_time_max_ms = replica_lag_time_max_ms
+        self._silence_max_ms = replica_silence_max_ms
         self._min_insync_replicas = min_insync_replicas
         self._effective_min_isr = 1
         self._isolation = Isolation(isolation_patience_ms)
@@ -235,7 +244,8 @@ class PartitionReplica:
         if event.replica_id in self.isr:
             return self._advance()
         # A follower that the controller has just refused is not waited for.
-        follower.ask_to_join(may_join=is_caught_up and now_ms >= self._isr.retry_at_ms)
+        may_join = is_caught_up and event.replica_id not in self._damaged
+        follower.ask_to_join(may_join=may_join and now_ms >= self._isr.retry_at_ms)
         # First the ISR: a member that is to be added counts from the moment it is proposed.
         return self._change_isr(now_ms) + self._advance()
 
@@ -266,6 +276,7 @@ class PartitionReplica:
         self.leader_epoch = event.leader_epoch
         self.is_recovering = event.is_recovering
         self.replicas = event.replicas
+        self._damaged = event.damaged
         self.log_end_offset = event.log_end_offset
         self._own_share = event.log_end_offset if event.durable_offset is None else event.durable_offset
         self._effective_min_isr = min(self._min_insync_replicas, len(event.replicas))
@@ -363,7 +374,9 @@ class PartitionReplica:
         state = self._isr
         if not state.may_change or now_ms < state.retry_at_ms or not self.is_leader:
             return []
-        desired = self._desired_isr(now_ms)
+        desired = state.next_members(self._desired_isr(now_ms))
+        if self._is_cut_from_too_many(desired, now_ms):
+            return self._leave_to_others(now_ms)
         if not state.differs_from(desired):
             return []
         epochs = tuple(self._broker_epoch(member) for member in desired)
@@ -378,10 +391,33 @@ class PartitionReplica:
     def _is_in_sync(self, replica_id: int, now_ms: int) -> bool:
         follower = self.followers[replica_id]
         if replica_id in self.isr:
-            return follower.is_caught_up(self.log_end_offset, now_ms, self._lag_time_max_ms)
+            end = self.log_end_offset
+            is_silent = follower.is_silent(end, now_ms, self._silence_max_ms)
+            return not is_silent and follower.is_caught_up(end, now_ms, self._lag_time_max_ms)
         return follower.is_joining and follower.log_end_offset >= max(
             self.high_watermark, self.leader_epoch_start_offset
         )
+
+    def _is_cut_from_too_many(self, desired: tuple[int, ...], now_ms: int) -> bool:
+        """Whether so many members are silent that nothing could be committed without them."""
+        if len(desired) >= self._effective_min_isr or len(self.isr) < self._effective_min_isr:
+            return False
+        end, silence_ms = self.log_end_offset, self._silence_max_ms
+        gone = set(self.isr).difference(desired)
+        return all(self.followers[member].is_silent(end, now_ms, silence_ms) for member in gone)
+
+    def _leave_to_others(self, now_ms: int) -> list[Effect]:
+        """Dead members are taken out by the controller, soon. If it keeps them, they live and do not reach this
+        leader: one of them should lead.
+        """
+        end, patience_ms = self.log_end_offset, 2 * self._silence_max_ms
+        silent = [
+            m
+            for m in self.isr
+            if m in self.followers and self.followers[m].is_silent(end, now_ms, patience_ms)
+        ]
+        effect = step_down(self.node_id, self.isr, self.leader_epoch, self.partition_epoch, is_whole=True)
+        return [effect] if effect is not None and silent and not self._isolation.is_cut_off else []
 
     def _broker_epoch(self, replica_id: int) -> int:
         follower = self.followers.get(replica_id)
@@ -412,4 +448,5 @@ class PartitionReplica:
                     yield follower.last_fetch_ms + JOIN_WAIT_MS + 1
             elif state.may_change and follower.log_end_offset != self.log_end_offset:
                 due_ms = follower.last_caught_up_ms + self._lag_time_max_ms + 1
+                due_ms = min(due_ms, follower.last_heard_ms + self._silence_max_ms + 1)
                 yield max(due_ms, state.retry_at_ms)

@@ -5,8 +5,17 @@ clock            monotonic time (the event loop's) and the time of day
 randomness       identifiers and jitter
 threads          named thread pools for work that must not hold the event loop up
 network          listening sockets, socket options, sendfile; connections are opened by the event loop
+tls_socket       TLS over an accepted socket
+tls_context      OpenSSL's contexts for listeners and clients
+tls_failures     why TLS failed, in words
+pem_files        certificates and keys from files and settings
 disk             files, directories and memory maps
+unsynced_disk    the same, never forced to the disk
+memory_disk      the same, with a limit, for a directory in memory
+memory_directory a directory in memory, for the length of a process
 directory_lock   one process per data directory
+secret_file      files that only their owner may read
+rotating_lines   a file of lines that does not grow without end
 workers          processes of Python modules that answer lines
 process          what the operating system says about this process
 

@@ -27,6 +27,13 @@ from ottla.runtime.directory_lock import DirectoryLock
 Buffer = bytes | bytearray | memoryview
 
 _IOV_MAX: Final = 1024  # Linux's limit of buffers per writev
+# The volume, the user's quota or the limit of the file size is used up; nothing is wrong with the disk.
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def is_out_of_room(problem: OSError) -> bool:
+    """Whether a write failed for lack of room only: it may succeed when there is room again."""
+    return problem.errno in _NO_ROOM
 
 
 @dataclass(frozen=True, slots=True)

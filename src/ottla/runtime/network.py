@@ -38,6 +38,10 @@ class ListeningSocket(Protocol):
 class Network(Protocol):
     """The network operations that a listener needs."""
 
+    @property
+    def least_room_bytes(self) -> int:
+        """The least room that `recv_into` of an accepted socket should be given."""
+
     def host_name(self) -> str:
         """The name of this machine."""
 
@@ -60,6 +64,8 @@ class Network(Protocol):
 
 class OsNetwork:
     """TCP of the operating system."""
+
+    least_room_bytes: Final = 4 * 1024  # less is not worth a system call
 
     def host_name(self) -> str:
         return socket.gethostname()

@@ -14,6 +14,11 @@ def unique_hex() -> str:
     return f"{random.getrandbits(128):032x}"
 
 
+def new_nonce() -> str:
+    """Thirty-two hexadecimal digits that nobody can foresee, from the operating system's entropy."""
+    return uuid4().hex
+
+
 class Randomness(Protocol):
     """The draws of one node or client."""
 

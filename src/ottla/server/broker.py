@@ -10,35 +10,49 @@ import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from ottla.config import BrokerConfig
+from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
 from ottla.model import NO_BROKER_EPOCH
 from ottla.replication.fetch_session import FetchSessions
+from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.runtime import Runtime
+from ottla.runtime.threads import run_together
+from ottla.security.sasl.credentials import Credentials
 from ottla.server.apis.table import registered
 from ottla.server.coordinators.coordinators import Coordinators
+from ottla.server.coordinators.marker_writer import MarkerWriter
+from ottla.server.coordinators.transactions import Transactions
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Registered
+from ottla.server.gate.login import Logins
+from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.rights import Rights
 from ottla.server.gate.services import Services
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.load_metrics import Load
 from ottla.server.net.descriptor_limit import open_files_within, raise_descriptor_limit
-from ottla.server.net.listener import Listener
+from ottla.server.net.listeners import Listeners
 from ottla.server.partitions.compaction import Compaction
+from ottla.server.partitions.directory_watch import DirectoryWatch
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
+from ottla.server.partitions.memory_limit import MemoryLimit
 from ottla.server.partitions.partition_table import Partitions
+from ottla.server.partitions.scrubbing import Scrubber
 from ottla.server.quorum.broker_membership import Identity, Membership
 from ottla.server.quorum.controller_duties import ControllerDuties
 from ottla.server.quorum.opening import open_directory, open_quorum
+from ottla.server.quorum.peer_login import read_users
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
+from ottla.server.replicas.damaged_replicas import DamagedReplicas
 from ottla.server.replicas.fetcher_lane import FetcherServices
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
@@ -50,6 +64,9 @@ logger = logging.getLogger(__name__)
 # second belongs to the disk.
 _HANDOVER_S: Final = 0.5
 _DRAIN_S: Final = 0.3
+
+# The file system commits its journal once for all syncs that wait: more threads than a disk has queues still help.
+_SYNC_THREADS: Final = 16
 
 
 class Broker:
@@ -74,16 +91,17 @@ class Broker:
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._parts: _Parts | None = None
         self._membership: Membership | None = None
+        self._directory_watch: DirectoryWatch | None = None
 
     @property
     def port(self) -> int:
-        """The port it listens on; the kernel's choice where the settings say 0."""
-        return self.listener.port
+        """The port of its first listener; the kernel's choice where the settings say 0."""
+        return self.listeners.port
 
     @property
-    def listener(self) -> Listener:
-        """Its door, once it has started."""
-        return self._built.listener
+    def listeners(self) -> Listeners:
+        """Its doors, once it has started."""
+        return self._built.listeners
 
     @property
     def cluster_id(self) -> str:
@@ -113,8 +131,8 @@ class Broker:
         try:
             open_directory(self.config, self._directory, self._runtime.random.uuid4)
             parts = self._parts = self._build()
-            parts.listener.bind()
-            parts.listener.start_accepting()
+            parts.listeners.bind()
+            parts.listeners.start_accepting()
             parts.quorum.start()
             if self.config.node.is_broker:
                 await self._join(parts)
@@ -122,7 +140,7 @@ class Broker:
                 await parts.quorum.has_controller()
             # Clients that connected meanwhile wait at the gate: before the broker is unfenced, metadata does
             # not name it.
-            parts.listener.open_gate()
+            parts.listeners.open_gate()
         except BaseException:
             await self.stop()
             raise
@@ -134,7 +152,7 @@ class Broker:
             if membership is not None and self._has_successors(parts.quorum):
                 await membership.leave(_HANDOVER_S)
             await parts.quorum.leave()
-            parts.listener.stop_accepting()
+            parts.listeners.stop_accepting()
         await self._stop_work(parts, membership)
         await asyncio.get_running_loop().run_in_executor(None, self._close_logs)
 
@@ -142,14 +160,16 @@ class Broker:
         """End as a process that is killed: no handover, nothing marked as clean. For tests."""
         parts, membership = self._parts, self._membership
         if parts is not None:
-            parts.listener.stop_accepting()
-            await parts.listener.drain(0)
+            parts.listeners.stop_accepting()
+            await parts.listeners.drain(0)
             await parts.quorum.peers.close()
         await self._stop_work(parts, membership)
         self._directory.close(clean=False)
 
     async def _stop_work(self, parts: "_Parts | None", membership: Membership | None) -> None:
         """End all tasks and threads; the logs stay open."""
+        if self._directory_watch is not None:
+            await self._directory_watch.stop()
         if membership is not None:
             await membership.stop()
         if parts is not None:
@@ -162,18 +182,27 @@ class Broker:
         await parts.housekeeping.stop()
         if parts.compaction is not None:
             await parts.compaction.stop()
+        if parts.memory is not None:
+            await parts.memory.stop()
+        await parts.scrubber.stop()
+        await parts.damaged.stop()
         await parts.isr.stop()
         await parts.fetchers.stop()
         for partition in parts.partitions:
             partition.waiters.wake()
+        await parts.services.transactions.stop()
         await parts.services.coordinators.stop()
-        await parts.listener.drain(_DRAIN_S)
+        await parts.listeners.drain(_DRAIN_S)
         await parts.services.duties.stop()
         await parts.quorum.stop()
         await parts.quorum.peers.close()
+        if parts.services.rights is not None:
+            parts.services.rights.close()
 
     def _has_successors(self, quorum: Quorum) -> bool:
-        return self.config.membership.controlled_shutdown_enable and len(quorum.image.live_brokers) > 1
+        """Whether others can be told to take over; a node that halted reaches no controller."""
+        is_able = self.config.membership.controlled_shutdown_enable and not self.halted.done()
+        return is_able and len(quorum.image.live_brokers) > 1
 
     def _build(self) -> "_Parts":
         config, runtime, now_ms = self.config, self._runtime, self._runtime.clock.wall_ms
@@ -190,85 +219,135 @@ class Broker:
             propose=isr.propose,
         )
         sessions = FollowerSessions(self._new_session_id)
+        session_slots = config.fetches.max_incremental_session_cache_slots
+        producer_ids = ProducerIds(quorum)
+        groups = Coordinators(config, quorum, partitions, self._flusher, runtime)
         services = Services(
             config=config,
             quorum=quorum,
             duties=ControllerDuties(config, quorum, quorum.peers),
             partitions=partitions,
-            fetch_sessions=FetchSessions(
-                config.fetches.max_incremental_session_cache_slots, self._new_session_id
-            ),
+            fetch_sessions=FetchSessions(session_slots, self._new_session_id),
             follower_sessions=sessions,
             flusher=self._flusher,
-            producer_ids=ProducerIds(quorum),
-            coordinators=Coordinators(config, quorum, partitions, self._flusher, runtime),
-            load=Load(config.logs.directory, partitions, lambda: listener.traffic, runtime),
+            producer_ids=producer_ids,
+            coordinators=groups,
+            markers=MarkerWriter(partitions, groups, self._flusher, now_ms),
+            transactions=Transactions(config, quorum, partitions, self._flusher, producer_ids, runtime),
+            rights=_rights(config, quorum, now_ms),
+            quotas=Quotas(config.quotas, monotonic_ms),
+            load=Load(config.logs.directory, partitions, lambda: listeners.traffic, runtime),
             disk=runtime.disk,
             now_ms=now_ms,
         )
-        gate = Gate(services, self._handlers)
-        listener = Listener(config.node.listener, gate, config.connections, runtime.network)
+        listeners = self._new_listeners(services)
+        fetchers = Fetchers(
+            FetcherServices(config, quorum, hosting, quorum.peers, self._flusher, now_ms),
+            partitions,
+            sessions,
+        )
         return _Parts(
             quorum=quorum,
             services=services,
             partitions=partitions,
             hosting=hosting,
             isr=isr,
-            fetchers=Fetchers(
-                FetcherServices(config, quorum, hosting, quorum.peers, self._flusher, now_ms),
-                partitions,
-                sessions,
-            ),
-            listener=listener,
-            housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listener, now_ms),
+            fetchers=fetchers,
+            damaged=DamagedReplicas(config, quorum, partitions, fetchers, self._directory.directory_id),
+            scrubber=Scrubber(config.scrub, partitions, runtime.random),
+            listeners=listeners,
+            housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listeners, now_ms),
             compaction=Compaction(config.cleaner, partitions, self._directory, runtime, now_ms)
             if config.cleaner.enable
             else None,
+            memory=MemoryLimit(runtime.disk, config.logs.directory, partitions, hosting, now_ms)
+            if config.logs.memory_bytes is not None
+            else None,
         )
+
+    def _new_listeners(self, services: Services) -> Listeners:
+        gate = _gate(services, self._handlers)
+        logins = _logins(self.config, gate, services.quorum, self._runtime)
+        return Listeners(self.config, gate, self._runtime, logins)
 
     async def _join(self, parts: "_Parts") -> None:
         """Register, open the logs, have changes carried out from now on, be let in."""
-        quorum = parts.quorum
-        membership = self._membership = Membership(self.config, quorum, self._identity(parts.listener))
+        quorum, identity = parts.quorum, self._identity(parts.listeners)
+        membership = self._membership = Membership(self.config, quorum, identity)
         await membership.register()
+        watch = self._directory_watch = DirectoryWatch(self._directory, membership.directory_is)
+        if not quorum.member.is_alone:
+            watch.start()
         image = quorum.image
+        self._compare_settings(image)
         await asyncio.get_running_loop().run_in_executor(None, self._open_logs, parts, image)
         self._are_logs_open = True
+        keeps_writes = identity.keeps_writes or self._directory.was_closed_cleanly
+        lost = parts.hosting.lost_replicas(keeps_writes=keeps_writes)
+        for partition in lost:
+            logger.error(
+                "%s lacks records that it held: it does not lead before it has fetched", partition.name
+            )
+        await membership.report_lost((partition.topic_id, partition.index) for partition in lost)
         parts.services.load.start()
         parts.isr.start()
         parts.fetchers.start()
         parts.services.coordinators.start()
+        parts.services.transactions.start(parts.services.markers.write)
         parts.housekeeping.start(after_crash=not self._directory.was_closed_cleanly)
         if parts.compaction is not None:
             parts.compaction.start()
+        if parts.memory is not None:
+            parts.memory.start()
+        else:
+            parts.scrubber.start()
+        parts.damaged.start()
         # The logs are open; the first image assigns leaders and followers.
         quorum.deliver(ClusterImage(self.cluster_id))
         await quorum.in_force(image.last_offset)
         await membership.join()
+
+    def _compare_settings(self, image: ClusterImage) -> None:
+        own, in_force = self.config, BrokerSettings(image, self.config.node.id, self.config).in_force
+        wanted, count = own.topics.min_insync_replicas, in_force.topics.min_insync_replicas
+        if wanted != count and "min.insync.replicas" in own.given:
+            logger.warning(
+                "min.insync.replicas is %d for all brokers of this cluster, not %d as this broker was told: "
+                "change it with ottla configs alter --config min.insync.replicas=%d",
+                count,
+                wanted,
+                wanted,
+            )
 
     def _open_logs(self, parts: "_Parts", image: ClusterImage) -> None:
         # The controller has decided what it trusts this directory with: a later start refers to now.
         self._directory.note_boot(self._runtime.process.boot_id())
         parts.hosting.open_all(image)
 
-    def _identity(self, listener: Listener) -> Identity:
-        advertised = self.config.node.advertised_listener
+    def _identity(self, listeners: Listeners) -> Identity:
         return Identity(
             cluster_id=self.cluster_id,
             incarnation_id=self._incarnation_id,
-            directory_id=self._directory.directory_id,
+            directory_ids=self._directory.directory_ids,
             previous_broker_epoch=self._directory.previous_broker_epoch,
-            host=advertised.host or self._runtime.network.host_name(),
-            port=advertised.port or listener.port,
+            listeners=listeners.advertised,
             keeps_writes=self._directory.keeps_writes_of(self._runtime.process.boot_id()),
         )
 
     async def _on_image(self, before: ClusterImage, after: ClusterImage) -> None:
         """Carry a change of metadata out, in the order in which the parts depend on each other."""
         parts = self._built
+        if before.configs is not after.configs:
+            in_force = BrokerSettings(after, self.config.node.id, self.config).in_force
+            parts.listeners.configure(in_force.connections)
+            parts.housekeeping.configure(in_force.producer_ids)
+            parts.scrubber.configure(in_force.scrub)
+        parts.services.quotas.apply(after.client_quotas)
         await parts.hosting.apply(before, after)
         parts.services.coordinators.apply(before, after)
+        parts.services.transactions.apply(after)
         parts.fetchers.apply(before, after)
+        parts.damaged.apply(before, after)
 
     def _new_session_id(self) -> int:
         return self._runtime.random.randrange(1, 1 << 31)
@@ -279,11 +358,11 @@ class Broker:
             self.halted.set_result(reason)
 
     def _close_logs(self) -> None:
-        """Close what there is. One log that cannot be closed keeps none of the others from it."""
+        """Close what there is; the mark of a clean stop is written last."""
         try:
             if self._are_logs_open:
-                for partition in self.partitions:
-                    _close(partition)
+                threads = self._runtime.threads
+                self._directory.close_logs(partial(run_together, threads, _SYNC_THREADS, "ottla-close"))
                 self._built.hosting.checkpoint()
         except OSError as problem:
             logger.error("the checkpoints could not be written: %s", problem)
@@ -298,6 +377,39 @@ class Broker:
             logger.error("the stop is not marked as clean, the next start will check the logs: %s", problem)
 
 
+def _rights(config: BrokerConfig, quorum: Quorum, wall_ms: Callable[[], int]) -> Rights | None:
+    settings, audit = config.authorisation, None
+    if not settings.is_enabled:
+        return None
+    if settings.has_audit_log:
+        # Imported here: most brokers have no audit log.
+        from ottla.server.gate.audit import open_audit_log
+
+        audit = open_audit_log(settings, wall_ms)
+    return Rights(settings, lambda: quorum.image.acls, audit)
+
+
+def _logins(config: BrokerConfig, gate: Gate, quorum: Quorum, runtime: Runtime) -> Logins | None:
+    if not any(each.uses_sasl for each in config.node.bound_listeners):
+        return None
+    uuid4 = runtime.random.uuid4
+    credentials = Credentials(
+        read_users(config.sasl),
+        lambda: quorum.image.scram_users if gate.is_open else None,
+        uuid4().bytes + uuid4().bytes,
+    )
+    return Logins(config.sasl, credentials, runtime.clock.wall_ms, lambda: uuid4().hex)
+
+
+def _gate(services: Services, handlers: Registered) -> Gate:
+    if services.rights is None:
+        return Gate(services, handlers)
+    # Imported here: guards know every message, and most brokers check no rights.
+    from ottla.server.guards.guarded import guarded
+
+    return Gate(services, guarded(handlers, services.rights))
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """The parts of a node, built together."""
@@ -308,16 +420,12 @@ class _Parts:
     hosting: Hosting
     isr: Isr
     fetchers: Fetchers
-    listener: Listener
+    damaged: DamagedReplicas
+    scrubber: Scrubber
+    listeners: Listeners
     housekeeping: Housekeeping
     compaction: Compaction | None
-
-
-def _close(partition: HostedPartition) -> None:
-    try:
-        partition.log.close()
-    except OSError as problem:
-        logger.error("%s could not be closed, the next start will check it: %s", partition.name, problem)
+    memory: MemoryLimit | None
 
 
 class HaltedError(RuntimeError):
@@ -326,15 +434,21 @@ class HaltedError(RuntimeError):
 
 def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
     """Run a broker until SIGTERM or SIGINT. Raises what `Broker.start` raises, and HaltedError."""
-    asyncio.run(_run(config, on_ready))
+    if config.logs.memory_bytes is None:
+        asyncio.run(_run(config, Runtime(), on_ready))
+        return
+    from ottla.server.memory import data_in_memory
+
+    with data_in_memory(config) as (adapted, runtime):
+        asyncio.run(_run(adapted, runtime, on_ready))
 
 
-async def _run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
+async def _run(config: BrokerConfig, runtime: Runtime, on_ready: Callable[[Broker], None]) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    broker = Broker(config)
+    broker = Broker(config, runtime)
     starting, stopped = loop.create_task(broker.start()), loop.create_task(stopping.wait())
     ends: set[asyncio.Future[Any]] = {stopped, broker.halted}
     await asyncio.wait({starting, *ends}, return_when=asyncio.FIRST_COMPLETED)

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, ProducerIdConfig
 from ottla.errors import KafkaError
 from ottla.log.plan.retention import plan_retention
-from ottla.server.net.listener import Listener
+from ottla.server.net.listeners import Listeners
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
@@ -39,16 +39,21 @@ class Housekeeping:
         partitions: Partitions,
         hosting: Hosting,
         flusher: Flusher,
-        listener: Listener,
+        listeners: Listeners,
         now_ms: Callable[[], int],
     ) -> None:
         self._config = config
+        self._producer_ids = config.producer_ids
         self._partitions = partitions
         self._hosting = hosting
         self._flusher = flusher
-        self._listener = listener
+        self._listeners = listeners
         self._now_ms = now_ms
         self._tasks: list[asyncio.Task[None]] = []
+
+    def configure(self, producer_ids: ProducerIdConfig) -> None:
+        """Take a changed lifetime of producers over."""
+        self._producer_ids = producer_ids
 
     def start(self, after_crash: bool) -> None:
         """Start every chore."""
@@ -66,7 +71,7 @@ class Housekeeping:
                 self._expire_producers,
             ),
             ("opening logs", _RETRY_INTERVAL_MS, self._hosting.retry, None),
-            ("idle connections", _REAP_INTERVAL_MS, self._listener.reap, None),
+            ("idle connections", _REAP_INTERVAL_MS, self._listeners.reap, None),
         ]
         loop = asyncio.get_running_loop()
         for name, interval_ms, whole, each in chores:
@@ -145,4 +150,4 @@ class Housekeeping:
                 self._flusher.flush(partition)
 
     def _expire_producers(self, partition: HostedPartition) -> None:
-        partition.log.producers.expire(self._now_ms(), self._config.producer_ids.expiration_ms)
+        partition.log.producers.expire(self._now_ms(), self._producer_ids.expiration_ms)

@@ -7,6 +7,7 @@
     ottla.load.in.bytes.per.second       over all connections, and
     ottla.load.out.bytes.per.second
     ottla.load.in.messages.per.second    records appended to partitions that this broker leads
+    ottla.load.damaged.replicas          replicas with records that cannot be read
 
 Rates are those of the last ten seconds or so. Nothing is counted on the way of a record: every two seconds
 the connections and the logs are asked for their totals.
@@ -115,6 +116,12 @@ class Load:
                 _rate(now.messages - first.messages, seconds),
                 long,
                 "The records appended to partitions that this broker leads.",
+            ),
+            LoadEntry(
+                "damaged.replicas",
+                str(sum(partition.log.status.is_damaged for partition in self._partitions)),
+                long,
+                "The replicas on this broker with records that cannot be read.",
             ),
         ]
 

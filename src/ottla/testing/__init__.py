@@ -40,25 +40,35 @@ __all__ = ["ApiKey", "EmbeddedBroker", "EmbeddedCluster", "ErrorCode", "Fault", 
 
 
 def broker(
-    data: str | Path | None = None, *, settings: Mapping[str, object] | None = None, port: int = 0
+    data: str | Path | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    port: int = 0,
+    users: Mapping[str, str] | None = None,
 ) -> EmbeddedBroker:
     """A broker for `with` or `async with`.
 
     `data` is a directory to keep its data in (without one, they go with it), `settings` are a broker's, with
-    Kafka's names, and `port` is one that it must have.
+    Kafka's names, and `port` is one that it must have. With `users`, names and passwords, clients have to log
+    in: by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 over SASL_PLAINTEXT.
     """
     from ottla.testing.embedded_broker import EmbeddedBroker
 
-    return EmbeddedBroker(data, settings=settings, port=port)
+    return EmbeddedBroker(data, settings=settings, port=port, users=users)
 
 
-def cluster(brokers: int = 3, *, settings: Mapping[str, object] | None = None) -> EmbeddedCluster:
+def cluster(
+    brokers: int = 3,
+    *,
+    settings: Mapping[str, object] | None = None,
+    users: Mapping[str, str] | None = None,
+) -> EmbeddedCluster:
     """`brokers` brokers that form a cluster, for `with` or `async with`; topics have a replica on each, three
-    at most.
+    at most. With `users`, names and passwords, clients have to log in, and brokers do to each other.
     """
     from ottla.testing.embedded_cluster import EmbeddedCluster
 
-    return EmbeddedCluster(brokers, settings=settings)
+    return EmbeddedCluster(brokers, settings=settings, users=users)
 
 
 # Hidden from type checkers, which would take any name for one that exists.

@@ -12,6 +12,7 @@ Rules
 - Its data lies in a temporary directory, which is removed with the broker, or in a given directory, where it
   stays.
 - Clients are imported when they are needed to look into it: a test that does not is the sooner ready.
+- With the setting `security.inter.broker.protocol` its listener has that protocol.
 - `stop`, `kill` and `start` keep its port and its data, so that clients can find it again.
 """
 
@@ -23,6 +24,8 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,14 +34,18 @@ from ottla.blocking.loop_thread import LoopThread
 from ottla.client.calls import arguments
 from ottla.config import BrokerConfig
 from ottla.runtime.runtime import Runtime
+from ottla.runtime.unsynced_disk import UnsyncedDisk
+from ottla.security.own_certificates import own_certificates
+from ottla.security.settings import SaslMechanism, Security
 from ottla.server.apis.table import registered
 from ottla.server.broker import Broker
-from ottla.server.net.listener import Listener
+from ottla.server.net.listeners import Listeners
 from ottla.testing.faults import Faults
-from ottla.testing.unsynced_disk import UnsyncedDisk
+from ottla.testing.users import Users
 
 if TYPE_CHECKING:
     from ottla.client.fetching.plan.record_batch import ConsumerRecord
+    from ottla.testing import inspection
 
 T = TypeVar("T")
 
@@ -69,12 +76,14 @@ class EmbeddedBroker:
         *,
         settings: Mapping[str, object] | None = None,
         port: int = 0,
+        users: Mapping[str, str] | Users | None = None,
     ) -> None:
         if data is not None and not isinstance(data, str | Path):
             raise TypeError(f"data must be a directory, not {data!r}")
         self.faults = Faults()
         self.port = arguments.whole_number("port", port, most=65535)
         self._given = broker_settings(settings)
+        self._users = users if isinstance(users, Users) else Users(users)
         self._data = None if data is None else Path(arguments.text("data", str(data)))
         self._forget: Callable[[], object] | None = None
         self._thread: LoopThread | None = None
@@ -105,7 +114,7 @@ class EmbeddedBroker:
             return
         thread = self._thread = LoopThread("ottla.testing.broker")
         try:
-            self._broker = thread.run(self._started(), _DEADLINE_S)
+            self._broker = thread.run(self._started, _DEADLINE_S)
         except BaseException:
             self._thread = None
             thread.end()
@@ -143,6 +152,10 @@ class EmbeddedBroker:
         """The address for clients: host and port."""
         return f"{HOST}:{self.port}"
 
+    def security(self, user: str, mechanism: SaslMechanism = "SCRAM-SHA-256") -> Security:
+        """How a client of one of its `users` reaches it: the argument `security` of Ottla's clients."""
+        return self._users.security(user, mechanism)
+
     @property
     def data(self) -> Path:
         """The directory of its data."""
@@ -165,16 +178,15 @@ class EmbeddedBroker:
         """Create a topic, and answer its name. A topic that clients ask for is also created by itself."""
         from ottla.testing import inspection
 
-        self._run(
-            inspection.create_topic(self.bootstrap, name, partitions, replication_factor, configs or {})
-        )
+        wanted = name, partitions, replication_factor, configs or {}
+        self._run(partial(inspection.create_topic, self._reached(), *wanted))
         return name
 
     def topics(self) -> list[str]:
         """The names of all topics that are not the broker's own."""
         from ottla.testing import inspection
 
-        return self._run(inspection.topics(self.bootstrap))
+        return self._run(partial(inspection.topics, self._reached()))
 
     def records(self, topic: str) -> list[ConsumerRecord]:
         """Every record of a topic, partition after partition, as readers see it now; empty if there is no
@@ -182,40 +194,40 @@ class EmbeddedBroker:
         """
         from ottla.testing import inspection
 
-        return self._run(inspection.records(self.bootstrap, topic))
+        return self._run(partial(inspection.records, self._reached(), topic))
 
     def reset(self) -> None:
         """As if it were new: no topics, no groups (but those whose members are still there), no faults."""
         self.faults.clear()
         from ottla.testing import inspection
 
-        self._run(inspection.empty(self.bootstrap))
+        self._run(partial(inspection.empty, self._reached()))
 
     # ---- its connections
 
     @property
     def connection_count(self) -> int:
         """How many connections are open, those of other brokers included."""
-        return self._running().call(lambda: self._listener.connection_count)
+        return self._running().call(lambda: self._listeners.connection_count)
 
     def drop_connections(self) -> None:
         """Close every connection, as a network that breaks. Clients may come again at once."""
-        self._run(self._listener.drain(0))
+        self._run(partial(self._listeners.drain, 0))
 
     @contextlib.contextmanager
     def refusing_connections(self) -> Iterator[None]:
         """Drop all connections and refuse new ones for the length of a block, like a port on which no process
         listens.
         """
-        thread, listener = self._running(), self._listener
-        thread.call(listener.stop_accepting)
+        thread, listeners = self._running(), self._listeners
+        thread.call(listeners.stop_accepting)
         self.drop_connections()
         try:
             yield
         finally:
             if self._thread is thread:
-                thread.call(listener.bind)
-                thread.call(listener.start_accepting)
+                thread.call(listeners.bind)
+                thread.call(listeners.start_accepting)
 
     # ---- inside
 
@@ -230,21 +242,32 @@ class EmbeddedBroker:
         return self._broker
 
     @property
-    def _listener(self) -> Listener:
-        return self._inside.listener
+    def _listeners(self) -> Listeners:
+        return self._inside.listeners
+
+    def _reached(self) -> inspection.Reached:
+        from ottla.testing import inspection
+
+        return inspection.Reached(self.bootstrap, self._own_security())
+
+    def _own_security(self) -> Security:
+        """How the test's own questions reach the first listener: with TLS, by the broker's own certificate."""
+        own, config = self._users.own_security, self._config()
+        if not config.node.listener.uses_tls:
+            return own
+        trusted = own_certificates(config.tls)
+        login: dict[str, Any] = {
+            name: getattr(own, name) for name in ("sasl_mechanism", "username", "password")
+        }
+        return replace(trusted, protocol="SASL_SSL", **login) if own.uses_sasl else trusted
 
     def _running(self) -> LoopThread:
         if self._thread is None:
             raise RuntimeError("the broker is not running: use it in `with`, or start it")
         return self._thread
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            thread = self._running()
-        except RuntimeError:
-            work.close()
-            raise
-        return thread.run(work, _DEADLINE_S)
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._running().run(work, _DEADLINE_S)
 
     async def _started(self) -> Broker:
         broker = Broker(self._config(), Runtime(disk=UnsyncedDisk()), self.faults.before(registered))
@@ -252,9 +275,11 @@ class EmbeddedBroker:
         return broker
 
     def _config(self) -> BrokerConfig:
-        given = {name: _text(value) for name, value in self._given.items()}
-        address = {"listeners": f"PLAINTEXT://{HOST}:{self.port}", "log.dir": str(self.data)}
-        return BrokerConfig.from_properties({**_SETTINGS, **address, **given})
+        given = {**self._given, **self._users.settings(self._given)}
+        protocol = given.get("security.inter.broker.protocol", self._users.protocol)
+        address = {"listeners": f"{protocol}://{HOST}:{self.port}", "log.dir": str(self.data)}
+        texts = {name: _text(value) for name, value in given.items()}
+        return BrokerConfig.from_properties({**_SETTINGS, **address, **texts})
 
     def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
         thread, broker = self._thread, self._broker
@@ -263,7 +288,7 @@ class EmbeddedBroker:
         self._thread = self._broker = None
         try:
             if broker is not None:
-                thread.run(how(broker), _DEADLINE_S)
+                thread.run(partial(how, broker), _DEADLINE_S)
         finally:
             thread.end()  # a start that is under way elsewhere is broken off
 

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.client.calls import arguments
 from ottla.controller.image import PartitionImage
+from ottla.security.settings import SaslMechanism, Security
 from ottla.testing.embedded_broker import HOST, EmbeddedBroker, broker_settings
+from ottla.testing.users import Users
 
 if TYPE_CHECKING:
     from ottla.client.fetching.plan.record_batch import ConsumerRecord
@@ -43,7 +45,14 @@ class EmbeddedCluster:
     1.
     """
 
-    def __init__(self, brokers: int = 3, *, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        settings: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        self._users = Users(users)
         arguments.whole_number("brokers", brokers, 1, _MOST_BROKERS)
         ports = dict(enumerate(_free_ports(brokers), 1))
         replicas = min(brokers, _MOST_REPLICAS)
@@ -55,7 +64,7 @@ class EmbeddedCluster:
             **broker_settings(settings),
         }
         self.brokers = {
-            node: EmbeddedBroker(settings={**shared, "node.id": node}, port=port)
+            node: EmbeddedBroker(settings={**shared, "node.id": node}, port=port, users=self._users)
             for node, port in ports.items()
         }
 
@@ -111,6 +120,10 @@ class EmbeddedCluster:
     def bootstrap(self) -> str:
         """The addresses for clients, of all brokers."""
         return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    def security(self, user: str, mechanism: SaslMechanism = "SCRAM-SHA-256") -> Security:
+        """How a client of one of its `users` reaches it: the argument `security` of Ottla's clients."""
+        return self._users.security(user, mechanism)
 
     @property
     def running(self) -> list[int]:

@@ -6,6 +6,7 @@ The name it gives itself spares it from the test's faults.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer
@@ -15,25 +16,33 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+from ottla.security.settings import Security
 from ottla.testing.faults import INSPECTOR
 
 
+class Reached(NamedTuple):
+    """Where a broker is, and how it lets the questions in."""
+
+    bootstrap: str
+    security: Security
+
+
 async def create_topic(
-    bootstrap: str, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    reached: Reached, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
 ) -> None:
     topic = NewTopic(name, partitions, replication_factor, configs)
-    async with Admin(bootstrap, client_id=INSPECTOR) as admin:
+    async with Admin(reached.bootstrap, client_id=INSPECTOR, security=reached.security) as admin:
         succeeded(await admin.create_topics([topic]))
 
 
-async def topics(bootstrap: str) -> list[str]:
-    async with Admin(bootstrap, client_id=INSPECTOR) as admin:
+async def topics(reached: Reached) -> list[str]:
+    async with Admin(reached.bootstrap, client_id=INSPECTOR, security=reached.security) as admin:
         return [topic.name for topic in await admin.list_topics()]
 
 
-async def records(bootstrap: str, topic: str) -> list[ConsumerRecord]:
+async def records(reached: Reached, topic: str) -> list[ConsumerRecord]:
     """Everything up to what is the end now."""
-    async with Admin(bootstrap, client_id=INSPECTOR) as admin:
+    async with Admin(reached.bootstrap, client_id=INSPECTOR, security=reached.security) as admin:
         described = (await admin.describe_topics([topic]))[topic]
         if isinstance(described, KafkaError):
             if described.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -44,7 +53,9 @@ async def records(bootstrap: str, topic: str) -> list[ConsumerRecord]:
         earliest = succeeded(await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST)))
     ends = {each: latest[each].offset for each in partitions if earliest[each].offset < latest[each].offset}
     found: list[ConsumerRecord] = []
-    async with Consumer(bootstrap, client_id=INSPECTOR, auto_offset_reset="earliest") as consumer:
+    async with Consumer(
+        reached.bootstrap, client_id=INSPECTOR, security=reached.security, auto_offset_reset="earliest"
+    ) as consumer:
         consumer.assign(ends)
         while any((consumer.position(each) or 0) < end for each, end in ends.items()):
             found += await consumer.poll(timeout_ms=100)
@@ -52,8 +63,8 @@ async def records(bootstrap: str, topic: str) -> list[ConsumerRecord]:
     return sorted(within, key=lambda record: (record.partition, record.offset))
 
 
-async def empty(bootstrap: str) -> None:
-    async with Admin(bootstrap, client_id=INSPECTOR) as admin:
+async def empty(reached: Reached) -> None:
+    async with Admin(reached.bootstrap, client_id=INSPECTOR, security=reached.security) as admin:
         groups = [group.group_id for group in await admin.list_groups()]
         await admin.delete_groups(groups)
         await admin.delete_topics([topic.name for topic in await admin.list_topics()])

@@ -23,17 +23,34 @@ _ASKED_IN: Final = {
     "groups": ("groups",),
     "members": ("members",),
     "coordinators": ("coordinator_keys",),
-    "results": ("resources", "topics", "feature_updates", "groups_names"),
+    "results": (
+        *("resources", "topics", "feature_updates", "groups_names"),
+        *("creations", "deletions", "upsertions"),
+    ),
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
+    "markers": ("markers",),
+    "transaction_states": ("transactional_ids",),
+    "results_by_transaction": ("transactions",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "topic_results": ("topics",),
+    "results_by_partition": ("partitions",),
+    "filter_results": ("filters",),
+    "entries": ("entries",),
 }
+# Items of requests whose answers name nothing: they are told apart by their order.
+_IN_ORDER: Final = frozenset({"creations", "filters", "entries"})
+# Lists of a request that its answer repeats, as they name an item.
+_REPEATED: Final = frozenset({"entity"})
 # The fields that tell items apart; a plain item of a request (a name, a number) is the first of these that
 # its answer has.
 _IDENTITIES: Final = (
     *("key", "group_id", "member_id", "feature", "resource_name", "topic_name", "name", "topic"),
+    *("transactional_id", "producer_id", "user"),
     *("partition_index", "partition_id", "partition", "index"),
 )
-_OTHER_NAMES: Final = {"partition_index": "partition"}
+_OTHER_NAMES: Final = {"partition_index": "partition", "user": "name"}
+_ERROR_CODES: Final = frozenset({"error_code", "partition_error_code"})
 # Offsets that are not known to whom failed.
 _UNKNOWN: Final = {
     "base_offset",
@@ -73,13 +90,13 @@ class _Refusing:
         answer = answer_type()
         for name in _names(answer_type):
             value = getattr(asked, name, getattr(asked, _OTHER_NAMES.get(name, ""), None))
-            if name == "error_code":
-                answer.error_code = self.code
+            if name in _ERROR_CODES:
+                setattr(answer, name, self.code)
             elif name == "error_message":
                 answer.error_message = self.message
             elif name in _UNKNOWN:
                 setattr(answer, name, -1)
-            elif value is not None and not isinstance(value, list):
+            elif value is not None and (name in _REPEATED or not isinstance(value, list)):
                 setattr(answer, name, value)
         return answer
 
@@ -91,7 +108,7 @@ class _Refusing:
         item = self.answer(item_type, asked)
         if not dataclasses.is_dataclass(asked):
             setattr(item, next(name for name in _IDENTITIES if name in _names(item_type)), asked)
-        elif "error_code" not in _names(item_type):
+        elif _ERROR_CODES.isdisjoint(_names(item_type)):
             self.fill_lists(item, asked)
         return item
 
@@ -100,8 +117,12 @@ def _asked(item_type: type[Any], name: str, request: Any) -> list[Any]:
     """The items of a request that a list of answers stands for; none if it stands for something else."""
     if not _can_fail(item_type):
         return []
-    lists = (getattr(request, source, None) for source in _ASKED_IN.get(name, ()))
-    return next((list(items) for items in lists if items and _is_about(item_type, items[0])), [])
+    found: list[Any] = []
+    for source in _ASKED_IN.get(name, ()):
+        items = getattr(request, source, None)
+        if items and (source in _IN_ORDER or _is_about(item_type, items[0])):
+            found += items
+    return found
 
 
 def _is_about(item_type: type[Any], asked: Any) -> bool:
@@ -113,7 +134,7 @@ def _is_about(item_type: type[Any], asked: Any) -> bool:
 
 
 def _can_fail(item_type: type[Any]) -> bool:
-    return "error_code" in _names(item_type) or any(map(_can_fail, _lists(item_type).values()))
+    return not _ERROR_CODES.isdisjoint(_names(item_type)) or any(map(_can_fail, _lists(item_type).values()))
 
 
 def _names(message: type[Any]) -> frozenset[str]:

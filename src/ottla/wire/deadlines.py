@@ -56,7 +56,8 @@ class Deadlines(Generic[Who]):
         # An entry that was due at the timer's time is due now, even if the clock's resolution says otherwise.
         now = max(self._loop.time(), self._timer_at)
         self._timer = None
-        overdue = [who for who, at in self._due.items() if at <= now]
+        # The loop may be late: then several are overdue, and expire in the order of their deadlines.
+        overdue = sorted((who for who, at in self._due.items() if at <= now), key=self._due.__getitem__)
         for who in overdue:
             del self._due[who]
         if self._due:

@@ -21,6 +21,8 @@ STAGING_BYTES = 16 * 1024
 MAX_FRAME_BYTES = 100_000_000
 
 _SIZE = Struct(">i")
+# How an alert of TLS begins.
+_TLS_ALERT = 0x1503
 # A correlation id: the least a response can have.
 _LEAST_FRAME_BYTES = 4
 
@@ -87,6 +89,8 @@ class FrameReader:
     def _checked_size(self, position: int) -> int:
         size: int = _SIZE.unpack_from(self._staging, position)[0]
         if size < _LEAST_FRAME_BYTES or size > self._max_frame_bytes:
+            if size >> 16 == _TLS_ALERT:
+                raise FrameSizeError("it answers with TLS: use protocol SSL or SASL_SSL, or another port")
             raise FrameSizeError(
                 f"a frame of {size} bytes was announced; {_LEAST_FRAME_BYTES} to {self._max_frame_bytes} are accepted"
             )

@@ -12,6 +12,10 @@ def reason(error: BaseException) -> str:
     if isinstance(error, socket.gaierror):
         return "no such host"
     if isinstance(error, OSError):
+        if type(error).__module__ == "ssl":
+            from ottla.runtime.tls_failures import why_asking_failed
+
+            return why_asking_failed(error)  # type: ignore[arg-type]
         # asyncio joins the failures of all addresses of a name into one text; they rarely differ in kind.
         joined = re.search(r"\[Errno (\d+)\]", str(error))
         number = error.errno or (int(joined[1]) if joined else 0)

@@ -7,11 +7,12 @@ module.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.apis import APIS, DECLARED_APIS, ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.version import __version__
 
@@ -27,15 +28,26 @@ class VersionRange(NamedTuple):
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class FinalizedFeatures:
+    """The feature levels of a cluster, as one of its brokers knows them. A higher epoch is newer (KIP-584)."""
+
+    epoch: int = -1
+    levels: Mapping[str, int] = field(default_factory=dict)
+
+
 class OfferedVersions:
     """The versions that the broker `peer` serves, by API. Without an answer to ApiVersions, none."""
 
-    __slots__ = ("_peer", "_ranges")
+    __slots__ = ("_peer", "_ranges", "features", "supported_features")
 
     def __init__(self, peer: str, response: ApiVersionsResponse | None = None) -> None:
         self._peer = peer
         keys = () if response is None else response.api_keys
         self._ranges = {each.api_key: VersionRange(each.min_version, each.max_version) for each in keys}
+        self.features = FinalizedFeatures() if response is None else _features(response)
+        supported = () if response is None else response.supported_features
+        self.supported_features = frozenset(each.name for each in supported)
 
     def of(self, api_key: int) -> VersionRange | None:
         """The versions of one API; None if the broker does not know the API."""
@@ -46,7 +58,7 @@ class OfferedVersions:
 
         Raises KafkaError(UNSUPPORTED_VERSION) if there is none.
         """
-        ours, theirs = APIS[api_key], self._ranges.get(api_key)
+        ours, theirs = DECLARED_APIS[api_key], self._ranges.get(api_key)
         if theirs is None:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, f"{self._peer} does not serve {ApiKey(api_key).name}"
@@ -61,6 +73,11 @@ class OfferedVersions:
                 f"this client speaks v{our_first} to v{our_last}",
             )
         return highest
+
+
+def _features(response: ApiVersionsResponse) -> FinalizedFeatures:
+    levels = {each.name: each.max_version_level for each in response.finalized_features}
+    return FinalizedFeatures(response.finalized_features_epoch, levels)
 
 
 def negotiation(peer: str) -> Generator[int, ApiVersionsResponse, OfferedVersions]:

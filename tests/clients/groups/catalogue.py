@@ -14,7 +14,7 @@ import pytest
 from tests.clients.families.driver_family import Driver
 from tests.clients.groups.host import Host, python_host
 from tests.clients.groups.model import Assignor, GroupAbility
-from tests.compat.foreign_clients import java_driver, kafkajs_driver
+from tests.compat.foreign_clients import franz_driver, java_driver, kafkajs_driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,22 @@ KAFKAJS = GroupFamily(
     session_timeout_ms=2000,
 )
 JAVA = GroupFamily("java", java_driver, ALL_ASSIGNORS, ALL, from_pypi=False, session_timeout_ms=2000)
+# It has no limit of its own on the time between polls: heartbeats go on beside the application. It joins when the
+# first topic of its subscription exists.
+FRANZ_GO = GroupFamily(
+    "franz-go",
+    franz_driver,
+    ALL_ASSIGNORS,
+    ALL - {"max_poll_interval", "later_topic"},
+    from_pypi=False,
+    session_timeout_ms=2000,
+)
 
 OTTLA = GroupFamily(
     "ottla", partial(python_host, "ottla"), ALL_ASSIGNORS, ALL - {"async_commit"}, session_timeout_ms=800
 )
 
-FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, OTTLA, KAFKAJS, JAVA)
+FAMILIES = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, OTTLA, KAFKAJS, JAVA, FRANZ_GO)
 
 
 def group_families(*needed: GroupAbility) -> pytest.MarkDecorator:

@@ -10,6 +10,7 @@ from tests.clients.groups.admin import AdminAbility, GroupAdmin, HostAdmin
 from tests.clients.groups.catalogue import (
     AIOKAFKA,
     CONFLUENT,
+    FRANZ_GO,
     JAVA,
     KAFKA_PYTHON,
     KAFKAJS,
@@ -56,6 +57,7 @@ ADMINS = (
     AdminFamily(OTTLA, lambda trial: OttlaGroupAdmin(trial.broker.bootstrap), EVERYTHING),
     AdminFamily(KAFKAJS, through_program(KAFKAJS), frozenset({"delete", "alter_offsets"})),
     AdminFamily(JAVA, through_program(JAVA), EVERYTHING),
+    AdminFamily(FRANZ_GO, through_program(FRANZ_GO), EVERYTHING),
 )
 
 

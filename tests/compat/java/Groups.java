@@ -24,7 +24,7 @@ class Groups {
                 a.deleteConsumerGroupOffsets(group, new HashSet<>(Members.partitions(q.get("partitions")))).all().get());
             case "remove_instance": return Driver.admin(q, a -> a.removeMembersFromConsumerGroup(group,
                 new RemoveMembersFromConsumerGroupOptions(List.of(new MemberToRemove(q.get("instance_id").asText())))).all().get());
-            default: throw new IllegalArgumentException("no such operation: " + q);
+            default: return Transactions.ask(q);
         }
     }
 

@@ -10,6 +10,7 @@ from typing import Final
 from tests.simulation.bugs import (
     consumers,
     controller,
+    damage,
     followers,
     groups,
     logs,
@@ -18,6 +19,8 @@ from tests.simulation.bugs import (
     quorum,
     replication,
     requests,
+    transactional_records,
+    transactions,
 )
 from tests.simulation.bugs.bug import Bug
 
@@ -32,6 +35,9 @@ ROOMS: Final = (
     logs,
     producers,
     consumers,
+    damage,
+    transactions,
+    transactional_records,
 )
 BUGS: Final[Mapping[str, Bug]] = {bug.name: bug for bug in chain.from_iterable(room.BUGS for room in ROOMS)}
 

@@ -2,6 +2,7 @@
 
 from tests.simulation.bugs.bug import Bug, Edit
 
+from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.group_membership import GroupMembership
 from ottla.client.consumer.plan.partition_turns import Turns
@@ -16,6 +17,13 @@ from ottla.client.membership.machine.group_member import GroupMember
 from ottla.client.membership.plan import plain_assignors
 
 BUGS = (
+    # ---- any broker
+    Bug(
+        "broker_that_did_not_help_is_asked_again",
+        "Where any broker may answer, a client asks the first one it reached, even if that one is cut off.",
+        Edit(KnownCluster._preference, "self._unhelpful.get(address, 0)", "0"),
+        faults=("cut-pair",),
+    ),
     # ---- positions
     Bug(
         "answer_to_an_older_fetch_is_taken",
@@ -70,27 +78,11 @@ BUGS = (
         Edit(Positions._places, "if self._coordinator is not None:", "if False:"),
         faults=("crash-client",),
     ),
-    Bug(
-        "error_of_the_coordinator_means_no_commit",
-        "A coordinator that cannot answer counts as a group without offsets.",
-        Edit(
-            Positions._places,
-            "places |= await _committed(self._coordinator, fresh)",
-            "places |= {each: place for each, place in (await _committed(self._coordinator, fresh)).items() if not isinstance(place, KafkaError)}",
-        ),
-        faults=("kill", "crash-client"),
-    ),
     # ---- fetches
     Bug(
         "session_is_not_told_of_a_new_offset",
         "A fetch names new partitions only, and not those whose offset moved.",
         Edit(FetchSession.request, "if known.get(key) != each}", "if key not in known}"),
-    ),
-    Bug(
-        "session_goes_on_after_a_lost_request",
-        "A fetch that was not answered does not end the session.",
-        Edit(Fetcher._fetch_while_needed, "self._sessions[node_id].restart()", "pass"),
-        faults=("reset", "cut-clients", "kill"),
     ),
     Bug(
         "blocked_reader_is_never_unblocked",

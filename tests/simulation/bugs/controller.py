@@ -131,4 +131,9 @@ BUGS = (
         Edit(producer_ids.allocate_producer_ids, "start + PRODUCER_ID_BLOCK)", "start)"),
         faults=("crash-client", "kill"),
     ),
+    Bug(
+        "leader_that_steps_down_is_broken",
+        "A leader that does not reach its followers is taken for one with a broken log when they turn out to be dead.",
+        Edit(_ALTERATION.answers, "frozenset() if is_whole else", ""),
+    ),
 )

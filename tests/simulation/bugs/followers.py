@@ -101,6 +101,12 @@ BUGS = (
         Edit(FollowerSession.update, "self.news[cursor] = None", "pass"),
     ),
     Bug(
+        "session_without_its_partitions_goes_on",
+        "A session whose partitions went to one that was asked for by a late fetch goes on without them.",
+        Edit(Cursor.replaced, "self.session.supersede()", "pass"),
+        faults=("cut-leader", "elect", "pause"),
+    ),
+    Bug(
         "follower_of_another_epoch_is_answered",
         "A leader answers the fetch of a follower that follows another leader epoch.",
         Edit(
@@ -110,7 +116,17 @@ BUGS = (
         ),
         faults=("cut-leader",),
     ),
-    # ---- proposals
+    # ---- proposals and isolation
+    Bug(
+        "controller_that_is_heard_counts_as_reached",
+        "A leader that hears its controller, and does not reach it, takes itself for the leader in force.",
+        Edit(
+            Isr._tick_all,
+            "max(self._started_ms, self._quorum.answered_ms)",
+            "(now_ms if self._quorum.controller_id >= 0 else max(self._started_ms, self._quorum.answered_ms))",
+        ),
+        faults=("cut-pair",),
+    ),
     Bug(
         "refused_proposal_is_not_told",
         "A proposal that failed is not answered, so that it stays under way.",

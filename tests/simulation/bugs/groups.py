@@ -4,15 +4,17 @@ from tests.simulation.bugs.bug import Bug, Edit
 
 from ottla.group import offsets, rebalance, syncing
 from ottla.group.coordinator import GroupCoordinator
-from ottla.server.coordinators import group_replay
+from ottla.server.coordinators.coordinator_log import CoordinatorLog
 from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.coordinators.group_shard import GroupShard
+from ottla.server.coordinators.log_reading import WholeLog
+from ottla.server.coordinators.shards import Shards
 
 BUGS = (
     Bug(
         "commit_answered_before_it_is_replicated",
         "An offset commit is answered when the coordinator has appended it.",
-        Edit(GroupShard.ask, "if self.partition.is_acknowledged(end, acks_all=True):", "if True:"),
+        Edit(GroupShard.ask, "if self._log.is_acknowledged(end):", "if True:"),
         faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
     ),
     Bug(
@@ -28,14 +30,14 @@ BUGS = (
     Bug(
         "shard_survives_a_new_leadership",
         "A coordinator that lost its partition and has it again goes on with what it knew.",
-        Edit(GroupShard.is_current, "\n        and partition.high_watermark is self._committed", ""),
+        Edit(CoordinatorLog.is_current, "\n        and partition.high_watermark is self._committed", ""),
         faults=("cut-leader",),
     ),
     Bug(
         "shard_is_kept_when_its_partition_moves",
         "A broker answers for groups whose partition it does not lead any more.",
         Edit(
-            GroupShard.is_current,
+            CoordinatorLog.is_current,
             "\n        and partition.replica.is_leader\n        and partition.high_watermark is self._committed",
             "",
         ),
@@ -44,7 +46,7 @@ BUGS = (
     Bug(
         "shard_begins_without_its_log",
         "A new coordinator answers before it has replayed its log, and does not replay it.",
-        Edit(Coordinators._take, "if not partition.log.log_end_offset:", "if True:"),
+        Edit(Shards._take, "if not partition.log.log_end_offset:", "if True:"),
         faults=("slow-link", "cut-pair", "pause", "chase", "cut", "kill"),
     ),
     Bug(
@@ -57,17 +59,17 @@ BUGS = (
         "shard_replays_to_its_watermark",
         "A new coordinator does not replay committed records above the high watermark that it knows.",
         Edit(
-            group_replay.replay_log,
-            "while is_wanted() and offset < log.log_end_offset:",
-            "while is_wanted() and offset < partition.replica.high_watermark:",
+            WholeLog.read,
+            "while self._is_wanted() and self._offset < log.log_end_offset:",
+            "while self._is_wanted() and self._offset < self._partition.replica.high_watermark:",
         ),
         faults=("cut-leader",),
     ),
     Bug(
         "shards_are_loaded_once",
         "The task that loads shards is never begun again.",
-        Edit(Coordinators._loaded, "self._loading = None", "pass"),
-        faults=("cut-leader",),
+        Edit(Shards._loaded, "self._loading = None", "pass"),
+        faults=("cut-leader", "elect", "pause"),
     ),
     Bug(
         "deleted_topic_takes_all_offsets_with_it",

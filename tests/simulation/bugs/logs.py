@@ -97,7 +97,7 @@ BUGS = (
         Edit(
             Writer._append_to_file,
             "active.file.append(self._buffers)",
-            "self._producers.install(self.staged.take())\n        active.file.append(self._buffers)",
+            "self.staged.install()\n        active.file.append(self._buffers)",
         ),
         faults=("full-disk",),
     ),
@@ -171,13 +171,13 @@ BUGS = (
     Bug(
         "deleted_log_leaves_its_checkpoints",
         "A new log of the same name begins with the checkpoints of the deleted one.",
-        Edit(LogDirectory.open_log, "self._forget(TopicPartition(topic, partition))", "pass"),
+        Edit(LogDirectory.open_log, "self._forget(key)", "pass"),
         faults=("recreate", "kill"),
     ),
     Bug(
         "log_of_a_deleted_topic_is_served",
         "A topic that was created again is served from the files of the deleted topic.",
-        Edit(LogDirectory.open_log, "self._set_stray_aside(name, topic_id)", "pass"),
+        Edit(LogDirectory._keep, "if found in (topic_id, UUID(int=0)):", "if True:"),
         faults=("recreate", "kill", "pause"),
     ),
 )

@@ -76,12 +76,6 @@ BUGS = (
         faults=("kill", "kill-two"),
     ),
     Bug(
-        "leader_keeps_a_hole_in_its_log",
-        "A leader whose log lost records in the middle does not truncate before it leads.",
-        Edit(Hosting._assign, "self._settle_hole(hosted, placed, lost)", "pass"),
-        faults=("power-all", "slow-disk"),
-    ),
-    Bug(
         "truncation_by_watermark",
         "As Kafka did before KIP-101: a follower of a new leader truncates its log to its own high watermark.",
         Edit(

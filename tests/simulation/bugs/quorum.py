@@ -15,6 +15,8 @@ from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.quorum.replay import MetadataReplay
+from ottla.server.quorum.state_file import QuorumStateFile
+from ottla.server.quorum.vote_writer import VoteWriter
 
 BUGS = (
     # ---- votes
@@ -28,9 +30,9 @@ BUGS = (
         "vote_file_is_not_written",
         "The shell says that the vote is on disk, and has not written it.",
         Edit(
-            QuorumMember._persist_vote,
-            "asyncio.get_running_loop().run_in_executor(self._thread, self._file.write, effect.state)",
-            "asyncio.get_running_loop().run_in_executor(self._thread, str)",
+            VoteWriter.write,
+            "loop.run_in_executor(self._thread, self._file.write, effect.state)",
+            "loop.run_in_executor(self._thread, str)",
         ),
         faults=("kill", "kill-two", "cut-leader"),
     ),
@@ -39,6 +41,12 @@ BUGS = (
         "A vote leaves while its file is still being written.",
         Edit(Node._say, "if self.is_persisted:", "if True:"),
         faults=("kill-all", "slow-disk", "cut"),
+    ),
+    Bug(
+        "vote_is_written_and_not_synced",
+        "A vote is said when its file is written, and a loss of power takes the file back.",
+        Edit(QuorumStateFile.write, "render(state))", "render(state), sync=False)"),
+        faults=("power-all", "kill"),
     ),
     Bug(
         "voter_votes_twice",
@@ -66,10 +74,10 @@ BUGS = (
         "A voter whose disk was lost votes at once.",
         Edit(
             Node.__init__,
-            "self.is_proven = memory is not None and identity.node_id in voters",
+            "self.is_proven = memory is not None",
             "self.is_proven = identity.node_id in voters",
         ),
-        faults=("wipe", "kill"),
+        faults=("wipe-any", "kill-controller"),
     ),
     # ---- the metadata log
     Bug(
@@ -99,7 +107,7 @@ BUGS = (
         "A voter's fetch says that it has flushed what it has only written.",
         Edit(
             Following._may_fetch,
-            "return not node.is_voter or node.log.flushed_offset >= node.log.log_end_offset",
+            "return not node.flushes or node.log.flushed_offset >= node.log.log_end_offset",
             "return True",
         ),
         faults=("power-all", "slow-disk"),
@@ -164,7 +172,7 @@ BUGS = (
         Edit(
             Commands._carry_out,
             "end_offset = self._member.append(decision.records)",
-            "end_offset = self._member.append(decision.records)\n    _answer(future, decision.response)",
+            "end_offset = self._member.append(decision.records)\n        _answer(future, decision.response)",
         ),
         faults=("cut-leader",),
     ),

@@ -191,4 +191,9 @@ BUGS = (
         Edit(settle_hole, "hole.leader == node_id and len(hole.replicas) == 1", "hole.leader == node_id"),
         faults=("power-all", "slow-disk"),
     ),
+    Bug(
+        "refused_member_keeps_others_in_the_isr",
+        "A follower that the controller does not want is proposed again and again together with a removal.",
+        Edit(Isr.next_members, "if self._is_refused and", "if False and"),
+    ),
 )

@@ -3,15 +3,44 @@
 from tests.simulation.bugs.bug import Bug, Edit
 
 from ottla.replication.fetch_session import CachedPartition, FetchSession
+from ottla.server.answers.send_queue import SendQueue
 from ottla.server.apis.produce import ProduceGatherer
 from ottla.server.apis.produce_shape import ProduceShape
+from ottla.server.net.connection import Connection
 
 BUGS = (
+    # ---- the order of answers
+    Bug(
+        "answer_overtakes_those_that_wait",
+        "An answer that is known at once leaves before the answers to earlier requests, which still wait.",
+        Edit(Connection._emit, "if self._pending:", "if False:"),
+        faults=("slow-link", "pause"),
+    ),
+    Bug(
+        "answers_leave_as_they_become_known",
+        "Of several answers that wait, the one that is known first leaves first.",
+        Edit(
+            Connection._settled,
+            "pending.parts = outcome\n",
+            "pending.parts = outcome\n        self._pending.remove(pending)\n        self._pending.appendleft(pending)\n",
+        ),
+        faults=("slow-link", "cut-pair"),
+    ),
+    Bug(
+        "records_leave_before_their_header",
+        "Records that the kernel sends from a file overtake the bytes that were to come before them.",
+        Edit(
+            SendQueue._enqueue,
+            "            self._enqueue_joined(small)\n            self._parts.append(",
+            "            self._parts.append(",
+        ),
+    ),
+    # ---- produce
     Bug(
         "duplicate_acknowledged_at_once",
         "A batch that is sent again is known already: it is answered without waiting for its replication.",
         Edit(
-            ProduceGatherer.finish,
+            ProduceGatherer._acknowledged,
             "missing = self._acknowledgements.missing(outcomes, acks)",
             "fresh = [p for p, found in outcomes.items() if not all(getattr(each, 'is_duplicate', False) for each in found)]\n"
             "    missing = self._acknowledgements.missing(fresh, acks)",
@@ -52,6 +81,7 @@ BUGS = (
         Edit(ProduceGatherer.add, "if request.acks == ACKS_ALL:\n        self._acks = ACKS_ALL", "pass"),
         faults=("cut-leader",),
     ),
+    # ---- fetch sessions
     Bug(
         "consumers_session_keeps_its_old_offset",
         "A fetch that names a partition of its session again is answered from the offset before.",

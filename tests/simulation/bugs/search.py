@@ -1,23 +1,28 @@
-"""Looks for each planted bug, story by story, until one breaks a promise."""
+"""Looks for each planted bug: the test that is known to find it, or one story after the other, until a promise breaks."""
 
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from multiprocessing import get_context
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from tests.simulation.bugs import run_planted
 from tests.simulation.bugs.catalogue import BUGS, planted
 from tests.simulation.bugs.found_by import FOUND_BY
 from tests.simulation.stories.story import Outcome, Story
 
+_TEST_S: Final = 120
+
 
 class Search(NamedTuple):
-    """What came of the search for one bug: the seed of the story that found it, if any, and what broke in it."""
+    """What came of the search for one bug: the seed or the test that found it, if any, and what broke."""
 
     bug: str
-    seed: int | None
+    finder: int | str | None
     faults: tuple[str, ...]
     broken: str
     stories: int
@@ -30,15 +35,25 @@ def told(bug: str | None, seed: int, faults: tuple[str, ...]) -> Outcome:
 
 
 def search(seeds: Iterable[int], faults: tuple[str, ...], bug: str) -> Search:
-    """Tell the known story, then those of other seeds, until one is broken; with these faults, or the bug's own."""
+    """Try what is known to find the bug, then other seeds; with these faults, or the bug's own."""
     limits = faults or BUGS[bug].faults
-    first = [FOUND_BY[bug]] if bug in FOUND_BY else []
+    known = FOUND_BY.get(bug)
+    if isinstance(known, str) and _fails(known, bug):
+        return Search(bug, known, (), "this test fails", 0)
+    first = [known] if isinstance(known, int) else []
     number = 0
     for number, seed in enumerate(dict.fromkeys((*first, *seeds)), 1):
         outcome = told(bug, seed, limits)
         if outcome.broken:
             return Search(bug, seed, limits, outcome.broken[0].strip().splitlines()[-1], number)
     return Search(bug, None, limits, "", number)
+
+
+def _fails(test: str, bug: str) -> bool:
+    """Whether a test fails when the bug is planted."""
+    command = [sys.executable, "-m", run_planted.__name__, bug, test]
+    run = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_TEST_S)
+    return run.returncode == run_planted.FAILED
 
 
 def search_all(
@@ -53,14 +68,16 @@ def report(names: Iterable[str], seeds: Iterable[int], faults: tuple[str, ...], 
     """Print a table of what finds each bug, and how many were found; the number of those that were not."""
     found: list[Search] = []
     wanted = list(names) or list(BUGS)
-    print(f"{'bug':56} {'seed':>6}  broken", flush=True)
+    print(f"{'bug':56} found by", flush=True)
     for each in search_all(wanted, seeds, faults, jobs):
         found.append(each)
-        seed = "-" if each.seed is None else str(each.seed)
-        limits = f"[{','.join(each.faults)}] " if each.faults else ""
-        broken = each.broken or f"not found in {each.stories} stories"
-        print(f"{each.bug:56} {seed:>6}  {limits}{broken[:160]}", flush=True)
-    missed = [each.bug for each in found if each.seed is None]
+        limits = f" [{','.join(each.faults)}]" if each.faults else ""
+        finder = f"{each.finder}{limits}: {each.broken[:160]}"
+        print(
+            f"{each.bug:56} {finder if each.finder is not None else f'no story of {each.stories}'}",
+            flush=True,
+        )
+    missed = [each.bug for each in found if each.finder is None]
     print(f"{len(found) - len(missed)} of {len(found)} planted bugs found")
     return len(missed)
 

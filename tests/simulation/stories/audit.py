@@ -44,7 +44,9 @@ def _batches(data: bytes) -> Iterator[BatchView]:
 
 
 def leftovers(nodes: list[Node]) -> list[str]:
-    """What brokers still hold of clients that are gone: connections, and readers that wait for a partition."""
+    """What brokers still hold of clients that are gone (connections, and readers that wait for a partition), and
+    replicas that were moved away.
+    """
     hosts = {node.host for node in nodes}
     found: list[str] = []
     for node in nodes:
@@ -56,7 +58,22 @@ def leftovers(nodes: list[Node]) -> list[str]:
         found += [
             f"{node.host}: a reader of {each.name}" for each in node.broker.partitions if each.waiters.readers
         ]
+        found += [f"{node.host}: {name}, which was moved away" for name in _misplaced(node)]
     return found
+
+
+def _misplaced(node: Node) -> list[str]:
+    """The partitions on a node that the metadata places on others."""
+    assert node.broker is not None
+    topics = node.broker.quorum.image.topics_by_id
+    placed = {
+        (topic.topic_id, each.index)
+        for topic in topics.values()
+        for each in topic.partitions
+        if node.number in each.replicas
+    }
+    hosted = node.broker.partitions
+    return [each.name for each in hosted if (each.topic_id, each.index) not in placed]
 
 
 class Audit:
@@ -135,9 +152,8 @@ class Audit:
                 )
             last[way] = sent.offset
 
-    def check_group(self, group: str, partition: Partition, committed: int) -> None:
-        """Commits do not go back, and nothing below them was skipped."""
-        promised = self._ledger.committed.get((group, partition), 0)
+    def check_group(self, group: str, partition: Partition, promised: int, committed: int) -> None:
+        """Commits do not go back, and nothing below them was skipped. `promised` was committed before the question."""
         if committed < promised:
             self.broken.append(f"{group} of {partition}: {promised} was committed, and now {committed} is")
         processed = self._ledger.processed[group, partition]

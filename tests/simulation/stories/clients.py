@@ -114,8 +114,11 @@ class Administrator(Client):
                     self._orders.remove(work)
 
     async def _ask_offsets(self, admin: ottla.Admin) -> None:
+        ledger = self.ledger
         promised = {
-            place: offset for (group, place), offset in self.ledger.committed.items() if group == self._group
+            place: ledger.committed.get((group, place), 0)
+            for group, place in [*ledger.processed]
+            if group == self._group
         }
         if not promised or self.world.dice.random() < 0.5:
             return
@@ -125,4 +128,4 @@ class Administrator(Client):
             committed = told.get(ottla.TopicPartition(*place))
             if not isinstance(committed, KafkaError):
                 said = committed.offset if isinstance(committed, CommittedOffset) else 0
-                self.ledger.told_committed(self._group, place, offset, said)
+                ledger.told_committed(self._group, place, offset, said)

@@ -73,7 +73,7 @@ class Deeds(Kind):
 
     async def reassign(self) -> None:
         """Move a partition to other nodes; with three nodes, to fewer or in another order."""
-        topic, index = self._dice.choice(self._story.partitions)
+        topic, index = self._dice.choice(self._story.placed_partitions)
         numbers = [node.number for node in self._story.nodes]
         replicas = self._dice.sample(numbers, 3 if len(numbers) > 3 else self._dice.choice((2, 3)))
 
@@ -85,7 +85,7 @@ class Deeds(Kind):
         await self._sleep(0.3, 1.8)
 
     async def cancel_moves(self) -> None:
-        partitions = {ottla.TopicPartition(*each): None for each in self._story.partitions}
+        partitions = {ottla.TopicPartition(*each): None for each in self._story.placed_partitions}
 
         async def work(admin: ottla.Admin) -> None:
             await admin.alter_reassignments(partitions)
@@ -106,7 +106,7 @@ class Deeds(Kind):
         await self._sleep(0.1, 1)
 
     async def elect(self) -> None:
-        partitions = [ottla.TopicPartition(*each) for each in self._story.partitions]
+        partitions = [ottla.TopicPartition(*each) for each in self._story.placed_partitions]
 
         async def work(admin: ottla.Admin) -> None:
             await admin.elect_leaders(partitions)
@@ -119,8 +119,10 @@ class Deeds(Kind):
         """Change how many replicas must have a record, while producers send to the topic."""
         topic = self._dice.choice(self._story.topics)
         count = self._dice.choice(("1", "2", "3"))
-        if count == "1" and not self._losses.may_commit_alone():
-            return
+        if count == "1":
+            if not self._losses.may_commit_alone():
+                return
+            self._story.copies.one_is_enough()
         await self._set_topic(topic, "min.insync.replicas", count)
         await self._sleep(0.3, 2)
         await self._set_topic(topic, "min.insync.replicas", "2")

@@ -21,6 +21,7 @@ class DiskFaults(Kind):
             "full-disk": (2, self.full_disk),
             "read-error": (1, self.read_error),
             "sync-error": (1, self.sync_error),
+            "write-error": (1, self.write_error),
             "slow-disk": (3, self.slow_disk),
             "spoil-index": (1, self.spoil_index),
         }
@@ -84,7 +85,6 @@ class DiskFaults(Kind):
             disk = node.disk
             await self._sleep(0.18, 2.4)
             disk.is_full = False
-            await self._replace_if_broken(node)
 
     async def read_error(self) -> None:
         for node in self._some(1):
@@ -102,6 +102,18 @@ class DiskFaults(Kind):
             disk.syncs_fail = True
             await self._sleep(0.06, 0.6)
             disk.syncs_fail = False
+            await self._replace_if_broken(node)
+
+    async def write_error(self) -> None:
+        """The disk of a node, mostly of the controller, takes nothing any more."""
+        nodes = self._controllers() if self._dice.random() < 0.6 else self._some(1)
+        node = nodes[0]
+        if self._losses.may_lose_disk(node):
+            self._say(f"writes fail on {node.host}")
+            disk = node.disk
+            disk.writes_fail = True
+            await self._sleep(0.06, 1.2)
+            disk.writes_fail = False
             await self._replace_if_broken(node)
 
     async def slow_disk(self) -> None:

@@ -56,7 +56,8 @@ class Kind:
     async def _replace_if_broken(self, node: Node) -> None:
         """An operator restarts a broker whose disk failed: what it could not write it will never take for written."""
         await self._sleep(0.06, 1.2)
-        if node.is_running and node.disk.has_failed:
+        has_ended = not node.is_running and node.has_halted
+        if has_ended or (node.is_running and node.disk.has_failed):
             self._say(f"restart {node.host} after its disk failed")
             node.kill()
             await self._up([node])

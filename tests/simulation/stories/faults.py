@@ -42,7 +42,7 @@ class Faults:
             client.process.go_on()
         for node in self._story.nodes:
             disk = node.disk
-            disk.is_full = disk.reads_fail = disk.syncs_fail = False
+            disk.is_full = disk.reads_fail = disk.syncs_fail = disk.writes_fail = False
             disk.crash_after = None
             node.slowness = 1.0
             node.set_clock(0.0)  # a broker whose clock is hours behind refuses records from the future

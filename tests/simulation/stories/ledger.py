@@ -7,7 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tests.simulation.stories.copies import Copies
 
 Partition = tuple[str, int]
 _PADDINGS = (0, 0, 3, 40, 40, 200, 1200)
@@ -31,6 +34,7 @@ class Sent:
     known_end: int
     promise: Promise
     is_after_healing: bool = False
+    lives: tuple[int, ...] = ()
     offset: int | None = None
     is_failed: bool = False
     is_told: bool = False
@@ -70,6 +74,8 @@ class Ledger:
         self.committed: dict[tuple[str, Partition], int] = {}
         self.doubtful: dict[tuple[str, Partition], dict[int, int]] = defaultdict(dict)
         self.known_end: dict[Partition, int] = defaultdict(int)
+        self.told: dict[tuple[str, Partition], int] = {}
+        self.copies: Copies | None = None
         self.is_healed = False
         self.counts: dict[str, int] = defaultdict(int)
         self.broken: list[str] = []
@@ -79,7 +85,9 @@ class Ledger:
     def send(self, writer: str, number: int, partition: Partition, promise: Promise) -> tuple[str, Content]:
         """A record that a writer is about to send: its name and its content."""
         name = f"{writer}/{number}"
-        self.sent[name] = Sent(partition, writer, number, self.known_end[partition], promise, self.is_healed)
+        lives = self.copies.lives() if self.copies is not None else ()
+        known_end = self.known_end[partition]
+        self.sent[name] = Sent(partition, writer, number, known_end, promise, self.is_healed, lives)
         self.counts["sent"] += 1
         content = self.contents[name] = content_of(name, self.keys.get(partition[0], 0))
         return name, content
@@ -99,6 +107,9 @@ class Ledger:
         sent.offset = offset
         self._put(sent.partition, offset, name, "acknowledged")
         self.acknowledged[sent.partition][offset] = name
+        if self.copies is not None:
+            problem = self.copies.problem(sent.partition, offset, name, sent.lives)
+            self.broken += [problem] if problem is not None else []
 
     def fail(self, name: str) -> None:
         """The writer gave up; the record may be there or not."""
@@ -131,6 +142,16 @@ class Ledger:
         if partition[0] not in self.keys or offset < expected:
             self.broken.append(f"{who} was given offset {offset} of {partition} after {expected - 1}")
 
+    def begins(self, group: str, partition: Partition, promised: int, offset: int) -> None:
+        """A member begins to read at an offset; `promised` was committed when it was given the partition."""
+        if offset >= promised:
+            return
+        if not self.doubtful[group, partition].get(offset):
+            self.broken.append(
+                f"{group} of {partition}: {promised} was committed, and a member began at {offset}"
+            )
+        self.committed[group, partition] = min(offset, self.committed.get((group, partition), 0))
+
     def process(self, group: str, partition: Partition, offset: int, content: Content) -> None:
         """A member of a group read a record, and will commit it."""
         self.read(partition, offset, content)
@@ -138,17 +159,26 @@ class Ledger:
 
     # ---- commits
 
-    def begin_commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
-        """A member begins to commit. Until it is sure of the end, a copy of its request may arrive late."""
+    def begin_commit(self, group: str, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+        """A member begins to commit; what is committed now. Until it is sure of the end, a copy may arrive late."""
         for partition, offset in offsets.items():
             under_way = self.doubtful[group, partition]
             under_way[offset] = under_way.get(offset, 0) + 1
+        return {partition: self.committed.get((group, partition), 0) for partition in offsets}
 
-    def commit(self, group: str, offsets: Mapping[Partition, int], *, is_sure: bool) -> None:
-        """A commit was acknowledged; it is sure if the request was sent once only."""
+    def commit(
+        self, group: str, offsets: Mapping[Partition, int], before: Mapping[Partition, int], *, is_sure: bool
+    ) -> None:
+        """A commit was acknowledged; it is sure if the request was sent once only. `before` is what was committed
+        when the member asked for it.
+        """
         for partition, offset in offsets.items():
             self.counts["commits"] += 1
             key = group, partition
+            if offset < before[partition]:
+                self.broken.append(
+                    f"{group} of {partition}: {before[partition]} was committed, and then {offset} was taken"
+                )
             self.committed[key] = max(self.committed.get(key, 0), offset)
             if is_sure:
                 self.doubtful[key][offset] -= 1
@@ -156,6 +186,7 @@ class Ledger:
     def told_committed(self, group: str, partition: Partition, promised: int, told: int) -> None:
         """A coordinator named a committed offset; `promised` was acknowledged before it was asked."""
         self.counts["offsets asked"] += 1
+        self.told[group, partition] = told
         if told < promised and not self.doubtful[group, partition].get(told):
             self.broken.append(
                 f"{group} of {partition}: {promised} was committed, and the coordinator said {told}"

@@ -38,8 +38,11 @@ class MetadataReview:
                         self._review(f"{topic.name}-{placed.index}", was, placed)
 
     def _review(self, name: str, was: PartitionImage | None, now: PartitionImage) -> None:
-        if not now.isr or not set(now.isr) <= set(now.replicas):
+        if not set(now.isr) <= set(now.replicas):
             self._broken(f"{name}: the ISR {now.isr} is not a part of the replicas {now.replicas}")
+        # The last member may come back without its disk: then the partition waits for those that have its records.
+        if not now.isr and not now.elr and now.last_known_leader == NO_LEADER:
+            self._broken(f"{name}: nobody is in sync, and nobody is waited for")
         if now.leader != NO_LEADER and now.leader not in now.isr:
             self._broken(f"{name}: n{now.leader} leads, and the ISR is {now.isr}")
         if was is None or was == now:

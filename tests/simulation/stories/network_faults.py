@@ -40,7 +40,7 @@ class NetworkFaults(Kind):
 
     async def cut_leader(self) -> None:
         """The leader of a partition is cut off from the other nodes, while clients still reach it."""
-        leader = self._story.leader_of(self._dice.choice(self._story.partitions))
+        leader = self._story.leader_of(self._dice.choice(self._story.placed_partitions))
         victim = (leader or self._some(1)[0]).host
         nodes = [node.host for node in self._story.nodes if node.host != victim]
         self._say(f"cut {victim}, which leads, off from the other nodes")

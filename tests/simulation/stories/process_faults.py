@@ -48,7 +48,7 @@ class ProcessFaults(Kind):
     async def chase(self) -> None:
         """Kill whoever leads the first partition, again and again."""
         for _ in range(3):
-            leader = self._story.leader_of(self._dice.choice(self._story.partitions))
+            leader = self._story.leader_of(self._dice.choice(self._story.placed_partitions))
             if leader is not None:
                 self._say(f"chase n{leader.number}")
                 leader.kill()

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from ottla.config.replication import RACK_SELECTOR
+
 HOSTS_PORT: Final = 9000
 # A topic that is deleted and created again; nothing is promised about its records.
 FLEETING: Final = "fleeting"
@@ -11,12 +13,15 @@ _NODE: Final = {
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "400",
     "log.cleaner.backoff.ms": "300",
-    "metadata.log.max.record.bytes.between.snapshots": "6000",
     "log.index.size.max.bytes": "2048",
     "log.index.interval.bytes": "256",
     "log.segment.bytes": "8192",
     "log.retention.ms": "-1",
+    "ottla.log.scrub.interval.ms": "4000",
+    "ottla.log.scrub.io.max.bytes.per.second": "1000000",
     "log.flush.offset.checkpoint.interval.ms": "1500",
     "broker.heartbeat.interval.ms": "300",
     "broker.session.timeout.ms": "1500",
@@ -30,7 +35,9 @@ _NODE: Final = {
     "group.initial.rebalance.delay.ms": "50",
     "group.min.session.timeout.ms": "500",
     "leader.imbalance.check.interval.seconds": "3",
+    "replica.selector.class": RACK_SELECTOR,
 }
+RACKS: Final = ("r0", "r1", "r2")
 
 
 COMPACTED: Final = {
@@ -40,14 +47,16 @@ COMPACTED: Final = {
 }
 
 
-def node_settings(number: int, voters: int, *, flushes: bool) -> dict[str, str]:
+def node_settings(number: int, voters: int, *, flushes: bool, snapshot_bytes: int = 6_000) -> dict[str, str]:
     """The properties of one node; the first ones are voters. A cluster that flushes survives a loss of all power."""
     settings = {
         **_NODE,
+        "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
         "node.id": str(number),
         "listeners": f"PLAINTEXT://127.0.0.1:{HOSTS_PORT + number}",
         "log.dir": f"/data/{number}",
         "controller.quorum.voters": voters_setting(voters),
+        "broker.rack": RACKS[number % len(RACKS)],
     }
     if number > voters:
         settings["process.roles"] = "broker"
@@ -82,7 +91,7 @@ CONSUMER: Final[dict[str, Any]] = {
 }
 MEMBER: Final[dict[str, Any]] = {
     **CONSUMER,
-    "enable_auto_commit": False,
+    "auto_commit_interval_ms": 300,
     "session_timeout_ms": 2_000,
     "heartbeat_interval_ms": 500,
     "max_poll_interval_ms": 3_000,

@@ -11,10 +11,13 @@ from unittest.mock import patch
 
 from tests.simulation.stories.audit import Audit, leftovers, log_bytes, names_of
 from tests.simulation.stories.clients import Administrator, Client
+from tests.simulation.stories.copies import Copies
 from tests.simulation.stories.faults import Faults
 from tests.simulation.stories.ledger import Ledger, Promise
+from tests.simulation.stories.pipelines import Pipeline
 from tests.simulation.stories.readers import Member, Reader
 from tests.simulation.stories.settings import COMPACTED, FLEETING, bootstrap, node_settings
+from tests.simulation.stories.transactions.cast import Cast
 from tests.simulation.stories.watcher import Watcher
 from tests.simulation.stories.writers import LastWriter, Writer
 from tests.simulation.world.node import Node
@@ -34,6 +37,10 @@ _START_S: Final = 30.0
 # How long faults happen, in simulated seconds.
 FAULTS_S: Final = 6.0
 _HEALING_S: Final = 90.0
+# In so many stories writes go on across a cut, and how long a record may take then: the session of the node, or the
+# lag of the follower, has to end first.
+_CUT_SHARE: Final = 0.2
+_CUT_S: Final = 8.0
 
 
 @dataclass(slots=True)
@@ -64,19 +71,24 @@ class Story:
         # A topic that is compacted, and how many keys its records have.
         self.compacted = {"c0": 6} if self.world.dice.random() < 0.4 else {}
         self.ledger = Ledger(self.compacted)
+        self.copies = self.ledger.copies = Copies(self)
         self.lines: list[str] = []
         self._listen = listen
         dice = self.world.dice
         count = 3 if dice.random() < 0.8 else 5
         self._voters = dice.choice((3, count))
         self.flushes = dice.random() < 0.5
+        self._snapshot_bytes = dice.choice((1_500, 6_000))
+        self._commits_automatically = dice.random() < 0.25
         self.nodes: list[Node] = []
         for _ in range(count):
             self.add_node()
         self.servers = bootstrap(count)
         self.partition_counts = {f"t{number}": dice.randrange(1, 4) for number in range(dice.randrange(1, 3))}
+        self.transactions = Cast(self)
         self.clients: list[Client] = []
         self._committed: dict[Partition, int] = {}
+        self._promised: dict[tuple[str, Partition], int] = {}
         self._faults = Faults(self)
         self._wanted = faults
         self._faults_s = faults_s
@@ -86,7 +98,10 @@ class Story:
     def add_node(self) -> Node:
         """A node that is not started."""
         number = len(self.nodes) + 1
-        node = Node(self.world, number, node_settings(number, self._voters, flushes=self.flushes))
+        settings = node_settings(
+            number, self._voters, flushes=self.flushes, snapshot_bytes=self._snapshot_bytes
+        )
+        node = Node(self.world, number, settings)
         self.nodes.append(node)
         return node
 
@@ -100,6 +115,11 @@ class Story:
     def partitions(self) -> list[Partition]:
         """All partitions that are written and read."""
         return [*self.group_partitions, *((topic, 0) for topic in self.compacted)]
+
+    @property
+    def placed_partitions(self) -> list[Partition]:
+        """All partitions to whose leaders and replicas something happens."""
+        return [*self.partitions, *self.transactions.partitions]
 
     @property
     def group_partitions(self) -> list[Partition]:
@@ -142,10 +162,11 @@ class Story:
         gc.disable()
         sendfile_bytes = self.world.dice.choice((64, 400, send_queue.SENDFILE_BYTES))
         try:
-            with patch.object(send_queue, "SENDFILE_BYTES", sendfile_bytes):
+            with patch.object(send_queue, "SENDFILE_BYTES", sendfile_bytes), self._watcher.votes.listening():
                 self._tell()
         except Exception as error:
             self.ledger.broken.append("".join(traceback.format_exception(error)))
+        self.ledger.counts["votes"] = self._watcher.votes.heard
         outcome = Outcome(
             self.seed,
             [*self.ledger.broken, *self.world.problems],
@@ -173,7 +194,7 @@ class Story:
         for fate in fates:
             fate.result()
         self._faults.heal_all()
-        if self._heal() and self._finish():
+        if self._heal() and self._write_across_a_cut() and self._finish():
             self._check_logs()
 
     def _start_clients(self) -> None:
@@ -188,6 +209,7 @@ class Story:
         ]
         fleeting = [(FLEETING, 0), (FLEETING, 1)]
         self._fleeting = Writer(world, "f0", servers, Ledger(), lambda: fleeting, longest_pause_s=4.0)
+        self._pipeline = Pipeline(world, "p0", servers, ledger, lambda: self.partitions, self.leader_of)
         self._reader = Reader(world, "r0", servers, ledger, lambda: self.partitions)
         strategy = dice.choice(("range", "roundrobin", "sticky", "cooperative-sticky"))
         is_static = dice.random() < 0.3
@@ -201,16 +223,25 @@ class Story:
                 topics=self.topics,
                 strategy=strategy,
                 is_static=is_static,
+                is_automatic=self._commits_automatically,
             )
             for n in range(dice.randrange(1, 4))
         ]
-        self.clients = [*self._writers, self._fleeting, self._reader, *self._members, self.administrator]
+        writing = [*self._writers, self._fleeting, self._pipeline]
+        self.transactions.enter()
+        self.clients = [
+            *writing,
+            self._reader,
+            *self._members,
+            self.administrator,
+            *self.transactions.clients,
+        ]
 
     async def _create_topics(self, admin: ottla.Admin) -> None:
         wanted = {**self.partition_counts, FLEETING: 2}
         topics = [ottla.NewTopic(name, partitions=count) for name, count in wanted.items()]
         topics += [ottla.NewTopic(name, partitions=1, configs=COMPACTED) for name in self.compacted]
-        await admin.create_topics(topics)
+        await admin.create_topics([*topics, *self.transactions.topics])
 
     def _possible_faults(self) -> list[str]:
         """The names that faults are drawn from: in most stories a few only, so that they meet more often."""
@@ -247,17 +278,38 @@ class Story:
                 return False
         return self.administrator.is_idle
 
+    def _write_across_a_cut(self) -> bool:
+        """In some stories a leader and a follower do not hear each other: writes go on, while the cut lasts."""
+        dice, network = self.world.dice, self.world.network
+        self.ledger.healed()
+        leader = self.leader_of(dice.choice(self.placed_partitions))
+        if leader is None or dice.random() >= _CUT_SHARE:
+            return True
+        if any(len(placed.isr) < 3 for _, placed in leader.broker.quorum.image.partitions()):  # type: ignore[union-attr]
+            return True  # moved to two nodes: without one of them there are too few
+        other = dice.choice([node for node in self.nodes if node is not leader])
+        self.say(f"cut between {leader.host}, which leads, and {other.host}")
+        network.cut(leader.host, other.host)
+        network.cut(other.host, leader.host)
+        writer = LastWriter(self.world, "cut", self.servers, self.ledger, lambda: self.partitions)
+        is_written = self._until(
+            lambda: writer.is_done, _CUT_S, "every partition takes a record across a cut"
+        )
+        network.heal_all()
+        return is_written and self._heal()
+
     def _finish(self) -> bool:
         """Every partition takes a record; the group reads to the end; everybody stops."""
-        writers = self._writers
-        self.ledger.healed()
+        writers = [*self._writers, self._fleeting, self._pipeline, *self.transactions.writers]
         self._reader.read_to_the_end()
-        for writer in [*writers, self._fleeting]:
+        for writer in writers:
             writer.stop()
-        if not self._until(lambda: all(w.is_done for w in [*writers, self._fleeting]), 60, "writers finish"):
+        if not self._until(lambda: all(writer.is_done for writer in writers), 60, "writers finish"):
             return False
         last = LastWriter(self.world, "last", self.servers, self.ledger, lambda: self.partitions)
         if not self._until(lambda: last.is_done, 30, "every partition takes a record"):
+            return False
+        if not self.transactions.leave(self._until):
             return False
         if not self._until(self._is_read, 60, "the group and the reader read to the end", check_every_s=0.2):
             return False
@@ -269,6 +321,8 @@ class Story:
         return self._until(lambda: all(client.is_done for client in self.clients), 60, "clients stop")
 
     async def _ask_offsets(self, admin: ottla.Admin) -> None:
+        # A record that was held on its way may arrive, and be read and committed, after the answer.
+        self._promised = dict(self.ledger.committed)
         offsets = await admin.list_group_offsets(GROUP)
         for partition, committed in offsets.items():
             if isinstance(committed, CommittedOffset):
@@ -276,13 +330,10 @@ class Story:
 
     def _is_read(self) -> bool:
         ends = self.ledger.known_end
-        return (
-            all(
-                self.ledger.committed.get((GROUP, partition), 0) >= ends[partition]
-                for partition in self.group_partitions
-            )
-            and self._reader.is_at_the_end
-        )
+        # Commits that nobody asked for are known from the coordinator only.
+        committed = self.ledger.told if self._commits_automatically else self.ledger.committed
+        is_committed = all(committed.get((GROUP, each), 0) >= ends[each] for each in self.group_partitions)
+        return is_committed and self._reader.is_at_the_end
 
     def _check_logs(self) -> None:
         audit = Audit(self.ledger)
@@ -292,6 +343,8 @@ class Story:
             lambda: not leftovers(self.nodes), 10, "brokers forget clients that are gone", 0.1
         ):
             self.ledger.broken += leftovers(self.nodes)
+        # The session of a static member may end only now, and its coordinator writes that down.
+        self._until(self._is_replicated, 10, "")
         image = self.nodes[0].broker.quorum.image  # type: ignore[union-attr]
         for topic, placed in image.partitions():
             replicas = {
@@ -307,8 +360,19 @@ class Story:
             if topic.name in self.partition_counts:
                 audit.check_partition(partition, names_of(replicas[placed.leader]))
         audit.check_order()
+        self.transactions.check()
         for partition in self.group_partitions:
-            audit.check_group(GROUP, partition, self._committed.get(partition, 0))
+            promised = self._promised.get((GROUP, partition), 0)
+            audit.check_group(GROUP, partition, promised, self._committed.get(partition, 0))
+
+    def _is_replicated(self) -> bool:
+        """Whether all replicas end at the same offset."""
+        brokers = [node.broker for node in self.nodes if node.broker is not None]
+        ends: dict[str, set[int]] = {}
+        for broker in brokers:
+            for partition in broker.partitions:
+                ends.setdefault(partition.name, set()).add(partition.log.log_end_offset)
+        return all(len(each) == 1 for each in ends.values())
 
     def _until(
         self, condition: Callable[[], bool], limit_s: float, what: str, check_every_s: float = 0.02

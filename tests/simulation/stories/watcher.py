@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.stories.metadata_review import MetadataReview
+from tests.simulation.stories.vote_review import VoteReview
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from tests.simulation.stories.story import Story
     from tests.simulation.world.node import Node
 
+    from ottla.controller.image import ClusterImage
     from ottla.server.partitions.hosted_partition import HostedPartition
 
 INTERVAL_S: Final = 0.02
 
-_Key = tuple["UUID", int]
+# Of a topic's id and the partition's number: the hash of a string is computed once.
+_Key = str
 
 
 class Watcher:
@@ -28,13 +31,20 @@ class Watcher:
         self._leaders: dict[tuple[_Key, int], int] = {}
         # By the hosted replica: one that was moved away and came back begins again.
         self._watermarks: dict[HostedPartition, int] = {}
+        self._keys: dict[HostedPartition, _Key] = {}
+        self._places: dict[_Key, tuple[UUID, int]] = {}
+        # Of the newest image, as far as they were asked for.
+        self._isrs: dict[_Key, tuple[int, ...]] = {}
+        self._isrs_of: ClusterImage | None = None
         self._committed: dict[_Key, int] = {}
         self._metadata = MetadataReview(self._broken)
+        self.votes = VoteReview(story.nodes, self._broken)
         self.looks = 0
 
     def look(self) -> None:
         """Check everything now, and again later."""
         self.looks += 1
+        self.votes.look()
         hosted: dict[_Key, dict[int, HostedPartition]] = {}
         for node in self._story.nodes:
             if node.is_ready:
@@ -42,7 +52,7 @@ class Watcher:
                 self._check_controller(node)
                 self._metadata.look(node.host, node.broker.quorum.image)
                 for partition in self._partitions_of(node):
-                    key = partition.topic_id, partition.index
+                    key = self._keys.get(partition) or self._key_of(partition)
                     hosted.setdefault(key, {})[node.number] = partition
                     self._check_replica(node, key, partition)
         for key, replicas in hosted.items():
@@ -78,17 +88,30 @@ class Watcher:
             self._broken(
                 f"{partition.name}: the high watermark of {node.host} went from {before} back to {watermark}"
             )
-        self._watermarks[partition] = watermark
+        if watermark != before:
+            self._watermarks[partition] = watermark
         if watermark > partition.log.log_end_offset:
             self._broken(
                 f"{partition.name}: the high watermark of {node.host} is {watermark}, "
                 f"its log ends at {partition.log.log_end_offset}"
             )
 
+    def _key_of(self, partition: HostedPartition) -> _Key:
+        key = self._keys[partition] = f"{partition.topic_id}-{partition.index}"
+        self._places[key] = partition.topic_id, partition.index
+        return key
+
     def _newest_isr(self, key: _Key) -> tuple[int, ...]:
-        topic = self._metadata.newest.topics_by_id.get(key[0])
-        placed = topic.partition(key[1]) if topic is not None else None
-        return tuple(placed.isr) if placed is not None else ()
+        newest = self._metadata.newest
+        if newest is not self._isrs_of:
+            self._isrs_of, self._isrs = newest, {}
+        isr = self._isrs.get(key)
+        if isr is None:
+            topic_id, index = self._places[key]
+            topic = newest.topics_by_id.get(topic_id)
+            placed = topic.partition(index) if topic is not None else None
+            isr = self._isrs[key] = tuple(placed.isr) if placed is not None else ()
+        return isr
 
     def _check_leader(self, members: tuple[int, ...], replicas: dict[int, HostedPartition]) -> None:
         """What a leader calls committed is in the log of every in-sync replica that follows it.

@@ -226,6 +226,12 @@ class SimulatedDisk:
         """A file's bytes, to be changed behind everybody's back."""
         return self._inode(path).data
 
+    def durable(self, path: str) -> bytes | None:
+        """The bytes of a file that no power loss can take; None if its name could be lost."""
+        directory = self._directories.get(os.path.dirname(path))
+        inode = directory.durable.get(os.path.basename(path)) if directory is not None else None
+        return None if inode is None else inode.durable
+
     def put(self, path: str, data: bytes) -> None:
         """A durable file out of nowhere."""
         self.mkdir(os.path.dirname(path))

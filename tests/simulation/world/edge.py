@@ -66,6 +66,8 @@ class SimulatedThreads:
 class SimulatedNetwork:
     """The accepting side of the world's network."""
 
+    least_room_bytes: Final = 4 * 1024
+
     def __init__(self, process: ProcessLoop, disk: NodeDisk | None) -> None:
         self._process = process
         self._disk = disk

@@ -27,6 +27,7 @@ class Node:
         self.number = number
         self.host = f"n{number}"
         self.disk = NodeDisk()
+        self.disks = 1  # so many this machine has had
         self.clock_offset_s = 0.0
         self.slowness = 1.0
         self.crash_loses_power = (
@@ -88,6 +89,12 @@ class Node:
             process.kill()
             return
         self.is_started = True
+        reason = await broker.halted
+        if self.is_started:
+            # As `ottla serve` does.
+            self.failure = reason
+            self.is_started = False
+            await self._stop(process)
 
     def stop(self) -> None:
         """Stop as SIGTERM does: hand over, flush, mark the stop as clean; the process ends when that is done."""
@@ -116,6 +123,7 @@ class Node:
         """Lose the disk's content."""
         assert not self.is_running
         self.disk = NodeDisk()
+        self.disks += 1
 
     def set_clock(self, offset_s: float) -> None:
         """Set the time of day to so much before or after the world's."""

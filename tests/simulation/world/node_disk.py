@@ -7,17 +7,22 @@ from random import Random
 
 from tests.simulation.world.disk import SimulatedCrash, SimulatedDisk, SimulatedFile
 
-_WRITES = ("append", "create", "truncate", "reserve")
+# A file can be cut on a full disk.
+_WRITES = ("append", "create", "reserve")
 
 
 class NodeDisk(SimulatedDisk):
-    """`is_full`, `reads_fail` and `syncs_fail` are switches; `crash_after` counts operations down to a crash."""
+    """`is_full`, `reads_fail`, `syncs_fail` and `writes_fail` are switches; `crash_after` counts operations down to a
+    crash. Reads of files whose paths begin with `unreadable` fail.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_full = False
         self.reads_fail = False
+        self.unreadable: str | None = None
         self.syncs_fail = False
+        self.writes_fail = False
         self.crash_after: int | None = None
         self.on_crash: Callable[[], None] = lambda: None
         self.is_dead = False
@@ -28,7 +33,7 @@ class NodeDisk(SimulatedDisk):
         if self.is_dead:
             raise SimulatedCrash
         if kind == "read":
-            if self.reads_fail:
+            if self.reads_fail or (self.unreadable is not None and path.startswith(self.unreadable)):
                 self._fail(errno.EIO)
             return
         if self.crash_after is not None:
@@ -39,6 +44,8 @@ class NodeDisk(SimulatedDisk):
                 raise SimulatedCrash
         if self.is_full and kind in _WRITES:
             self._fail(errno.ENOSPC)
+        if self.writes_fail:
+            self._fail(errno.EIO)
         if self.syncs_fail and kind in ("sync", "sync_directory"):
             self._fail(errno.EIO)
 
@@ -61,5 +68,6 @@ class NodeDisk(SimulatedDisk):
         return survivor
 
     def _fail(self, code: int) -> None:
-        self.has_failed = True
+        # A disk that was full is as good as before.
+        self.has_failed = self.has_failed or code != errno.ENOSPC
         raise OSError(code, os.strerror(code))

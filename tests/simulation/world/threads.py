@@ -10,7 +10,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+
+from tests.simulation.world.disk import SimulatedCrash
 
 if TYPE_CHECKING:
     from tests.simulation.world.process import ProcessLoop
@@ -71,7 +74,8 @@ class SimulatedPool(Executor):
             process.world.later(_PAUSED_S, self._finish)
             return
         if self._waiting:
-            self._do(*self._waiting.popleft())
+            with suppress(SimulatedCrash):
+                self._do(*self._waiting.popleft())
         if self._waiting:
             self._begin()
         else:
@@ -80,9 +84,11 @@ class SimulatedPool(Executor):
     def _do(self, future: Future[Any], function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         try:
             result = function(*args)
+        except SimulatedCrash:
+            # Nobody is told: the process is dead. Whoever waits for this pool in another of its threads dies too.
+            raise
         except BaseException as error:
-            if not self._process.is_dead:
-                future.set_exception(error)
+            future.set_exception(error)
         else:
             future.set_result(result)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import click
 import pytest
@@ -76,3 +77,10 @@ def test_json_is_one_document_in_any_alphabet(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "größe" in shown
     assert json.loads(shown) == {"name": "größe"}
+
+
+def test_ids_are_printed_as_kafkas_tools_show_them(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"id": UUID(int=0)})
+    assert capsys.readouterr().out == '{\n  "id": "AAAAAAAAAAAAAAAAAAAAAA"\n}\n'
+    with pytest.raises(TypeError, match="cannot be printed as JSON"):
+        print_json(object())

@@ -7,11 +7,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ottla.client.producer.machine.accumulator import Accumulator, TopicQueues
+from ottla.client.producer.machine.accumulator import Accumulator
 from ottla.client.producer.machine.batch import ProducerBatch
 from ottla.client.producer.machine.idempotence import ProducerIdentity
 from ottla.client.producer.machine.partitioners import Partitioner, by_key
 from ottla.client.producer.machine.settings import ProducerSettings
+from ottla.client.producer.machine.topic_queues import TopicQueues
 from ottla.model import ACKS_ALL
 from ottla.records.batch import BatchView
 from ottla.records.compression import Compression

@@ -51,6 +51,7 @@ def registration(
     previous_epoch: int = -1,
     rack: str | None = None,
     capacity: int | None = None,
+    directory: int | None = None,
 ) -> BrokerRegistrationRequest:
     return BrokerRegistrationRequest(
         broker_id=node_id,
@@ -60,6 +61,7 @@ def registration(
         features=[Feature(CAPACITY_FEATURE, 0, capacity)] if capacity is not None else [],
         rack=rack,
         previous_broker_epoch=previous_epoch,
+        log_dirs=[] if directory is None else [UUID(int=directory)],
     )
 
 
@@ -134,11 +136,19 @@ class Cluster:
         return epoch
 
     def heartbeat(
-        self, node_id: int, *, want_fence: bool = False, want_shut_down: bool = False
+        self,
+        node_id: int,
+        *,
+        want_fence: bool = False,
+        want_shut_down: bool = False,
+        is_offline: bool = False,
     ) -> BrokerHeartbeatResponse:
         """Hear a broker that has caught up."""
-        epoch, offset = self.image.brokers[node_id].epoch, self.image.last_offset
-        response = self.commit(BrokerHeartbeatRequest(node_id, epoch, offset, want_fence, want_shut_down))
+        broker, offset = self.image.brokers[node_id], self.image.last_offset
+        offline = list(broker.log_dirs) if is_offline else []
+        response = self.commit(
+            BrokerHeartbeatRequest(node_id, broker.epoch, offset, want_fence, want_shut_down, offline)
+        )
         assert isinstance(response, BrokerHeartbeatResponse)
         return response
 

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.controller.cluster import Cluster, registration, topic_on
 
 from ottla.errors import ErrorCode
+from ottla.model import LEAVING_BROKER_EPOCH
 from ottla.protocol.messages.partitions import (
     AlterPartitionPartitionData,
     AlterPartitionReassignmentsRequest,
@@ -179,3 +180,21 @@ def test_the_last_added_replica_in_sync_finishes_a_move(cluster: Cluster) -> Non
     )
     assert cluster.partition("a").replicas == (4, 2)
     assert not cluster.partition("a").is_moving
+
+
+def test_a_leader_that_steps_down_whole_leads_again_if_the_others_are_dead() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create(topic_on("a", [1, 2, 3], min_insync_replicas="2"))
+    cluster.fence(3)
+    partition = cluster.partition("a")
+    members = [BrokerState(2, -1), BrokerState(1, LEAVING_BROKER_EPOCH)]
+    data = AlterPartitionPartitionData(
+        0, partition.leader_epoch, new_isr_with_epochs=members, partition_epoch=partition.partition_epoch
+    )
+    topics = [AlterPartitionTopicData(cluster.topic("a").topic_id, [data])]
+    request = AlterPartitionRequest(1, cluster.image.brokers[1].epoch, topics)
+    assert cluster.propose(request).error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert cluster.standing("a")[:2] == (2, (2,))
+    assert cluster.partition("a").elr == (1,)
+    cluster.fence(2)
+    assert cluster.standing("a")[:2] == (1, (1,))

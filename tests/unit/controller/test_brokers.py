@@ -6,6 +6,7 @@ from tests.unit.controller.cluster import Cluster, registration, topic, topic_on
 from ottla.controller.commands import FenceBrokers
 from ottla.controller.records import (
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
@@ -44,31 +45,37 @@ def test_a_log_begins_with_the_level_of_its_metadata() -> None:
     assert [type(record) for record in cluster.log] == [
         FeatureLevelRecord,
         FeatureLevelRecord,
+        FeatureLevelRecord,
+        ConfigRecord,
         RegisterBrokerRecord,
         BrokerRegistrationChangeRecord,
         RegisterBrokerRecord,
         BrokerRegistrationChangeRecord,
     ]
-    assert cluster.image.features == {"metadata.version": 23, "eligible.leader.replicas.version": 1}
+    assert cluster.image.features == {
+        "metadata.version": 23,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }
 
 
 def test_a_registration_raises_the_level_that_an_earlier_version_wrote() -> None:
     cluster = Cluster(brokers=0)
     cluster.controller.replay(FeatureLevelRecord("metadata.version", 14), 0)
     cluster.log.append(None)
-    assert cluster.commit(registration(1)).broker_epoch == 3
+    assert cluster.commit(registration(1)).broker_epoch == 4
     assert cluster.image.features == {"metadata.version": 23, "eligible.leader.replicas.version": 1}
 
 
 def test_a_brokers_epoch_is_the_offset_of_its_registration() -> None:
     cluster = Cluster(brokers=0)
     response = cluster.commit(registration(1))
-    assert response.broker_epoch == 2
-    assert cluster.log[2].broker_epoch == 2
+    assert response.broker_epoch == 4
+    assert cluster.log[4].broker_epoch == 4
     again = cluster.commit(registration(1, incarnation=2, rack="r1", capacity=3))
-    assert again.broker_epoch == 3
+    assert again.broker_epoch == 5
     broker = cluster.image.brokers[1]
-    assert (broker.epoch, broker.is_fenced, broker.rack, broker.capacity) == (3, True, "r1", 3)
+    assert (broker.epoch, broker.is_fenced, broker.rack, broker.capacity) == (5, True, "r1", 3)
     endpoint = broker.endpoint("PLAINTEXT")
     assert endpoint is not None
     assert (endpoint.host, endpoint.port) == ("host1", 9092)
@@ -280,6 +287,60 @@ def test_a_broker_on_its_way_out_is_not_let_in_again() -> None:
     assert cluster.heartbeat(1).is_fenced
     cluster.join(registration(1, incarnation=5))
     assert not cluster.image.brokers[1].in_controlled_shutdown
+
+
+# ---- a log directory that takes no writes
+
+
+def on_directories(*replica_lists: list[int]) -> Cluster:
+    """A cluster of two brokers that named their log directories."""
+    cluster = Cluster(brokers=0)
+    for node_id in (1, 2):
+        cluster.join(registration(node_id, directory=20 + node_id))
+    cluster.create(topic_on("a", *replica_lists))
+    return cluster
+
+
+def test_a_broker_whose_directory_is_offline_leads_only_what_no_other_can() -> None:
+    cluster = on_directories([1, 2], [2, 1])
+    cluster.create(topic_on("lone", [1]))
+    cluster.heartbeat(1, is_offline=True)
+    assert cluster.standing("a") == (2, (2,), 1)
+    assert cluster.standing("a", 1) == (2, (2,), 0)
+    assert cluster.standing("lone") == (1, (1,), 0)
+    assert cluster.alter("a", [2, 1]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    size = len(cluster.log)
+    cluster.heartbeat(1, is_offline=True)
+    assert len(cluster.log) == size
+
+
+def test_a_broker_whose_directory_is_there_again_may_join_and_lead() -> None:
+    cluster = on_directories([1, 2])
+    cluster.heartbeat(1, is_offline=True)
+    cluster.fence(2)
+    assert cluster.standing("a") == (NO_LEADER, (2,), 2)
+    cluster.heartbeat(2)
+    cluster.heartbeat(1)
+    assert not cluster.image.brokers[1].is_directory_offline
+    assert cluster.alter("a", [2, 1]).error_code == 0
+
+
+def test_a_leader_whose_directory_is_offline_hands_over_as_soon_as_another_is_in_sync() -> None:
+    cluster = on_directories([1, 2])
+    cluster.fence(2)
+    cluster.heartbeat(1, is_offline=True)
+    assert cluster.standing("a") == (1, (1,), 0)
+    cluster.heartbeat(2)
+    assert cluster.alter("a", [1]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert cluster.alter("a", [1, 2]).error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert cluster.standing("a") == (2, (2,), 1)
+
+
+def test_a_broker_that_registers_again_has_its_directory() -> None:
+    cluster = on_directories([1, 2])
+    cluster.heartbeat(1, is_offline=True)
+    cluster.join(registration(1, incarnation=5, directory=21))
+    assert cluster.image.brokers[1].is_eligible
 
 
 # ---- returning

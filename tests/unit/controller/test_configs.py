@@ -52,7 +52,7 @@ def test_alter_configs_replaces_everything_that_it_does_not_name() -> None:
     assert cluster.image.config_of(TOPIC, "a") == {"retention.ms": "2"}
     replace(cluster, TOPIC, "a", {})
     assert cluster.image.config_of(TOPIC, "a") == {}
-    assert cluster.image.configs == {}
+    assert (TOPIC, "a") not in cluster.image.configs
 
 
 def test_incremental_changes_leave_the_rest_alone() -> None:
@@ -108,7 +108,18 @@ def test_a_refused_change_changes_none_of_its_settings() -> None:
     assert (
         replace(cluster, TOPIC, "a", {"flush.ms": "5", "retention.ms": None})[0] == ErrorCode.INVALID_REQUEST
     )
-    assert cluster.image.configs == {}
+    assert cluster.image.config_of(TOPIC, "a") == {}
+
+
+def test_what_all_brokers_must_agree_on_is_the_clusters_from_the_first_registration_on() -> None:
+    cluster = Cluster(BrokerConfig.from_properties({"min.insync.replicas": "2"}))
+    assert cluster.image.config_of(BROKER, "") == {"min.insync.replicas": "2"}
+    change(cluster, BROKER, "", ("min.insync.replicas", SET, "3"))
+    assert cluster.image.config_of(BROKER, "") == {"min.insync.replicas": "3"}
+    assert change(cluster, BROKER, "", ("min.insync.replicas", DELETE, None)) == (ErrorCode.NONE, None)
+    assert cluster.image.config_of(BROKER, "") == {"min.insync.replicas": "2"}
+    replace(cluster, BROKER, "", {"log.segment.bytes": "1000"})
+    assert cluster.image.config_of(BROKER, "") == {"min.insync.replicas": "2", "log.segment.bytes": "1000"}
 
 
 def test_what_stands_twice_is_refused() -> None:

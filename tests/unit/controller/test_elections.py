@@ -15,13 +15,13 @@ from ottla.protocol.messages.partitions import ElectLeadersRequest, ElectLeaders
 
 
 def elect(
-    cluster: Cluster, kind: int, partitions: dict[str, list[int]] | None
+    cluster: Cluster, kind: int, partitions: dict[str, list[int]] | None, leader: int = NO_LEADER
 ) -> dict[tuple[str, int], ErrorCode]:
-    """Hold elections; the error of each."""
+    """Hold elections; the error of each. `leader` is the designated one."""
     named = None
     if partitions is not None:
         named = [TopicPartitions(name, indexes) for name, indexes in partitions.items()]
-    response: ElectLeadersResponse = cluster.commit(ElectLeadersRequest(kind, named))
+    response: ElectLeadersResponse = cluster.commit(ElectLeadersRequest(kind, named, ottla_leader=leader))
     assert response.error_code == 0
     return {
         (result.topic, each.partition_id): ErrorCode(each.error_code)
@@ -66,6 +66,36 @@ def test_of_all_partitions_only_those_are_answered_that_need_an_election() -> No
         ("a", 1): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     }
     assert elect(moved_away(), ElectionType.UNCLEAN, None) == {}
+
+
+def test_the_designated_replica_is_elected_where_nobody_leads() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create(topic_on("a", [1, 2, 3], [1, 2, 3]))
+    cluster.fence(2, 3)
+    cluster.fence(1)
+    cluster.heartbeat(2)
+    cluster.heartbeat(3)
+    assert cluster.standing("a", 0)[0] == NO_LEADER
+    designated = ElectionType.DESIGNATED
+    assert elect(cluster, designated, {"a": [0]}, leader=1) == {
+        ("a", 0): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    }
+    assert elect(cluster, designated, {"a": [0]}, leader=9) == {
+        ("a", 0): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    }
+    assert elect(cluster, designated, {"a": [0]}, leader=3) == {("a", 0): ErrorCode.NONE}
+    assert cluster.standing("a", 0)[:2] == (3, (3,))
+    assert elect(cluster, designated, {"a": [0]}, leader=2) == {("a", 0): ErrorCode.ELECTION_NOT_NEEDED}
+    cluster.heartbeat(1)
+    # A replica that holds every committed record is elected rather than the designated one.
+    assert elect(cluster, designated, {"a": [1]}, leader=2) == {("a", 1): ErrorCode.ELECTION_NOT_NEEDED}
+    assert cluster.standing("a", 1)[0] == 1
+
+
+def test_a_designated_election_names_its_partitions() -> None:
+    cluster = Cluster(brokers=3)
+    response = cluster.commit(ElectLeadersRequest(ElectionType.DESIGNATED, None, ottla_leader=1))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_an_unclean_election_is_held_only_where_nobody_leads() -> None:

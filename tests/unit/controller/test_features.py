@@ -19,12 +19,12 @@ def update(name: str, level: int, kind: int = UpgradeType.UPGRADE) -> FeatureUpd
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two brokers that know levels 1 to 3 of a feature; the controller knows them up to 4."""
     supported = {**features.SUPPORTED_FEATURES, "x.version": (0, 4)}
-    monkeypatch.setattr(features, "SUPPORTED_FEATURES", supported)
     made = Cluster(brokers=0)
     for node_id in (1, 2):
         request = registration(node_id)
         request.features = [Feature("x.version", 0, 3)]
         made.join(request)
+    monkeypatch.setattr(features, "SUPPORTED_FEATURES", supported)
     assert made.commit(UpdateFeaturesRequest(feature_updates=[update("x.version", 2)])).error_code == 0
     return made
 

@@ -146,3 +146,15 @@ def test_the_shell_is_asked_to_come_four_times_a_session() -> None:
     watched.liveness.heard(1, 100)
     watched.liveness.heard(2, 100)
     assert watched.liveness.next_deadline_ms(watched.image) == 100 + SESSION_MS // 4
+
+
+def test_a_former_controller_was_silent_before_it_was_replaced() -> None:
+    liveness = BrokerLiveness(SESSION_MS, 200)
+    image = Cluster(brokers=3).image
+    liveness.activate(image, 10_000, {1: 8_500, 2: 100})
+    first: dict[int, int] = {}
+    for at_ms in range(10_000, 14_100, 100):
+        for node_id in liveness.expired(image, at_ms):
+            first.setdefault(node_id, at_ms)
+    # The second has a quarter of a session to show up.
+    assert first == {1: 8_500 + SESSION_MS, 2: 10_000 + SESSION_MS // 4, 3: 10_000 + SESSION_MS}

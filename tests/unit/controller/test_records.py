@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.controller.records import (
     RECORD_TYPES,
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -19,6 +20,7 @@ from ottla.controller.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -77,6 +79,8 @@ def test_a_partition_record_has_the_bytes_that_kafka_writes() -> None:
         FeatureLevelRecord("metadata.version", 14),
         ProducerIdsRecord(1, 7, 2000),
         BrokerRegistrationChangeRecord(1, 7, fenced=1, in_controlled_shutdown=1),
+        AccessControlEntryRecord(TOPIC_ID, 2, "foo", 4, "User:alice", "*", 3, 3),
+        RemoveAccessControlEntryRecord(TOPIC_ID),
         NoOpRecord(),
     ],
     ids=lambda record: type(record).__name__,

@@ -50,6 +50,15 @@ def test_replicas_get_the_directories_of_their_brokers() -> None:
     assert cluster.image.brokers[3].log_dirs == (UUID(int=1003),)
 
 
+def test_a_directory_with_a_new_id_is_known_by_its_former_one() -> None:
+    cluster = cluster_of(3, [3])
+    cluster.fence(3)
+    back = coming(3, keeps_writes=True, disk=1)
+    back.log_dirs.append(UUID(int=1003))
+    cluster.join(back)
+    assert standing(cluster) == (3, (3,), ())
+
+
 @pytest.mark.parametrize(
     ("back", "configs", "is_trusted"),
     [

@@ -9,6 +9,8 @@ from ottla.controller.controller import Controller
 from ottla.controller.image import ClusterImage
 from ottla.controller.records import FeatureLevelRecord, decode_record, encode_record
 from ottla.controller.snapshot import snapshot_records
+from ottla.protocol.messages.acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
@@ -33,14 +35,20 @@ def loaded(image: ClusterImage, controller: Controller | None = None) -> Cluster
 
 def eventful() -> Cluster:
     cluster = Cluster(brokers=3)
-    cluster.join(registration(7, rack="r", capacity=5))
+    cluster.join(registration(7, rack="r", capacity=5, directory=27))
     cluster.create(topic("b", 3, 2, retention_ms="5"), topic("a", 2, 1))
     change = IncrementalAlterableConfig("log.segment.bytes", 0, "1000000")
     cluster.commit(IncrementalAlterConfigsRequest([IncrementalAlterConfigsResource(4, "", [change])]))
     cluster.commit(AllocateProducerIdsRequest(1, cluster.image.brokers[1].epoch))
+    cluster.commit(CreateAclsRequest([AclCreation(2, "b", 4, "User:alice", "*", 3, 3)]))
+    quota = EntryData(
+        [EntityData("user", "alice"), EntityData("client-id", None)], [OpData("producer_byte_rate", 5.0)]
+    )
+    cluster.commit(AlterClientQuotasRequest([quota]))
     target = [ReassignableTopic("b", [ReassignablePartition(0, [7, 2])])]
     cluster.commit(AlterPartitionReassignmentsRequest(topics=target))
     cluster.heartbeat(2, want_shut_down=True)
+    cluster.heartbeat(7, is_offline=True)
     cluster.fence(3)
     return cluster
 
@@ -50,6 +58,7 @@ def test_a_snapshot_makes_an_equal_image() -> None:
     assert loaded(image) == image
     assert any(broker.is_fenced for broker in image.brokers.values())
     assert any(broker.in_controlled_shutdown for broker in image.brokers.values())
+    assert any(broker.is_directory_offline for broker in image.brokers.values())
     assert any(partition.is_moving for _, partition in image.partitions())
 
 

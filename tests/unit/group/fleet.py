@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.unit.group.shell import GROUP, SESSION_MS, Shell
+from tests.unit.group.shell import GROUP, SESSION_MS, Shell, replay_history
 
 from ottla.config import GroupConfig
 from ottla.errors import ErrorCode
@@ -304,6 +304,22 @@ class Fleet:
             member_id=member_id,
             group_instance_id=instance,
         )
+        self._check_accepted(error, before, member_id, generation)
+
+    def commit_within(self, producer_id: int, member_id: str, generation: int) -> None:
+        """Try to commit within a transaction, on behalf of a member or of nobody."""
+        before = self.recorded()
+        error = self.shell.commit_within(
+            producer_id, self.random.randrange(1_000), generation_id=generation, member_id=member_id
+        )
+        if member_id:
+            self._check_accepted(error, before, member_id, generation)
+        else:
+            assert not error, "a producer that names no member may always commit"
+
+    def _check_accepted(
+        self, error: ErrorCode, before: GroupMetadataValue | None, member_id: str, generation: int
+    ) -> None:
         if error or self.log_lags:
             return
         if generation < 0:
@@ -352,8 +368,7 @@ class Fleet:
 
     def check_replay(self) -> None:
         fresh = GroupCoordinator(SETTINGS, str)
-        for record in self.shell.log:
-            fresh.replay(*record)
+        replay_history(fresh, self.shell.history)
         assert durable(fresh) == durable(self.shell.machine)
         group = self.shell.machine.groups.get(GROUP)
         if group is None or group.recorded is None or self.log_lags:
@@ -382,7 +397,11 @@ def check_timers(group: ClassicGroup) -> None:
 def durable(machine: GroupCoordinator) -> dict[str, Any]:
     """All that the log decides on. Groups of which it knows nothing are left out."""
     return {
-        group_id: (group.recorded, sorted(group.offsets.items(), key=lambda item: item[:2]))
+        group_id: (
+            group.recorded,
+            sorted(group.offsets.items(), key=lambda item: item[:2]),
+            sorted(group.offsets.partitions()),
+        )
         for group_id, group in machine.groups.items()
         if group.recorded is not None or not group.offsets.is_empty
     }

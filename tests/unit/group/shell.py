@@ -12,6 +12,7 @@ from ottla.errors import ErrorCode
 from ottla.group.classic import ClassicGroup
 from ottla.group.coordinator import Decision, GroupCoordinator, GroupRequestContext
 from ottla.group.records import GroupRecord, decode_record
+from ottla.model import NO_PRODUCER_ID
 from ottla.protocol.codec import decode, encode
 from ottla.protocol.messages.groups import (
     HeartbeatRequest,
@@ -32,6 +33,11 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
+from ottla.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 GROUP = "orders"
 SESSION_MS = 10_000
@@ -46,6 +52,7 @@ LATEST = {
     LeaveGroupRequest: 5,
     OffsetCommitRequest: 9,
     OffsetFetchRequest: 7,
+    TxnOffsetCommitRequest: 5,
 }
 
 
@@ -61,6 +68,15 @@ def numbered_ids() -> Callable[[str], str]:
     return lambda name: f"{name}-{next(numbers)}"
 
 
+def replay_history(machine: GroupCoordinator, history: Sequence[tuple[GroupRecord | bool, int]]) -> None:
+    """Give a machine the records and markers of a log."""
+    for entry, producer_id in history:
+        if isinstance(entry, bool):
+            machine.replay_end_of_transaction(producer_id, is_commit=entry)
+        else:
+            machine.replay(*entry, producer_id)
+
+
 class Shell:
     """The machine, its log in memory, and the answers that came. A ticket is a number."""
 
@@ -68,6 +84,8 @@ class Shell:
         self.settings = settings
         self.now_ms = START_MS
         self.log: list[GroupRecord] = []
+        # The same in order, each with its producer, or -1; a marker is whether it commits.
+        self.history: list[tuple[GroupRecord | bool, int]] = []
         self.answers: dict[int, Any] = {}
         self.notes: list[str] = []
         self.writes_fail = False
@@ -109,9 +127,11 @@ class Shell:
             for ticket, _ in decision.completions:
                 self._answer(ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return False
+        producer_id = NO_PRODUCER_ID if decision.transaction is None else decision.transaction.producer_id
         for record in decision.records:
             self.log.append(record)
-            self.machine.replay(*record)
+            self.history.append((record, producer_id))
+            self.machine.replay(*record, producer_id)
         for ticket, response in decision.completions:
             self._answer(ticket, response)
         return True
@@ -135,9 +155,8 @@ class Shell:
         other = Shell(self.settings)
         other.now_ms = self.now_ms
         other.machine = GroupCoordinator(self.settings, self._new_member_id)
-        for record in self.log:
-            other.log.append(record)
-            other.machine.replay(*record)
+        other.log, other.history = list(self.log), list(self.history)
+        replay_history(other.machine, other.history)
         other.machine.loaded(self.now_ms)
         return other
 
@@ -245,6 +264,38 @@ class Shell:
             setattr(request, name, value)
         answer = self.ask(request, version)
         return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    def commit_within(
+        self,
+        producer_id: int,
+        offset: int,
+        *,
+        group: str = GROUP,
+        topic: str = "t",
+        partition: int = 0,
+        version: int = 5,
+        **more: Any,
+    ) -> ErrorCode:
+        """Commit within a producer's transaction."""
+        item = TxnOffsetCommitRequestPartition(partition, offset, 3, more.pop("metadata", "m"))
+        named = TxnOffsetCommitRequestTopic(topic, [item])
+        request = TxnOffsetCommitRequest("txn", group, producer_id, 0, topics=[named])
+        for name, value in more.items():
+            setattr(request, name, value)
+        answer = self.ask(request, version)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool = True) -> None:
+        """A marker comes into the log."""
+        self.history.append((is_commit, producer_id))
+        self.machine.replay_end_of_transaction(producer_id, is_commit=is_commit)
+
+    def stable_error(self, partition: int = 0, *, topic: str = "t", group: str = GROUP) -> ErrorCode:
+        """The answer to a reader that requires a stable offset."""
+        asked = [OffsetFetchRequestTopic(topic, [partition])]
+        found = self.ask(OffsetFetchRequest(group, asked, require_stable=True)).topics[0].partitions[0]
+        assert not found.error_code or found.committed_offset == -1
+        return ErrorCode(found.error_code)
 
     def committed(self, partition: int = 0, *, topic: str = "t", group: str = GROUP) -> int:
         request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(topic, [partition])])

@@ -11,6 +11,8 @@ from tests.unit.group.shell import GROUP, SESSION_MS
 from ottla.group.coordinator import TopicsDeleted
 from ottla.protocol.messages.group_admin import DeleteGroupsRequest
 
+_PRODUCERS = (70, 71, 72)
+
 
 class Storm:
     """Random steps, from one seed."""
@@ -32,6 +34,8 @@ class Storm:
             (1, lambda: self.fleet.pass_time(400_000)),
             (12, self._commit),
             (4, self._zombie),
+            (4, self._commit_in_transaction),
+            (3, self._end_transaction),
             (2, self.fleet.restart_coordinator),
             (3, self._full_disk),
             (1, self._delete_group),
@@ -85,6 +89,16 @@ class Storm:
             return
         member_id, generation = self.random.choice(told)
         self.fleet.commit(member_id, generation)
+
+    def _commit_in_transaction(self) -> None:
+        """By a member, or by a producer that knows no group."""
+        told = list(self._told())
+        member_id, generation = self.random.choice(told) if told else ("", -1)
+        self.fleet.commit_within(self.random.choice(_PRODUCERS), member_id, generation)
+
+    def _end_transaction(self) -> None:
+        is_commit = self.random.random() < 0.5
+        self.fleet.shell.end_transaction(self.random.choice(_PRODUCERS), is_commit=is_commit)
 
     def _zombie(self) -> None:
         """A request that a process sent before it died arrives late."""

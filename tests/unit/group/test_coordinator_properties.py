@@ -50,13 +50,14 @@ def check_peace(fleet: Fleet, seed: int) -> None:
 
 def test_a_storm_reaches_every_corner() -> None:
     """A test of the test: the seeds above do cause what they are meant to cause."""
-    answers, notes, records = Counter[int](), "", 0
-    for seed in range(8):
+    answers, ended, notes, records = Counter[int](), Counter[bool](), "", 0
+    for seed in range(10):
         storm = Storm(seed)
         storm.run(STEPS)
         shell = storm.fleet.shell
         notes += "\n".join(shell.notes)
         answers.update(getattr(answer, "error_code", -1) for answer in shell.answers.values())
+        ended.update(entry for entry, _ in shell.history if isinstance(entry, bool))
         records += len(shell.log)
     assert {0, 16, 22, 25, 27, 79, 81, 82} <= set(answers)
     assert "no SyncGroup came from" in notes
@@ -64,3 +65,4 @@ def test_a_storm_reaches_every_corner() -> None:
     assert "is empty" in notes
     assert notes.count("forms generation") > 100
     assert records > 100
+    assert min(ended[True], ended[False]) > 20

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from tests.unit.group.shell import GROUP, Shell
 
-from ottla.errors import ErrorCode
 from ottla.group.coordinator import GroupRequestContext
 from ottla.group.records import OffsetCommitValue, offset_record
 from ottla.protocol.codec import ZERO_UUID
@@ -22,8 +21,6 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-
-PRODUCER = 4000
 
 
 def test_a_partition_without_an_offset_is_no_error() -> None:
@@ -77,49 +74,6 @@ def test_several_groups_are_asked_for_at_once_and_a_members_epoch_is_not_looked_
             [OffsetFetchResponseTopics("t", partitions=[OffsetFetchResponsePartitions(1, -1, -1, "")])],
         ),
     ]
-
-
-def pending(shell: Shell, offset: int) -> None:
-    value = OffsetCommitValue(offset, 1, "", shell.now_ms)
-    shell.machine.replay(*offset_record(GROUP, "t", 0, value), producer_id=PRODUCER)
-
-
-def stable_error(shell: Shell) -> ErrorCode:
-    request = OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic("t", [0])], require_stable=True)
-    found = shell.ask(request).topics[0].partitions[0]
-    assert not found.error_code or found.committed_offset == -1
-    return ErrorCode(found.error_code)
-
-
-def test_an_offset_that_a_transaction_may_still_change_is_not_stable() -> None:
-    shell = Shell()
-    shell.commit(5)
-    pending(shell, 9)
-    assert stable_error(shell) == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    assert shell.committed() == 5, "who does not ask for stable offsets gets the one that counts"
-
-    shell.machine.replay_end_of_transaction(PRODUCER, is_commit=True)
-    assert stable_error(shell) == ErrorCode.NONE
-    assert shell.committed() == 9
-
-
-def test_an_aborted_transactions_offsets_never_count() -> None:
-    shell = Shell()
-    pending(shell, 9)
-    assert stable_error(shell) == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    shell.machine.replay_end_of_transaction(PRODUCER, is_commit=False)
-    assert stable_error(shell) == ErrorCode.NONE
-    assert shell.committed() == -1
-    assert GROUP not in shell.machine.groups
-
-
-def test_a_commit_that_came_later_than_the_transactions_stays_in_force() -> None:
-    shell = Shell()
-    pending(shell, 9)
-    shell.commit(5)
-    assert stable_error(shell) == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    shell.machine.replay_end_of_transaction(PRODUCER, is_commit=True)
-    assert shell.committed() == 5
 
 
 def test_an_offset_of_another_topic_of_the_same_name_is_none() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.unit.log.batches import NOW_MS
-from tests.unit.log.logs import config, read_all
+from tests.unit.log.logs import config, read_all, replicate
 
 from ottla.config import TopicConfig
 from ottla.log.compaction.cleaner import Cleaner, CleanerLimits, Mapped
@@ -39,7 +39,9 @@ def compacted(**settings: object) -> TopicConfig:
 
 
 def last_stable_offset(log: Log) -> int:
-    unstable = log.producers.first_unstable_offset
+    """Of a log that all replicas hold."""
+    replicate(log)
+    unstable = log.first_unstable_offset
     return log.log_end_offset if unstable is None else unstable
 
 
@@ -85,7 +87,9 @@ def append_records(log: Log, *pairs: tuple[bytes | None, bytes | None], **option
 def append_marker(log: Log, producer_id: int, *, is_commit: bool, epoch: int = 0) -> int:
     marker = EndTransactionMarker(is_commit, 0)
     data = build_marker(marker, producer_id=producer_id, producer_epoch=epoch, timestamp=NOW_MS)
-    return log.append_records(memoryview(data), leader_epoch=0, now_ms=NOW_MS).base_offset
+    base_offset = log.append_records(memoryview(data), leader_epoch=0, now_ms=NOW_MS).base_offset
+    replicate(log)
+    return base_offset
 
 
 @dataclass

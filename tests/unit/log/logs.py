@@ -32,6 +32,7 @@ def open_log(
     clean: bool = True,
     now_ms: int = NOW_MS,
     open_files: OpenFiles | None = None,
+    high_watermark: int | None = None,
 ) -> Log:
     """A log in one line."""
     return Log.open(
@@ -43,6 +44,7 @@ def open_log(
         clean=clean,
         now_ms=now_ms,
         open_files=open_files or OpenFiles(),
+        high_watermark=high_watermark,
     )
 
 
@@ -55,6 +57,11 @@ def append(log: Log, *batches: bytearray, leader_epoch: int = 0, now_ms: int = N
             raise answer
         appended.append(answer)
     return appended
+
+
+def replicate(log: Log) -> None:
+    """Have all replicas of the partition hold the whole log."""
+    log.producers.transactions.replicated_to(log.log_end_offset)
 
 
 def refusal(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> KafkaError:

@@ -327,6 +327,20 @@ def test_a_renewed_directory_has_its_new_id_after_a_restart(tmp_path: Path) -> N
     first.close()
     again = opened_directory(tmp_path)
     assert (again.directory_id, again.cluster_id) == (UUID(int=77), first.cluster_id)
+    assert again.directory_ids == (UUID(int=77),)
+    again.close()
+
+
+def test_a_renewed_directory_is_known_by_its_former_ids_too(tmp_path: Path) -> None:
+    new = opened_directory(tmp_path)
+    original = new.directory_id
+    new.close()
+    first = opened_directory(tmp_path)
+    first.renew_id(1, UUID(int=77))
+    first.renew_id(1, UUID(int=78))
+    first.close()
+    again = opened_directory(tmp_path)
+    assert again.directory_ids == (UUID(int=78), UUID(int=77), original)
     again.close()
 
 

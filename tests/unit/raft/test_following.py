@@ -27,7 +27,15 @@ from ottla.raft.events import (
     Unanswered,
     WriteSnapshot,
 )
-from ottla.raft.messages import BeginEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, SnapshotId
+from ottla.raft.messages import (
+    BeginEpoch,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    SnapshotId,
+    Vote,
+)
 from ottla.raft.node import State
 from ottla.raft.quorum_state import QuorumState
 
@@ -126,6 +134,21 @@ def test_a_damaged_answer_is_asked_for_again() -> None:
     assert not fetches(member)
     member.wait(SETTINGS.quorum.retry_backoff_ms)
     assert len(fetches(member)) == 1
+
+
+def test_a_voter_whose_disk_is_full_does_not_stand_until_it_takes_records() -> None:
+    member = Member()
+    member.answer(member.become_follower(), member.fetched(high_watermark=0, records=b"records"))
+    member.hear(AppendRefused(is_full=True))
+    member.hear(Disconnected(2))
+    member.wait(SETTINGS.disconnect_grace_ms)
+    assert not member.sent(Vote)
+    member.answer(member.become_follower(epoch=5), member.fetched(high_watermark=0, records=b"records"))
+    member.log.append(Entry(5, 0))
+    member.hear(LogChanged())
+    member.hear(Disconnected(2))
+    member.wait(SETTINGS.disconnect_grace_ms)
+    assert len(member.sent(Vote)) == 2
 
 
 def test_a_question_without_an_answer_is_asked_again() -> None:

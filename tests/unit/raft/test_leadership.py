@@ -16,6 +16,7 @@ from ottla.raft.events import (
     LeadershipEstablished,
     Leave,
     LogChanged,
+    LogFull,
     Reply,
     ReplyRecords,
     ReplySnapshot,
@@ -30,6 +31,7 @@ from ottla.raft.messages import (
     FetchSnapshotAnswer,
     ReplicaKey,
     SnapshotId,
+    Vote,
 )
 from ottla.raft.node import State
 from ottla.raft.quorum_state import QuorumState
@@ -259,6 +261,26 @@ def test_a_leader_about_to_stop_names_those_who_could_follow_it() -> None:
     assert member.state() is State.UNATTACHED  # it does not stand any more
 
 
+def test_a_leader_whose_disk_is_full_resigns_and_stands_again_after_a_while() -> None:
+    member = leader()
+    member.hear(LogFull())
+    assert not member.replica.is_leader
+    assert {request.leader_id for request in member.sent(EndEpoch)} == {1}
+    member.wait(SETTINGS.quorum.election_timeout_ms)
+    member.wait(SETTINGS.full_disk_pause_ms - SETTINGS.quorum.election_timeout_ms - 1)
+    assert not member.sent(Vote)
+    member.wait(1)
+    assert len(member.sent(Vote)) == 2
+
+
+def test_a_leader_that_is_alone_stays_although_its_disk_is_full() -> None:
+    member = Member(voters=(1,))
+    member.persist()
+    assert member.replica.is_leader
+    member.hear(LogFull())
+    assert member.replica.is_leader
+
+
 def test_who_waits_for_a_leader_that_resigns_is_answered() -> None:
     member = leader()
     member.ask(member.fetch(2, 1, high_watermark=1), "waits")
@@ -279,10 +301,11 @@ def test_a_leader_that_resigned_votes_for_others() -> None:
 def test_voters_that_do_not_fetch_are_told_again_who_leads() -> None:
     member = leader()
     member.ask(member.fetch(2, 1, high_watermark=1))
-    member.wait(SETTINGS.begin_interval_ms - 1)
-    member.ask(member.fetch(2, 1, high_watermark=1))
-    member.wait(1)
-    assert member.sent(BeginEpoch) == [BeginEpoch(3, 1, 1)]
+    for doublings in range(3):
+        member.wait((SETTINGS.first_begin_interval_ms << doublings) - 1)
+        assert not member.sent(BeginEpoch)
+        member.wait(1)
+        assert member.sent(BeginEpoch) == [BeginEpoch(3, 1, 1)]
 
 
 def test_observers_that_are_silent_for_long_are_forgotten() -> None:

@@ -9,7 +9,7 @@ from tests.unit.raft.table import Table, asks_for_more, is_vote
 
 from ottla.errors import ErrorCode
 from ottla.raft.events import Flushed, LogChanged, PersistVote, Send
-from ottla.raft.messages import BeginEpoch, Fetch, FetchAnswer, Vote
+from ottla.raft.messages import BeginEpoch, Fetch, FetchAnswer, ReplicaKey, Vote
 from ottla.raft.node import State
 from ottla.raft.quorum_state import QuorumState
 
@@ -56,6 +56,20 @@ def test_it_says_that_it_remembers_nothing() -> None:
     member = forgetful()
     (fetch,) = member.sent(Fetch)
     assert not fetch.is_proven
+
+
+def test_others_know_which_voters_have_no_memory_until_they_have_one() -> None:
+    member = Member()
+    for node_id in (2, 3):
+        member.ask(fetch_of(node_id, is_proven=False))
+    assert member.replica.forgetful_voters == [2, 3]
+    member.ask(fetch_of(2, is_proven=True))
+    assert member.replica.forgetful_voters == [3]
+    assert Member(memory=None).replica.forgetful_voters == [1]
+
+
+def fetch_of(node_id: int, *, is_proven: bool) -> Fetch:
+    return Fetch(ReplicaKey(node_id), is_proven, 0, 0, -1, -1, 0, 100)
 
 
 def test_it_may_vote_when_a_record_newer_than_its_return_is_committed_and_flushed_here() -> None:

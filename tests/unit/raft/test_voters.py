@@ -17,9 +17,9 @@ def test_a_majority_is_more_than_half(count: int, majority: int) -> None:
     assert not voters.is_majority(range(majority - 1))
 
 
-@pytest.mark.parametrize("count", [0, 6])
-def test_a_quorum_has_one_to_five_voters(count: int) -> None:
-    with pytest.raises(ValueError, match="one to 5 voters"):
+@pytest.mark.parametrize("count", [0, 7])
+def test_a_quorum_has_one_to_six_voters(count: int) -> None:
+    with pytest.raises(ValueError, match="one to 6 voters"):
         VoterSet(range(count))
 
 

@@ -28,6 +28,7 @@ class Result:
     high_watermark: int = 10
     log_start_offset: int = 0
     diverging_epoch: int = -1
+    preferred_read_replica: int = -1
     size_bytes: int = 0
 
 
@@ -104,7 +105,7 @@ def test_an_empty_incremental_fetch_means_all_partitions_of_the_session() -> Non
 
 def test_an_answer_tells_what_is_new_and_nothing_else() -> None:
     cache = sessions()
-    session_id = begun(cache, ("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5))
+    session_id = begun(cache, ("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5), ("a", 6))
     context = resolved(cache, request(session_id, 1))
     results = quiet(context)
     results[0].size_bytes = 9
@@ -112,7 +113,8 @@ def test_an_answer_tells_what_is_new_and_nothing_else() -> None:
     results[2].log_start_offset = 3
     results[3].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     results[4].diverging_epoch = 2
-    assert context.filter(results) == results[:5]
+    results[5].preferred_read_replica = 3
+    assert context.filter(results) == results[:6]
 
 
 def test_the_end_of_an_error_is_news_even_if_nothing_moved() -> None:

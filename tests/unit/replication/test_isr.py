@@ -1,5 +1,6 @@
 """Into the ISR, out of it, and what becomes of proposals (REP-2)."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -50,6 +51,13 @@ def test_a_follower_joins_only_when_it_holds_all_that_was_there_when_the_leader_
     replica.step(fetched(3, 5), 0)
     assert replica.step(fetched(3, 9), 0) == []
     assert proposals(replica.step(fetched(3, 10), 0)) == [proposal((1, 2, 3))]
+
+
+def test_a_damaged_follower_is_not_proposed_and_keeps_no_other_from_joining() -> None:
+    replica = leader(isr=(1,), log_end_offset=10)
+    replica.step(replace(assigned(isr=(1,), partition_epoch=2, log_end_offset=10), damaged=frozenset({2})), 0)
+    assert replica.step(fetched(2, 10), 0) == []
+    assert replica.step(fetched(3, 10), 0) == [proposal((1, 3), partition_epoch=2)]
 
 
 def test_from_the_proposal_on_the_new_member_counts_for_the_high_watermark() -> None:
@@ -290,3 +298,19 @@ def test_a_proposal_to_leave_that_was_refused_is_made_again() -> None:
     assert replica.step(IsrAnswered(asked, ErrorCode.STALE_BROKER_EPOCH), LAG_MS + 1) == []
     assert replica.next_deadline_ms == LAG_MS + 1 + RETRY_BACKOFF_MS
     assert replica.step(Tick(), replica.next_deadline_ms) == [asked]
+
+
+def test_a_member_that_nobody_wants_keeps_no_other_from_leaving() -> None:
+    replica = leader(isr=(1, 2), log_end_offset=10)
+    replica.step(fetched(2, 10), 0)
+    replica.step(LogEndOffsetMoved(11), 1)
+    late_ms = LAG_MS + 2
+    (asked,) = proposals(replica.step(fetched(3, 11), late_ms))
+    assert asked == proposal((1, 3))
+    replica.step(IsrAnswered(asked, ErrorCode.INELIGIBLE_REPLICA), late_ms)
+    again_ms = late_ms + RETRY_BACKOFF_MS
+    (asked,) = proposals(replica.step(fetched(3, 11), again_ms))
+    assert asked == ProposeIsr((1,), (-1,), LEADER_EPOCH, 1)
+    (asked,) = proposals(replica.step(accepted(asked), again_ms))
+    assert replica.isr == (1,)
+    assert asked == proposal((1, 3), partition_epoch=2)

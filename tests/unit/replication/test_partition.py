@@ -6,6 +6,7 @@ import pytest
 from tests.unit.replication.leaders import LAG_MS, LEADER_EPOCH, assigned, fetched, leader, proposals
 
 from ottla.errors import ErrorCode
+from ottla.model import LEAVING_BROKER_EPOCH
 from ottla.replication.events import (
     Assigned,
     CommitsRefused,
@@ -171,6 +172,46 @@ def test_it_does_not_wait_for_one_whose_broker_is_gone() -> None:
     replica.step(fetched(2, 10), 0)
     replica.step(LogEndOffsetMoved(30), 1)
     assert replica.step(FollowerLost(2), 2) == [HighWatermarkAdvanced(30)]
+
+
+def silent_leader(min_insync_replicas: int) -> PartitionReplica:
+    """Leads since 0, with two followers; both lack ten records."""
+    replica = PartitionReplica(
+        1,
+        0,
+        replica_lag_time_max_ms=30_000,
+        replica_silence_max_ms=1_000,
+        min_insync_replicas=min_insync_replicas,
+    )
+    replica.step(assigned(isr=(1, 2, 3)), 0)
+    replica.step(LogEndOffsetMoved(10), 0)
+    return replica
+
+
+def test_a_member_that_lacks_records_and_does_not_fetch_leaves_soon() -> None:
+    replica = silent_leader(min_insync_replicas=2)
+    replica.step(fetched(2, 10), 900)
+    assert replica.next_deadline_ms == 1_001
+    assert replica.step(Tick(), 1_000) == []
+    (proposal,) = proposals(replica.step(Tick(), 1_001))
+    assert proposal.isr == (1, 2)
+
+
+def test_a_member_that_fetches_and_is_behind_has_the_lag_time() -> None:
+    replica = silent_leader(min_insync_replicas=2)
+    for now_ms in range(500, 10_000, 500):
+        replica.step(fetched(2, 5), now_ms)
+        replica.step(fetched(3, 10), now_ms)
+        assert not proposals(replica.step(Tick(), now_ms))
+
+
+def test_a_leader_that_too_few_members_reach_waits_and_then_leaves_them_to_lead() -> None:
+    replica = silent_leader(min_insync_replicas=2)
+    assert replica.step(Tick(), 2_000) == []
+    (effect,) = replica.step(Tick(), 2_001)
+    assert isinstance(effect, StepDown)
+    assert effect.proposal.isr == (2, 3, 1)
+    assert effect.proposal.broker_epochs == (-1, -1, LEAVING_BROKER_EPOCH)
 
 
 def test_a_member_whose_broker_is_gone_leaves_by_the_controllers_word_only() -> None:

@@ -90,6 +90,10 @@ class Hosted:
         """The controller gives the partition to the follower."""
         self.partition.assign(Assigned(FOLLOWER, 1, (FOLLOWER,), (NODE, FOLLOWER)), wall_ms())
 
+    def regain_leadership(self) -> None:
+        """The controller gives the partition back, in another epoch."""
+        self.partition.assign(Assigned(NODE, 2, (NODE,), (NODE, FOLLOWER)), wall_ms())
+
     def shard(self, flusher: Flusher | None = None) -> GroupShard:
         """A shard that knows nothing yet."""
         machine = GroupCoordinator(self.settings, lambda name: f"{name}-{next(self._ids)}")

@@ -17,7 +17,8 @@ from ottla.server.partitions.partition_table import Partitions
 
 
 def partition(end: int, *, leads: bool = True) -> Any:
-    return Partition(SimpleNamespace(is_leader=leads), SimpleNamespace(log_end_offset=end))
+    status = SimpleNamespace(is_damaged=False)
+    return Partition(SimpleNamespace(is_leader=leads), SimpleNamespace(log_end_offset=end, status=status))
 
 
 @dataclass(eq=False)
@@ -54,6 +55,7 @@ def test_rates_are_of_what_happened_since_the_first_look(
         "ottla.load.in.bytes.per.second",
         "ottla.load.out.bytes.per.second",
         "ottla.load.in.messages.per.second",
+        "ottla.load.damaged.replicas",
     ]
     received, sent = (
         int(found["ottla.load.in.bytes.per.second"]),

@@ -41,7 +41,7 @@ def codes(message: Any) -> list[int]:
     found: list[int] = []
     for field in dataclasses.fields(message):
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             found.append(value)
         found += [code for each in value for code in codes(each)] if _is_list_of_messages(value) else []
     return found

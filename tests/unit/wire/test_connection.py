@@ -11,12 +11,17 @@ from tests.unit.wire.fake_broker import HANG_UP, SILENCE, FakeBroker, all_versio
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.frame import RequestHeader, response_frame, write_request
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.connection import CannotConnectError, Connection
 from ottla.wire.stream import ConnectionLostError
-from ottla.wire.versions import VersionRange
+from ottla.wire.versions import FinalizedFeatures, VersionRange
 
 
 def run(body: Coroutine[Any, Any, None]) -> None:
@@ -60,6 +65,19 @@ def test_a_request_goes_out_in_the_highest_version_both_speak() -> None:
                 assert connection.offers(ApiKey.FETCH) is None
             headers = [header for header, request in broker.asked if isinstance(request, MetadataRequest)]
             assert [(header.api_version, header.client_id) for header in headers] == [(7, "me"), (4, "me")]
+
+    run(body())
+
+
+def test_a_connection_knows_the_feature_levels_of_its_cluster() -> None:
+    async def body() -> None:
+        levels = [FinalizedFeatureKey(name="transaction.version", max_version_level=2, min_version_level=2)]
+        offered = ApiVersionsResponse(finalized_features_epoch=7, finalized_features=levels)
+        async with (
+            FakeBroker().on(ApiVersionsRequest, offered) as broker,
+            await connect(broker) as connection,
+        ):
+            assert connection.features == FinalizedFeatures(7, {"transaction.version": 2})
 
     run(body())
 

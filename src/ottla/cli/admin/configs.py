@@ -6,9 +6,22 @@ from dataclasses import asdict
 
 import click
 
-from ottla.cli.broker_command import ask, broker_options, config_changes, print_json, print_table
+from ottla.cli.broker_command import (
+    ask,
+    broker_options,
+    broker_options_beside_settings,
+    config_changes,
+    print_json,
+    print_table,
+)
 from ottla.client.admin.admin import Admin
-from ottla.client.requests.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from ottla.client.requests.configs import (
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+    is_without_effect,
+)
 from ottla.client.requests.outcomes import succeeded
 
 _SOURCES = {
@@ -73,7 +86,7 @@ def describe(node_id: int | None, everything: bool, bootstrap: str, as_json: boo
 @click.option(
     "--delete-config", "deleted", multiple=True, metavar="NAME", help="Back to what it was; repeatable."
 )
-@broker_options
+@broker_options_beside_settings
 def alter(
     node_id: int | None, given: tuple[str, ...], deleted: tuple[str, ...], bootstrap: str, as_json: bool
 ) -> None:
@@ -111,7 +124,11 @@ def _print_settings(node: str, entries: dict[str, ConfigEntry]) -> None:
         click.echo(f"Broker {node}: every setting is at its default. See them with --all.")
         return
     rows = [
-        (entry.name, "(hidden)" if entry.is_sensitive else entry.value, _SOURCES[entry.source])
+        (
+            entry.name,
+            "(hidden)" if entry.is_sensitive else entry.value,
+            _SOURCES[entry.source] + (", without effect" if is_without_effect(entry) else ""),
+        )
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
     ]
     print_table(["setting", "value", "source"], rows, title=f"Broker {node}")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ottla.client.admin.admin import Admin
-from ottla.client.requests.configs import ConfigResource, ConfigSource, ResourceType
+from ottla.client.requests.configs import (
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+    is_without_effect,
+)
 from ottla.client.requests.metadata import PartitionInfo, TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
@@ -17,7 +23,10 @@ from ottla.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionDetails:
-    """A partition; offsets and size are None where no broker answered."""
+    """A partition; offsets and size are None where no broker answered.
+
+    `damaged_replicas` are those of the offline replicas whose brokers run.
+    """
 
     partition: int
     leader: int | None
@@ -25,6 +34,7 @@ class PartitionDetails:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
+    damaged_replicas: tuple[int, ...]
     log_start_offset: int | None
     high_watermark: int | None
     size_bytes: int | None
@@ -32,13 +42,16 @@ class PartitionDetails:
 
 @dataclass(frozen=True, slots=True)
 class TopicDetails:
-    """A topic; `configs` holds only the settings that were made for this topic."""
+    """A topic; `configs` holds only the settings that were made for this topic, `without_effect` the names of
+    those that the brokers only keep.
+    """
 
     name: str
     topic_id: str
     is_internal: bool
     partitions: tuple[PartitionDetails, ...]
     configs: dict[str, str | None]
+    without_effect: tuple[str, ...]
 
 
 Offsets = Mapping[TopicPartition, ListedOffset | KafkaError]
@@ -57,13 +70,19 @@ async def gather_details(admin: Admin, topics: Iterable[TopicInfo]) -> list[Topi
     last = await admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST)))
     sizes = await _sizes(admin, {each.leader for topic in topics for each in topic.partitions})
     configs = await _own_configs(admin, [topic.name for topic in topics])
+    live = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
     return [
         TopicDetails(
             name=topic.name,
             topic_id=uuid_text(topic.topic_id),
             is_internal=topic.is_internal,
-            partitions=tuple(_partition(topic.name, each, first, last, sizes) for each in topic.partitions),
-            configs=configs.get(topic.name, {}),
+            partitions=tuple(
+                _partition(topic.name, each, first, last, sizes, live) for each in topic.partitions
+            ),
+            configs={name: entry.value for name, entry in configs.get(topic.name, {}).items()},
+            without_effect=tuple(
+                name for name, entry in configs.get(topic.name, {}).items() if is_without_effect(entry)
+            ),
         )
         for topic in topics
     ]
@@ -74,33 +93,13 @@ def details_as_json(details: TopicDetails) -> dict[str, Any]:
     return asdict(details)
 
 
-def reason_without_leader(topic: str, partition: PartitionDetails) -> str | None:
-    """Why a partition has no leader, and what to do about it; None if it has one.
-
-    A partition whose ISR is not empty waits for a member of the ISR. One whose ISR is empty may have eligible
-    leader replicas among the brokers that are down. If no broker is down, an operator has to decide.
-    """
-    if partition.leader is not None:
-        return None
-    name = f"{topic}-{partition.partition}"
-    awaited = partition.isr or partition.offline_replicas
-    if awaited:
-        which = " or ".join(f"broker {node_id}" for node_id in awaited)
-        return f"{name} waits for a replica that holds every acknowledged record: start {which}."
-    return (
-        f"{name} waits for you: each replica may miss acknowledged records. To go on with the records that one of "
-        f"them has: ottla topics alter {topic} --config unclean.leader.election.enable=true (effective within "
-        "leader.imbalance.check.interval.seconds), or at once with Kafka's kafka-leader-election --election-type "
-        f"unclean --topic {topic} --partition {partition.partition}"
-    )
-
-
 def _partition(
     topic: str,
     info: PartitionInfo,
     first: Offsets,
     last: Offsets,
     sizes: Mapping[tuple[int | None, TopicPartition], int],
+    live: Collection[int],
 ) -> PartitionDetails:
     key = TopicPartition(topic, info.index)
     return PartitionDetails(
@@ -110,6 +109,7 @@ def _partition(
         replicas=info.replicas,
         isr=info.isr,
         offline_replicas=info.offline_replicas,
+        damaged_replicas=tuple(node_id for node_id in info.offline_replicas if node_id in live),
         log_start_offset=_offset(first.get(key)),
         high_watermark=_offset(last.get(key)),
         size_bytes=sizes.get((info.leader, key)),
@@ -133,12 +133,10 @@ async def _sizes(admin: Admin, leaders: Iterable[int | None]) -> dict[tuple[int 
     }
 
 
-async def _own_configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+async def _own_configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
     described = await admin.describe_configs(ConfigResource(ResourceType.TOPIC, name) for name in names)
     return {
-        resource.name: {
-            name: entry.value for name, entry in entries.items() if entry.source == ConfigSource.TOPIC
-        }
+        resource.name: {name: entry for name, entry in entries.items() if entry.source == ConfigSource.TOPIC}
         for resource, entries in described.items()
         if not isinstance(entries, KafkaError)
     }

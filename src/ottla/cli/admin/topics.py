@@ -7,17 +7,19 @@ from typing import Any
 
 import click
 
-from ottla.cli.admin.topic_details import TopicDetails, details_as_json, gather_details, reason_without_leader
+from ottla.cli.admin.topic_details import TopicDetails, details_as_json, gather_details
 from ottla.cli.admin.topic_differences import Differences, differences_from
 from ottla.cli.broker_command import (
     ask,
     broker_options,
+    broker_options_beside_settings,
     config_changes,
     print_json,
     print_table,
     raise_errors,
     settings_given,
 )
+from ottla.cli.waiting_partitions import damaged_replicas, reason_without_leader
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.requests.metadata import TopicInfo
@@ -25,7 +27,7 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import CreatedTopic, NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.uuids import uuid_text
-from ottla.model import BROKER_DEFAULT
+from ottla.model import BROKER_DEFAULT, TopicPartition
 
 # The protocol's limit; a broker may accept fewer.
 COUNT = click.IntRange(1, 2**31 - 1)
@@ -53,7 +55,7 @@ def topics() -> None:
     is_flag=True,
     help="Be content if the topic is there already; what differs from the options is reported, not changed.",
 )
-@broker_options
+@broker_options_beside_settings
 def create(
     name: str,
     partitions: int | None,
@@ -156,7 +158,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 @click.option(
     "--delete-config", "deleted", multiple=True, metavar="NAME", help="Back to the default; repeatable."
 )
-@broker_options
+@broker_options_beside_settings
 def alter(
     name: str,
     partitions: int | None,
@@ -230,7 +232,8 @@ def _partition_count(topic: TopicInfo | CreatedTopic) -> int:
 def _print_details(details: TopicDetails) -> None:
     click.echo(f"Topic {details.name}, id {details.topic_id}{', internal' if details.is_internal else ''}")
     for setting, value in sorted(details.configs.items()):
-        click.echo(f"  {setting}={value}")
+        note = "  (without effect)" if setting in details.without_effect else ""
+        click.echo(f"  {setting}={value}{note}")
     columns = ["partition", "leader", "epoch", "replicas", "in sync", "start", "end", "bytes"]
     rows = [
         (
@@ -247,5 +250,10 @@ def _print_details(details: TopicDetails) -> None:
     ]
     print_table(columns, rows)
     for each in details.partitions:
-        if (reason := reason_without_leader(details.name, each)) is not None:
-            click.echo(reason)
+        if each.leader is None:
+            partition = TopicPartition(details.name, each.partition)
+            click.echo(reason_without_leader(partition, each.isr, each.offline_replicas))
+        elif each.damaged_replicas:
+            click.echo(
+                f"{details.name}-{each.partition}: {'. '.join(damaged_replicas(each.damaged_replicas))}"
+            )

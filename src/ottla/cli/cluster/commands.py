@@ -6,20 +6,25 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 
 from ottla.cli.cluster.growth import add, drain, rebalance
 from ottla.cli.cluster.options import data_option, node_id, refusing
+from ottla.cli.cluster.recover import recover
 from ottla.cli.cluster.status import status
+from ottla.cli.cluster.voters import voters
 from ottla.cli.name_values import parse_assignments
-from ottla.config import ConfigError
+from ottla.config import DEFAULT_MEMORY_BYTES, ConfigError
 from ottla.localcluster.cluster import LocalCluster, ProcessOutcome
 from ottla.localcluster.launch import claim, launch
-from ottla.localcluster.plan.cluster import MOST_BROKERS, ClusterOptions
+from ottla.localcluster.plan.cluster import MEMORY_SETTING, MOST_BROKERS, ClusterOptions
 from ottla.localcluster.state import ClusterState, numbers
 from ottla.localcluster.supervisor import Supervisor
+
+# All brokers lose power together with their machine: without this every partition would wait for its user.
+_NEW_CLUSTER: Final = {"unclean.recovery.strategy": "Balanced"}
 
 
 @click.group()
@@ -38,7 +43,7 @@ def cluster() -> None:
     """
 
 
-for command in (status, add, drain, rebalance):
+for command in (status, add, drain, rebalance, recover, voters):
     cluster.add_command(command)
 
 
@@ -52,6 +57,11 @@ for command in (status, add, drain, rebalance):
     help="The first broker's port, the others follow; 0 for any that are free.  [default: 9092, or as before]",
 )
 @click.option("--host", metavar="HOST", help="The address to listen on.  [default: 127.0.0.1, or as before]")
+@click.option(
+    "--memory",
+    is_flag=True,
+    help="Keep everything in memory, at most 1 GiB for each broker: a broker that restarts is empty.",
+)
 @click.option("--racks", metavar="A,B,...", help="The racks of the brokers, in turn.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting of all brokers.")
 @click.option("--proxy", is_flag=True, help="Lead all connections through a proxy, so that they can be cut.")
@@ -65,6 +75,7 @@ def up(
     brokers: int | None,
     port: int | None,
     host: str | None,
+    memory: bool,
     racks: str | None,
     assignments: tuple[str, ...],
     proxy: bool,
@@ -75,16 +86,23 @@ def up(
 
     The first three brokers vote in the metadata quorum, or all five of five; the others hold topics. Unless
     told otherwise, new topics get three replicas, two of which must have a record before acks=all is
-    answered.
+    answered. When the machine has lost power, each partition goes on with the most complete of its replicas
+    (unclean.recovery.strategy=Balanced).
     """
     options = ClusterOptions(
         brokers=brokers,
         host=host,
         port=port,
         racks=[rack.strip() for rack in racks.split(",") if rack.strip()] if racks else (),
-        settings=_settings(assignments),
+        settings=_settings(assignments, memory),
         has_proxy=proxy,
+        new_cluster_settings=_NEW_CLUSTER,
     )
+    if memory:
+        click.echo(
+            "All data is in memory: a broker that restarts is empty, and a cluster that stops loses everything.",
+            err=True,
+        )
     if detach:
         launch(data, options, is_detached=True)
         click.echo(LocalCluster(data).said().rstrip())
@@ -98,8 +116,12 @@ def up(
 @refusing
 def down(data: Path) -> None:
     """Stop the whole cluster, also one whose supervisor is gone."""
-    left = LocalCluster(data).down()
-    if left:
+    stopped = LocalCluster(data)
+    is_in_memory = MEMORY_SETTING in stopped.state.settings
+    left = stopped.down()
+    if is_in_memory:
+        click.echo("The cluster is stopped, and its data is gone: it was in memory.")
+    elif left:
         click.echo(f"The supervisor was gone; stopped the brokers that it left: {numbers(left)}.")
     else:
         click.echo(f"The cluster is stopped. Start it again, as it was, with: ottla cluster up --data {data}")
@@ -217,9 +239,10 @@ def _run_here(data: Path, state: ClusterState, ends_with: IO[Any] | None) -> Non
     asyncio.run(run())
 
 
-def _settings(assignments: Sequence[str]) -> dict[str, str]:
+def _settings(assignments: Sequence[str], memory: bool) -> dict[str, str]:
+    own = {MEMORY_SETTING: str(DEFAULT_MEMORY_BYTES)} if memory else {}
     try:
-        return dict(parse_assignments(assignments, "--set"))
+        return own | parse_assignments(assignments, "--set")
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.broker_command import ask
-from ottla.cli.cluster.options import data_option, node_id, refusing
+from ottla.cli.cluster.options import address_of, data_option, node_id, refusing
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.replica_moves import (
     Progress,
@@ -28,7 +28,9 @@ _throttle = click.option(
     metavar="BYTES",
     help="The most bytes per second that each broker may send, and fetch, for what is being moved.",
 )
-_bootstrap = click.option("--bootstrap", metavar="HOST:PORT", help="Any cluster, by the address of a broker.")
+bootstrap_option = click.option(
+    "--bootstrap", metavar="HOST:PORT", help="Any cluster, by the address of a broker."
+)
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
 
 
@@ -45,7 +47,7 @@ def add(data: Path, rack: str | None, with_rebalance: bool, throttle: int | None
     added = LocalCluster(data).add_broker(rack)
     click.echo(f"Added broker {added.node_id} (process {added.pid}).")
     if with_rebalance:
-        _rebalance(_address(data, None), throttle, dry_run=False)
+        _rebalance(address_of(data, None), throttle, dry_run=False)
     else:
         click.echo(
             "It gets its share of new partitions. Move its share of the others with: "
@@ -55,14 +57,14 @@ def add(data: Path, rack: str | None, with_rebalance: bool, throttle: int | None
 
 @click.command()
 @data_option
-@_bootstrap
+@bootstrap_option
 @_throttle
 @_dry_run
 @click.option("--cancel", is_flag=True, help="End the moves that are under way, where they began.")
 @refusing
 def rebalance(data: Path, bootstrap: str | None, throttle: int | None, dry_run: bool, cancel: bool) -> None:
     """Spread replicas and leaders evenly over the brokers, with as few moves as that takes."""
-    address = _address(data, bootstrap)
+    address = address_of(data, bootstrap)
     if cancel:
         cancelled = ask(address, cancel_moves)
         click.echo(f"Cancelled {len(cancelled)} moves." if cancelled else "Nothing was being moved.")
@@ -73,7 +75,7 @@ def rebalance(data: Path, bootstrap: str | None, throttle: int | None, dry_run: 
 @click.command()
 @click.argument("broker", type=node_id, metavar="ID")
 @data_option
-@_bootstrap
+@bootstrap_option
 @_throttle
 @_dry_run
 @click.option("--remove", is_flag=True, help="Then stop the broker and take it out of the cluster.")
@@ -82,7 +84,7 @@ def drain(
     broker: int, data: Path, bootstrap: str | None, throttle: int | None, dry_run: bool, remove: bool
 ) -> None:
     """Move everything that a broker holds to the others."""
-    address = _address(data, bootstrap)
+    address = address_of(data, bootstrap)
     moves = ask(address, lambda admin: drain_moves(admin, broker))
     if not moves:
         click.echo(f"Broker {broker} holds nothing.")
@@ -150,18 +152,11 @@ def _remove(broker: int, data: Path, bootstrap: str | None) -> None:
         state = cluster.running_state
         if broker in state.voters:
             raise ClusterError(
-                f"Broker {broker} holds nothing any more, but it votes in the quorum, and the voters are fixed: it stays."
+                f"Broker {broker} holds nothing any more, but it votes in the quorum: it stays. Other nodes are made voters with "
+                "ottla cluster voters."
             )
         if state.broker(broker).condition.has_process:
             cluster.stop_broker(broker)
         cluster.remove_broker(broker)
-    ask(_address(data, bootstrap), lambda admin: unregister(admin, broker))
+    ask(address_of(data, bootstrap), lambda admin: unregister(admin, broker))
     click.echo(f"Removed broker {broker}.")
-
-
-def _address(data: Path, bootstrap: str | None) -> str:
-    """The addresses to ask: the given one, or those of the brokers that serve."""
-    if bootstrap is not None:
-        return bootstrap
-    state = LocalCluster(data).running_state
-    return state.bootstrap_at_work or state.bootstrap

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.state import ClusterError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,6 +29,14 @@ def data_option(command: F) -> F:
         help="Where the cluster keeps everything.",
         callback=lambda _context, _option, path: path.absolute(),
     )(command)
+
+
+def address_of(data: Path, bootstrap: str | None) -> str:
+    """The addresses to ask: the given one, or those of the brokers that serve."""
+    if bootstrap is not None:
+        return bootstrap
+    state = LocalCluster(data).running_state
+    return state.bootstrap_at_work or state.bootstrap
 
 
 def refusing(command: F) -> F:

@@ -1,8 +1,10 @@
 """Commands that look into data directories and running brokers and change nothing.
 
 dump, dump_rows, dump_tables             `ottla dump`: files as rows, rows as tables or JSON lines
+coordinator_rows                         the records of groups and transactions in words
 doctor, findings                         `ottla doctor`: what is wrong where, and what to do about it
 data_directory_check, partition_check    a data directory, and the directory of one partition
 broker_check                             a running broker and its cluster, seen by a client
+transaction_check                        open transactions that hold readers back
 segment_file                             segments and indexes, opened to read only
 """

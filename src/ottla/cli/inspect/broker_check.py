@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from ottla.cli.client_config import security_given
 from ottla.cli.inspect.findings import CannotLookError, Examination
+from ottla.cli.inspect.transaction_check import check_transactions
+from ottla.cli.waiting_partitions import damaged_replicas, reason_without_leader
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.configs import ResourceType
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import Address, parse_addresses
+from ottla.model import Address, TopicPartition, parse_addresses
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.messages.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from ottla.protocol.messages.list_offsets import (
     MAX_TIMESTAMP,
     TIMESTAMPS_SINCE,
@@ -36,8 +46,18 @@ _ROUND_TRIPS: Final = 11  # the median of these is not moved by one slow answer
 _SLOW_ROUND_TRIP_MS: Final = 100.0
 _CLOCK_TOLERANCE_MS: Final = 5_000  # clocks that are synchronised at all agree better than that
 _LITTLE_SPACE_SHARE: Final = 0.05
+# A broker's read-only entry among its settings (server/load_metrics.py).
+DAMAGED_REPLICAS: Final = "ottla.load.damaged.replicas"
 # Without these no client can produce and consume.
 _NEEDED: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
+
+# What is asked about transactions. An older broker does not serve it.
+_OF_TRANSACTIONS: Final = (
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+)
+_CLIENT_ID: Final = "ottla-doctor"
 
 _FAILURES: Final = (KafkaError, ConnectionError, TimeoutError)
 
@@ -68,9 +88,11 @@ async def check_broker(bootstrap: str) -> Examination:
             ) from problem
         cluster = Cluster(metadata, report)
         _check_apis(connection, report)
+        asks_transactions = all(connection.offers(key) is not None for key in _OF_TRANSACTIONS)
     _check_topics(cluster)
-    for broker in metadata.brokers:
-        await _check_member(broker, cluster)
+    reached = {broker.node_id for broker in metadata.brokers if await _check_member(broker, cluster)}
+    if asks_transactions and reached:
+        await _check_transactions(cluster, reached)
     return report
 
 
@@ -89,7 +111,9 @@ async def _first_connection(addresses: tuple[Address, ...], report: Examination)
 
 
 async def _connect(host: str, port: int) -> Connection:
-    return await Connection.open(host, port, client_id="ottla-doctor", timeout_ms=_TIMEOUT_MS)
+    return await Connection.open(
+        host, port, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security_given()
+    )
 
 
 async def _metadata(connection: Connection, report: Examination) -> MetadataResponse:
@@ -160,19 +184,28 @@ def _check_partition(
 ) -> None:
     place, report = f"{topic.name}-{partition.partition_index}", cluster.report
     if partition.leader_id < 0 or cluster.broker(partition.leader_id) is None:
+        name = TopicPartition(topic.name or "", partition.partition_index)
         report.error(
             place,
             f"it has no leader, so it cannot be written or read (replicas {partition.replica_nodes}, in sync "
-            f"{partition.isr_nodes})",
-            "Start one of the brokers that were in sync.",
+            f"{partition.isr_nodes}, not running {partition.offline_replicas})",
+            reason_without_leader(name, partition.isr_nodes, partition.offline_replicas),
         )
     elif partition.error_code:
         report.warning(
             place, f"the broker says {_words(partition.error_code)}", "Read the broker's log about it."
         )
-    elif len(partition.isr_nodes) < len(partition.replica_nodes):
-        behind = sorted(set(partition.replica_nodes) - set(partition.isr_nodes))
-        report.warning(
+    else:
+        _check_replicas(place, partition, cluster)
+
+
+def _check_replicas(place: str, partition: MetadataResponsePartition, cluster: Cluster) -> None:
+    damaged = [node_id for node_id in partition.offline_replicas if cluster.broker(node_id) is not None]
+    behind = sorted(set(partition.replica_nodes) - {*partition.isr_nodes, *damaged})
+    if damaged:
+        cluster.report.error(place, *damaged_replicas(damaged))
+    if behind:
+        cluster.report.warning(
             place,
             f"the replicas on {behind} are not in sync",
             "Start these brokers, or look at what keeps them from following.",
@@ -189,8 +222,8 @@ def _words(code: int) -> str:
 # ---- brokers
 
 
-async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> None:
-    """Go to where a broker says it is: that is what every client does after its first question."""
+async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> bool:
+    """Go to where a broker says it is, as every client does after its first question; whether it is there."""
     place, report = f"broker {broker.node_id}", cluster.report
     try:
         connection = await _connect(broker.host, broker.port)
@@ -200,15 +233,16 @@ async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> Non
             f"it advertises {Address(broker.host, broker.port)}, and {problem}",
             "Start it, or set advertised.listeners to an address that clients can reach.",
         )
-        return
+        return False
     async with connection:
-        for check in (_check_log_directories, _check_newest_records):
+        for check in (_check_log_directories, _check_damage, _check_newest_records):
             try:
                 await check(connection, broker.node_id, cluster)
             except _FAILURES as problem:
                 report.note(
                     place, f"not everything could be asked: {problem}", "Nothing, if it is an older broker."
                 )
+    return True
 
 
 async def _check_log_directories(connection: Connection, node_id: int, cluster: Cluster) -> None:
@@ -227,6 +261,21 @@ async def _check_log_directories(connection: Connection, node_id: int, cluster: 
                 f"{directory.log_dir}: only {directory.usable_bytes >> 20} MiB are free on its disk",
                 "Make room: lower retention.ms or retention.bytes of large topics, or move other files.",
             )
+
+
+async def _check_damage(connection: Connection, node_id: int, cluster: Cluster) -> None:
+    """Replicas that the broker has found damaged, those that it keeps in use because no other could lead included."""
+    resource = DescribeConfigsResource(ResourceType.BROKER, str(node_id), [DAMAGED_REPLICAS])
+    response: DescribeConfigsResponse = await connection.ask(DescribeConfigsRequest(resources=[resource]))
+    for result in response.results:
+        for entry in result.configs:
+            if entry.name == DAMAGED_REPLICAS and entry.value not in (None, "0"):
+                cluster.report.error(
+                    f"broker {node_id}",
+                    f"it has {entry.value} replicas with records that cannot be read",
+                    "Read its log: it names them. A replica that another one can replace is repaired by itself; for the only "
+                    "one that is left, start the other replicas, or restore the segment from a backup.",
+                )
 
 
 async def _check_newest_records(connection: Connection, node_id: int, cluster: Cluster) -> None:
@@ -254,6 +303,28 @@ async def _check_newest_records(connection: Connection, node_id: int, cluster: C
                     "Compare the clocks of this machine, the broker's and the producer's. Records from the future keep "
                     "their segment from being deleted by age.",
                 )
+
+
+async def _check_transactions(cluster: Cluster, reached: Collection[int]) -> None:
+    """Ask about the partitions whose leaders can be reached."""
+    report = cluster.report
+    led = [
+        TopicPartition(topic.name, each.partition_index)
+        for topic, each in cluster.partitions()
+        if topic.name and not each.error_code and each.leader_id in reached
+    ]
+    try:
+        security = security_given()
+        async with Admin(
+            report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security
+        ) as admin:
+            await check_transactions(admin, led, report)
+    except _FAILURES as problem:
+        report.note(
+            report.subject,
+            f"transactions could not be asked about: {problem}",
+            "Look at the findings about brokers first; then list them with `ottla transactions list`.",
+        )
 
 
 def examine(bootstrap: str) -> Examination:

@@ -66,6 +66,7 @@ def dump(
     ottla dump ottla-data/orders-0 --records --limit 20
     ottla dump ottla-data/orders-0/00000000000000000000.log --deep --offsets 100..200
     ottla dump ottla-data/__cluster_metadata-0
+    ottla dump ottla-data/__transaction_state-7 --records
     """
     wanted = Wanted(records, deep, *offsets)
     is_sound = True

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
+from ottla.cli.inspect.coordinator_rows import coordinator_fields, plain
 from ottla.cli.inspect.segment_file import Damage, Found, ReadOnlyFile, index_entries, walk
 from ottla.config.properties import parse_properties
 from ottla.controller.records import decode_record
@@ -28,6 +29,7 @@ from ottla.log.directory import (
 from ottla.log.files.checkpoint import CheckpointError, parse_lines, parse_pairs
 from ottla.log.files.file_names import CLEANED, DELETED, LEADER_EPOCHS, PARTITION_METADATA, SWAP, TEMPORARY
 from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot
+from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.protocol.codec import DecodeError
 from ottla.records.batch import BatchView, CorruptRecord
@@ -39,9 +41,9 @@ from ottla.records.record import Record
 Row = dict[str, Any]
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-_ABORTED_ENTRY: Final = Struct(
-    ">hqqqq"
-)  # version, producer id, first offset, last offset, last stable offset
+# With the keys of a credential passwords can be guessed, and brokers be impersonated: they are not shown.
+_SECRET_RECORDS: Final = frozenset({"UserScramCredentialRecord"})
+_SECRET_FIELDS: Final = frozenset({"salt", "stored_key", "server_key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,9 @@ def _damage(reason: str, position: int | None = None, end: int | None = None) ->
 
 
 def _log_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
+    topic = METADATA_TOPIC if path.suffix == ".checkpoint" else path.parent.name.rpartition("-")[0]
     # A batch of the metadata log says nothing by itself: its records are always shown.
-    is_metadata = path.suffix == ".checkpoint" or path.parent.name.startswith(METADATA_TOPIC)
+    is_metadata = topic == METADATA_TOPIC
     with ReadOnlyFile(path) as file:
         for found in walk(file, base_offset_of(path.name), deep=wanted.deep):
             if isinstance(found, Damage):
@@ -90,7 +93,7 @@ def _log_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
             elif wanted.includes(found.placed.header.base_offset, found.placed.header.last_offset):
                 yield _batch_row(found)
                 if (wanted.records or is_metadata) and found.is_sound is not False:
-                    yield from _record_rows(file, found, wanted, is_metadata)
+                    yield from _record_rows(file, found, wanted, topic)
 
 
 def _batch_row(found: Found) -> Row:
@@ -112,12 +115,12 @@ def _batch_row(found: Found) -> Row:
     }
 
 
-def _record_rows(file: ReadOnlyFile, found: Found, wanted: Wanted, is_metadata: bool) -> Iterator[Row]:
+def _record_rows(file: ReadOnlyFile, found: Found, wanted: Wanted, topic: str) -> Iterator[Row]:
     try:
         batch = found.batch(file)
         for record in batch.records():
             if wanted.includes(record.offset):
-                yield _record_row(record, found, _meaning(record, batch, is_metadata))
+                yield _record_row(record, found, _meaning(record, batch, topic))
     except CorruptRecord as problem:
         header = found.placed.header
         reason = f"the records of the batch at offset {header.base_offset}: {problem}"
@@ -127,16 +130,19 @@ def _record_rows(file: ReadOnlyFile, found: Found, wanted: Wanted, is_metadata: 
 def _record_row(record: Record, found: Found, meaning: Row) -> Row:
     row = {"kind": "record", "batch_position": found.placed.position, **record._asdict(), **meaning}
     row["headers"] = [list(header) for header in record.headers]
+    if meaning.get("metadata", {}).get("type") in _SECRET_RECORDS:
+        row["value"] = None
     return row
 
 
-def _meaning(record: Record, batch: BatchView, is_metadata: bool) -> Row:
+def _meaning(record: Record, batch: BatchView, topic: str) -> Row:
     """The contents of a record that the cluster itself wrote."""
     if batch.is_control:
         return {"control": _control_fields(record)}
-    if is_metadata and record.value is not None:
+    if topic == METADATA_TOPIC and record.value is not None:
         return {"metadata": _metadata_fields(record.value)}
-    return {}
+    decoded = coordinator_fields(topic, record)
+    return {} if decoded is None else {"coordinator": decoded}
 
 
 def _control_fields(record: Record) -> Row:
@@ -152,14 +158,8 @@ def _metadata_fields(value: bytes) -> Row:
         decoded = decode_record(value)
     except DecodeError as problem:
         return {"type": "unknown", "problem": str(problem)}
-    return {"type": type(decoded).__name__, **_plain(decoded)}
-
-
-def _plain(value: Any) -> Any:
-    """A decoded message as mappings and lists."""
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+    fields = {name: value for name, value in plain(decoded).items() if name not in _SECRET_FIELDS}
+    return {"type": type(decoded).__name__, **fields}
 
 
 # ---- what stands beside the batches
@@ -183,7 +183,7 @@ def _time_index_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
 
 def _txn_index_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
     data = path.read_bytes()
-    for version, producer_id, first, last, last_stable in index_entries(data, _ABORTED_ENTRY):
+    for version, producer_id, first, last, last_stable in index_entries(data, TXN_INDEX_ENTRY):
         if wanted.includes(first, last):
             yield {
                 "kind": "aborted transaction",
@@ -193,7 +193,7 @@ def _txn_index_rows(path: Path, wanted: Wanted) -> Iterator[Row]:
                 "last_offset": last,
                 "last_stable_offset": last_stable,
             }
-    yield from _odd_size(data, _ABORTED_ENTRY)
+    yield from _odd_size(data, TXN_INDEX_ENTRY)
 
 
 def _odd_size(data: bytes, entry: Struct) -> Iterator[Row]:

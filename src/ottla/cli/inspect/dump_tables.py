@@ -137,15 +137,20 @@ def _producer(row: Row) -> str:
     return f"{row['producer_id']}/{row['producer_epoch']} {row['base_sequence']}"
 
 
+# Under these keys a row has the contents of a record that the cluster itself wrote.
+_DECODED: Final = ("metadata", "control", "coordinator")
 _SOUNDNESS: Final = {None: "-", True: "yes", False: "NO"}
 
 
 def _record_value(row: Row) -> str:
-    if "metadata" in row:
-        return _fields_text(row["metadata"])
-    if "control" in row:
-        return _fields_text(row["control"])
+    for contents in _DECODED:
+        if contents in row:
+            return _fields_text(row[contents])
     return bytes_text(row["value"])
+
+
+def _record_key(row: Row) -> str:
+    return "-" if "control" in row or "coordinator" in row else bytes_text(row["key"])
 
 
 def _fields_text(fields: Row) -> str:
@@ -203,7 +208,7 @@ COLUMNS: Final[dict[str, list[Column]]] = {
     "record": [
         _of("offset"),
         _time("timestamp", "time"),
-        ("key", lambda row: "-" if "control" in row else bytes_text(row["key"])),
+        ("key", _record_key),
         ("value", _record_value),
         ("headers", _headers),
         _of("batch_position", "batch at"),

@@ -26,10 +26,12 @@ from ottla.log.files.file_names import (
     SWAP,
     TEMPORARY,
     TIME_INDEX,
+    TXN_INDEX,
     offset_of,
 )
 from ottla.log.files.uuids import parse_uuid
 from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot
+from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.batch import HEADER_BYTES, CorruptRecord, read_header
 
@@ -106,6 +108,7 @@ def _check_segment(path: Path, is_active: bool, around: Surroundings, report: Ex
             ):
                 _tell_damage(path, found, report)
         _check_time_index(path, base_offset, next_offset, report)
+        _check_transaction_index(path, base_offset, next_offset, report)
     return SegmentEnd(base_offset, next_offset)
 
 
@@ -180,6 +183,21 @@ def _check_time_index(log: Path, base_offset: int, next_offset: int, report: Exa
     elif entries and not base_offset <= base_offset + entries[-1][1] < max(next_offset, base_offset + 1):
         offset = base_offset + entries[-1][1]
         report.warning(path, f"it names offset {offset}, and the segment ends at {next_offset}", REBUILD)
+
+
+def _check_transaction_index(log: Path, base_offset: int, next_offset: int, report: Examination) -> None:
+    """Examine the list of aborted transactions; a segment that has none needs no file."""
+    path = log.with_suffix(TXN_INDEX)
+    data = path.read_bytes() if path.exists() else b""
+    if len(data) % TXN_INDEX_ENTRY.size:
+        report.warning(path, f"{len(data)} bytes are not a whole number of entries", REBUILD)
+    markers = [(first, last) for _, _, first, last, _ in index_entries(data, TXN_INDEX_ENTRY)]
+    if any(b[1] <= a[1] for a, b in pairwise(markers)) or any(first > last for first, last in markers):
+        report.warning(path, "its entries do not rise", REBUILD)
+    elif markers and not base_offset <= markers[0][1] <= markers[-1][1] < max(next_offset, base_offset + 1):
+        ends = f"{markers[0][1]} to {markers[-1][1]}"
+        segment = f"the segment has the offsets {base_offset} to {next_offset - 1}"
+        report.warning(path, f"it names markers at {ends}, and {segment}", REBUILD)
 
 
 # ---- what must agree

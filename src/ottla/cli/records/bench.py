@@ -21,6 +21,7 @@ from typing import Any, Final
 import click
 
 from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, print_json, run
+from ottla.cli.client_config import security_given
 from ottla.cli.records.bench_figures import Figures
 from ottla.cli.records.bench_view import watched
 from ottla.cli.records.produce import acks_given
@@ -115,6 +116,7 @@ def bench_produce(
         producer = Producer(
             bootstrap,
             client_id=CLIENT_ID,
+            security=security_given(),
             acks=acks_given(acks),
             compression=compression,
             batch_size=batch_size,
@@ -153,7 +155,10 @@ def bench_consume(
     async def work() -> dict[str, Any]:
         partitions = await _unread(bootstrap, topic)
         consumer = Consumer(
-            bootstrap, client_id=CLIENT_ID, auto_offset_reset="latest" if is_live else "earliest"
+            bootstrap,
+            client_id=CLIENT_ID,
+            security=security_given(),
+            auto_offset_reset="latest" if is_live else "earliest",
         )
         async with consumer:
             consumer.assign(partitions)
@@ -252,7 +257,9 @@ async def _consume(consumer: Consumer, stop: Stop, *, is_live: bool, is_quiet: b
 
 async def _unread(bootstrap: str, topic: str) -> dict[TopicPartition, int | None]:
     """The partitions of a topic, each with the offset at which it ends; None if there is nothing in it."""
-    async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
+    async with Admin(
+        bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS, security=security_given()
+    ) as admin:
         found = succeeded(await admin.describe_topics([topic]))[topic]
         keys = [TopicPartition(topic, each.index) for each in found.partitions]
         first = succeeded(await admin.list_offsets(dict.fromkeys(keys, int(OffsetSpec.EARLIEST))))
@@ -261,7 +268,9 @@ async def _unread(bootstrap: str, topic: str) -> dict[TopicPartition, int | None
 
 
 async def _create(bootstrap: str, topic: str, partitions: int) -> None:
-    async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
+    async with Admin(
+        bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS, security=security_given()
+    ) as admin:
         outcome = (await admin.create_topics([NewTopic(topic, partitions=partitions)]))[topic]
     if isinstance(outcome, KafkaError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
         raise outcome

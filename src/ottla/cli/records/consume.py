@@ -17,11 +17,12 @@ from typing import Final
 import click
 
 from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, run
+from ottla.cli.client_config import security_given
 from ottla.cli.records.consume_range import Bounds, Start, Until, bounds_of, parse_start, parse_until
 from ottla.cli.records.line_formats import FORMATS, line_format, lines
 from ottla.cli.records.record_filters import Condition, all_of, parse_condition
 from ottla.client.admin.admin import Admin
-from ottla.client.consumer.consumer import Consumer, ConsumerRecord
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord, IsolationLevel
 from ottla.model import TopicPartition
 
 _MAX_RECORDS: Final = 500
@@ -43,6 +44,7 @@ class Request:
     count: int | None
     condition: Condition
     form: Callable[[ConsumerRecord], bytes]
+    isolation_level: IsolationLevel
 
 
 @click.command()
@@ -83,6 +85,13 @@ class Request:
     help="Only this partition; repeatable.",
 )
 @click.option(
+    "--isolation",
+    type=click.Choice(["read-uncommitted", "read-committed"]),
+    default="read-uncommitted",
+    show_default=True,
+    help="read-committed leaves out transactions that were aborted, or are not finished.",
+)
+@click.option(
     "--format",
     "form",
     metavar="FORMAT",
@@ -101,6 +110,7 @@ def consume(
     count: int | None,
     conditions: tuple[str, ...],
     partitions: tuple[int, ...],
+    isolation: str,
     form: str,
     as_json: bool,
     bootstrap: str,
@@ -127,7 +137,8 @@ def consume(
             f"{what} cannot go with --group, which has its own offsets and partitions; "
             "move a group with: ottla groups reset-offsets"
         )
-    request = Request(topic, group_id, partitions, begin, end, count, condition, line)
+    level: IsolationLevel = "read_committed" if isolation == "read-committed" else "read_uncommitted"
+    request = Request(topic, group_id, partitions, begin, end, count, condition, line, level)
     try:
         run(_consume(bootstrap, request))
     except KeyboardInterrupt:
@@ -148,13 +159,23 @@ async def _consume(bootstrap: str, request: Request) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with Admin(bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as admin:
-        bounds = await bounds_of(admin, request.topic, request.partitions, request.until)
+    async with Admin(
+        bootstrap, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS, security=security_given()
+    ) as admin:
+        bounds = await bounds_of(
+            admin,
+            request.topic,
+            request.partitions,
+            request.until,
+            read_committed=request.isolation_level == "read_committed",
+        )
     consumer = Consumer(
         bootstrap,
+        security=security_given(),
         group_id=request.group_id,
         client_id=CLIENT_ID,
         auto_offset_reset=request.start.reset,
+        isolation_level=request.isolation_level,
         request_timeout_ms=TIMEOUT_MS,
         default_api_timeout_ms=TIMEOUT_MS,
     )

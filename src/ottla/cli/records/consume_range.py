@@ -78,18 +78,25 @@ def parse_until(text: str) -> Until:
         raise ValueError(f"--until: neither end nor an offset, and {error}") from error
 
 
-async def bounds_of(admin: Admin, topic_name: str, partitions: tuple[int, ...], until: Until) -> Bounds:
-    """Where the partitions begin and end; raises KafkaError if the topic or a partition is not there."""
+async def bounds_of(
+    admin: Admin, topic_name: str, partitions: tuple[int, ...], until: Until, *, read_committed: bool
+) -> Bounds:
+    """Where the partitions begin and end; raises KafkaError if the topic or a partition is not there.
+
+    A reader of committed records is at the end where the first open transaction begins.
+    """
     topic = succeeded(await admin.describe_topics([topic_name]))[topic_name]
     indexes = dict.fromkeys(partitions or [each.index for each in topic.partitions])
     keys = [TopicPartition(topic_name, index) for index in indexes]
     first = succeeded(await admin.list_offsets(dict.fromkeys(keys, int(OffsetSpec.EARLIEST))))
-    ends = succeeded(await admin.list_offsets(dict.fromkeys(keys, int(OffsetSpec.LATEST))))
+    latest = dict.fromkeys(keys, int(OffsetSpec.LATEST))
+    ends = succeeded(await admin.list_offsets(latest, read_committed=read_committed))
     last = {key: ends[key].offset for key in keys}
     if until.offset is not None:
         last = dict.fromkeys(keys, until.offset)
     elif until.time_ms is not None and not until.is_still_coming():
-        found = succeeded(await admin.list_offsets(dict.fromkeys(keys, until.time_ms)))
+        moment = dict.fromkeys(keys, until.time_ms)
+        found = succeeded(await admin.list_offsets(moment, read_committed=read_committed))
         last |= {key: each.offset for key, each in found.items() if each.offset != NO_OFFSET}
     return Bounds({key: first[key].offset for key in keys}, last)
 

@@ -2,15 +2,17 @@
 
 Exit codes: 0 all delivered, 1 some were not (or the broker cannot be reached, or a line cannot be
 understood), 2 the command was not understood; 130 after Ctrl-C and 143 after SIGTERM, both of which deliver
-what was read.
+what was read. With a transactional id all lines are one transaction: it is committed at the end of the input,
+and aborted if a record fails or the command is interrupted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -18,6 +20,7 @@ from typing import Final
 import click
 
 from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, run
+from ottla.cli.client_config import security_given
 from ottla.cli.records.line_parsers import LineParser, LineRecord, json_line, key_value_line, value_line
 from ottla.cli.records.stdin_lines import LineReader
 from ottla.client.producer.machine.delivery_report import DeliveryError, DeliveryReport
@@ -81,6 +84,16 @@ class Tally:
 )
 @click.option("--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="To this partition.")
 @click.option("--partitioner", type=click.Choice(list(PARTITIONERS)), default="by_key", show_default=True)
+@click.option(
+    "--transactional-id", metavar="ID", help="All lines are one transaction, of the producer with this id."
+)
+@click.option(
+    "--transaction-timeout-ms",
+    type=click.IntRange(1, 2**31 - 1),
+    default=60_000,
+    show_default=True,
+    help="How long the transaction may take.",
+)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
     "--compression",
@@ -104,6 +117,8 @@ def produce(
     headers: tuple[str, ...],
     partition: int | None,
     partitioner: str,
+    transactional_id: str | None,
+    transaction_timeout_ms: int,
     acks: str,
     compression: CompressionName,
     rate: float | None,
@@ -116,7 +131,10 @@ def produce(
     echo hello | ottla produce greetings
     ottla produce orders --key-separator : < orders.txt
     ottla consume orders --json | ottla produce copies --json
+    ottla produce orders --transactional-id import < orders.txt
     """
+    if transactional_id is not None and (acks != "all" or not transactional_id):
+        raise click.UsageError("--transactional-id must not be empty, and needs --acks all")
     sending = Sending(
         topic=topic,
         parse=_parser(key_separator, key, as_json),
@@ -128,11 +146,14 @@ def produce(
     )
     producer = Producer(
         bootstrap,
+        security=security_given(),
         client_id=CLIENT_ID,
         acks=acks_given(acks),
         compression=compression,
         partitioner=partitioner,
         max_block_ms=TIMEOUT_MS,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=transaction_timeout_ms,
     )
     try:
         tally = run(_produce(producer, sending))
@@ -181,7 +202,7 @@ async def _produce(producer: Producer, sending: Sending) -> Tally:
     show = _show if sending.shows_progress else _hide
     showing = asyncio.create_task(_show_progress(tally, show))
     try:
-        async with producer:
+        async with producer, _one_transaction(producer):
             await _send_lines(producer, sending, tally)
     except OSError as error:
         if isinstance(error, ConnectionError | TimeoutError):
@@ -191,6 +212,16 @@ async def _produce(producer: Producer, sending: Sending) -> Tally:
         showing.cancel()
         show(tally.line() + "\n")
     return tally
+
+
+@contextlib.asynccontextmanager
+async def _one_transaction(producer: Producer) -> AsyncIterator[None]:
+    """All that is sent is one transaction, if the producer has a transactional id."""
+    if producer.transactional_id is None:
+        yield
+        return
+    async with producer.transaction():
+        yield
 
 
 async def _send_lines(producer: Producer, sending: Sending, tally: Tally) -> None:

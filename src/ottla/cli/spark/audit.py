@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from ottla.cli.broker_command import broker_options, print_json, print_table, sentence
+from ottla.cli.client_config import security_given, security_properties_given
 from ottla.cli.name_values import parse_assignments
 from ottla.cli.time_text import parse_moment
 from ottla.config import ConfigError
@@ -97,6 +98,7 @@ def audit(topic: str, table: str, bootstrap: str, as_json: bool, **given: Any) -
 def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> Verdict:
     start, end = _bound("--from", given["start"]), _bound("--to", given["end"])
     options, confs = _pairs("--option", given["options"]), _pairs("--conf", given["confs"])
+    options = {f"kafka.{name}": value for name, value in security_properties_given().items()} | options
     try:
         from ottla.spark.audit.job import AuditError, Columns
         from ottla.spark.audit.job import audit as compare
@@ -116,7 +118,7 @@ def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> V
         checksum_function=given["checksum_function"],
     )
     try:
-        reach_brokers(bootstrap)  # better known now than after the start of Spark
+        reach_brokers(bootstrap, security_given())  # better known now than after the start of Spark
         with without_incubator_warning():
             spark = session("ottla audit", master=given["master"], **confs)
         return compare(

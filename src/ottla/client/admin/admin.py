@@ -1,4 +1,4 @@
-"""The administrator's client: topics, partitions, settings, offsets, groups, brokers.
+"""The administrator's client: topics, partitions, settings, offsets, groups, transactions, brokers, rights.
 
     async with Admin("localhost:9092") as admin:
         succeeded(await admin.create_topics([NewTopic("orders", partitions=3)]))
@@ -10,20 +10,27 @@ carried out twice is sent again only if it certainly was not carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
+from ottla.client.admin.plan import (
+    broker_questions,
+    group_questions,
+    partition_moves,
+    security_questions,
+    topic_changes,
+    transaction_questions,
+)
 from ottla.client.admin.record_peek import peek
 from ottla.client.calls import arguments
 from ottla.client.calls.lifetime import Lifetime
 from ottla.client.cluster.connections import Connections
-from ottla.client.cluster.machine.conversation import Ask, Steps
-from ottla.client.cluster.machine.coordinators import by_coordinator
 from ottla.client.cluster.machine.group_inquiries import commit_offsets, fetch_offsets
 from ottla.client.cluster.machine.known_cluster import KnownCluster
-from ottla.client.cluster.machine.leaders import AskNode, by_leader
-from ottla.client.cluster.machine.retries import Attempt, Inquiry
-from ottla.client.cluster.machine.single_brokers import by_any, by_node, by_resource, one_answer
+from ottla.client.cluster.machine.leaderless_partitions import describe_leaderless, elect_replicas
+from ottla.client.cluster.machine.leaders import by_leader
+from ottla.client.cluster.machine.retries import Inquiry
 from ottla.client.cluster.machine.topic_inquiries import (
     cluster_metadata_inquiry,
     describe_topics,
@@ -31,81 +38,42 @@ from ottla.client.cluster.machine.topic_inquiries import (
     topics_of,
 )
 from ottla.client.fetching.plan.partition_reader import ConsumerRecord
-from ottla.client.requests.brokers import (
-    ClusterDescription,
-    LogDir,
-    described_cluster,
-    described_log_dirs,
-    unregistered_broker,
-)
+from ottla.client.requests import quorum
+from ottla.client.requests.acls import acl_filter, acl_filters, acls_to_create
+from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
-    alter_configs_request,
-    altered_configs,
     config_changes,
     config_resources,
-    describe_configs_request,
-    described_configs,
 )
-from ottla.client.requests.group_offsets import (
-    CommittedOffset,
-    CommittedOffsets,
-    committable,
-    delete_offsets_request,
-    deleted_offsets,
-)
-from ottla.client.requests.groups import (
-    SEVERAL_MEMBERS_SINCE,
-    GroupDescription,
-    GroupListing,
-    all_members,
-    deleted_groups,
-    described_groups,
-    list_groups_request,
-    listed_groups,
-    named_members,
-    remove_members_request,
-    removed_members,
-)
+from ottla.client.requests.features import Feature
+from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets, committable
+from ottla.client.requests.groups import GroupDescription, GroupListing, all_members, named_members
+from ottla.client.requests.leaderless import LeaderlessPartition
 from ottla.client.requests.metadata import TopicInfo
-from ottla.client.requests.offsets import (
-    HIGH_WATERMARK,
-    ListedOffset,
-    OffsetSpec,
-    delete_records_request,
-    low_watermarks,
-)
+from ottla.client.requests.offsets import ListedOffset, end_offset, offset_spec
 from ottla.client.requests.outcomes import succeeded
-from ottla.client.requests.quorum import QuorumDescription, describe_quorum_request, described_quorum
-from ottla.client.requests.reassignments import (
-    ElectionType,
-    Reassignment,
-    alter_reassignments_request,
-    altered_reassignments,
-    elect_leaders_request,
-    elected_leaders,
-    list_reassignments_request,
-    listed_reassignments,
+from ottla.client.requests.quotas import QuotaEntity, quota_changes
+from ottla.client.requests.reassignments import ElectionType, Reassignment, replicas_or_none
+from ottla.client.requests.topics import CreatedTopic, NewTopic, new_topics
+from ottla.client.requests.transactions import (
+    ActiveProducer,
+    FencedProducer,
+    HangingTransaction,
+    TransactionDescription,
+    TransactionFilters,
+    TransactionListing,
+    hanging_transactions,
+    open_transactions,
 )
-from ottla.client.requests.topics import (
-    CreatedTopic,
-    NewTopic,
-    create_partitions_request,
-    create_topics_request,
-    created_topics,
-    delete_topics_request,
-    deleted_topics,
-    grown_topics,
-    new_topics,
-)
-from ottla.errors import ErrorCode, KafkaError
+from ottla.client.requests.users import UserChange, user_changes
+from ottla.errors import KafkaError
 from ottla.model import TopicPartition
-from ottla.protocol.messages.brokers import UnregisterBrokerRequest
-from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
-from ottla.protocol.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
-from ottla.protocol.messages.groups import MemberIdentity
+from ottla.runtime.randomness import OsRandomness
+from ottla.security.acl.rules import Acl, AclFilter
+from ottla.security.settings import Security
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -113,11 +81,12 @@ T = TypeVar("T")
 
 
 class Admin:
-    """Administers a cluster: topics, settings, offsets, groups, brokers.
+    """Administers a cluster: topics, settings, offsets, groups, transactions, brokers, rights, quotas.
 
     It opens its connections in `async with`, which raises CannotConnectError if no bootstrap address can be
     reached. Calls that name several items return a value or a `KafkaError` for each item; `succeeded` turns
-    the first error into an exception. `timeout_ms` limits each call, retries included.
+    the first error into an exception. `timeout_ms` limits each call, retries included. `security` says how to
+    reach a secured cluster (`ottla.Security`).
     """
 
     def __init__(
@@ -126,6 +95,7 @@ class Admin:
         *,
         client_id: str = "ottla-admin",
         timeout_ms: int = 30_000,
+        security: Security | None = None,
     ) -> None:
         self._timeout_ms = arguments.whole_number("timeout_ms", timeout_ms, 1, arguments.MOST_INT32)
         self._lifetime = Lifetime("administrator's client")
@@ -133,6 +103,7 @@ class Admin:
             KnownCluster(arguments.addresses("bootstrap", bootstrap)),
             client_id=arguments.text("client_id", client_id),
             timeout_ms=timeout_ms,
+            security=arguments.security_of(security),
         )
 
     async def __aenter__(self) -> Admin:
@@ -157,20 +128,11 @@ class Admin:
         """Create topics; with `validate_only`, only check whether they could be created."""
         wanted = new_topics("topics", topics)
         arguments.flag("validate_only", validate_only)
-        attempt: Attempt[str, NewTopic, CreatedTopic] = by_any(
-            lambda pending, left_ms: create_topics_request(pending.values(), left_ms, validate_only),
-            lambda response, _: created_topics(response),
-        )
-        return await self._settle(Inquiry(wanted, attempt, is_repeatable=validate_only))
+        return await self._settle(topic_changes.create_topics(wanted, validate_only=validate_only))
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete topics with all their records."""
-        wanted = dict.fromkeys(arguments.names("names", names))
-        attempt: Attempt[str, None, None] = by_any(
-            lambda pending, left_ms: delete_topics_request(list(pending), left_ms),
-            lambda response, _: deleted_topics(response),
-        )
-        return await self._settle(Inquiry(wanted, attempt, is_repeatable=False))
+        return await self._settle(topic_changes.delete_topics(arguments.names("names", names)))
 
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
@@ -179,13 +141,9 @@ class Admin:
 
         Records with the same key may go to another partition from then on.
         """
-        wanted = arguments.by_name("counts", counts, _count)
+        wanted = arguments.by_name("counts", counts, arguments.count)
         arguments.flag("validate_only", validate_only)
-        attempt: Attempt[str, int, None] = by_any(
-            lambda pending, left_ms: create_partitions_request(pending, left_ms, validate_only),
-            lambda response, _: grown_topics(response),
-        )
-        return await self._settle(Inquiry(wanted, attempt, is_repeatable=validate_only))
+        return await self._settle(topic_changes.create_partitions(wanted, validate_only=validate_only))
 
     async def list_topics(self, *, include_internal: bool = False) -> list[TopicInfo]:
         """All topics, by name."""
@@ -201,9 +159,7 @@ class Admin:
         self, resources: Iterable[ConfigResource]
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
         """All settings of topics and brokers, with where each value comes from."""
-        wanted = dict.fromkeys(config_resources("resources", resources))
-        attempt = by_resource(describe_configs_request, described_configs)
-        return await self._settle(Inquiry(wanted, attempt))
+        return await self._settle(broker_questions.describe_configs(config_resources("resources", resources)))
 
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
@@ -211,16 +167,13 @@ class Admin:
         """Change the named settings and leave all others as they are."""
         wanted = config_changes("changes", changes)
         arguments.flag("validate_only", validate_only)
-        attempt: Attempt[ConfigResource, Iterable[ConfigChange], None] = by_resource(
-            lambda part: alter_configs_request(part, validate_only), altered_configs
-        )
-        return await self._settle(Inquiry(wanted, attempt))
+        return await self._settle(broker_questions.alter_configs(wanted, validate_only=validate_only))
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
         """Offsets by `OffsetSpec`, or of the first record at or after a timestamp in milliseconds."""
-        specs = arguments.by_partition("wanted", wanted, _offset_spec)
+        specs = arguments.by_partition("wanted", wanted, offset_spec)
         arguments.flag("read_committed", read_committed)
         known = self._connections.known
         return await self._settle(list_offsets(known, specs, read_committed=read_committed))
@@ -236,48 +189,61 @@ class Admin:
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
         """Delete all records before an offset (`HIGH_WATERMARK`: all records); returns the new starts."""
-
-        def ask(
-            leader: int, part: Mapping[TopicPartition, int], left_ms: int
-        ) -> Steps[Mapping[TopicPartition, int | KafkaError]]:
-            return low_watermarks((yield Ask(leader, delete_records_request(part, left_ms), left_ms)))
-
-        wanted = arguments.by_partition("before", before, _end)
-        return await self._settle(Inquiry(wanted, by_leader(self._connections.known, ask)))
+        wanted = arguments.by_partition("before", before, end_offset)
+        return await self._settle(topic_changes.delete_records(self._connections.known, wanted))
 
     async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
         """The cluster's id, controller and brokers.
 
         With `include_fenced`, also brokers that are registered and not alive.
         """
-        request = DescribeClusterRequest(
-            include_fenced_brokers=arguments.flag("include_fenced", include_fenced)
-        )
-        return await self._one(one_answer(lambda _: request, described_cluster))
+        arguments.flag("include_fenced", include_fenced)
+        return await self._one(broker_questions.describe_cluster(include_fenced=include_fenced))
 
-    async def describe_quorum(self) -> QuorumDescription:
+    async def describe_quorum(self) -> quorum.QuorumDescription:
         """The leader and voters of the metadata quorum, and the progress of each node."""
-        return await self._one(one_answer(lambda _: describe_quorum_request(), described_quorum))
+        return await self._one(broker_questions.describe_quorum())
+
+    async def add_voter(self, node_id: int, directory_id: UUID, address: str) -> None:
+        """Make a controller among the observers of `describe_quorum` a voter, once it has caught up.
+
+        `address` (host:port) is where other voters reach the node.
+        """
+        voter = quorum.voter_key(node_id, directory_id)
+        places = arguments.addresses("address", arguments.text("address", address))
+        await self._one(broker_questions.add_voter(voter, places))
+
+    async def remove_voter(self, node_id: int, directory_id: UUID) -> None:
+        """Let a voter of the metadata quorum vote no more; `directory_id` as in `describe_quorum`."""
+        await self._one(broker_questions.remove_voter(quorum.voter_key(node_id, directory_id)))
+
+    async def describe_features(self) -> dict[str, Feature]:
+        """The features that the broker supports, and the level of each that the whole cluster works at."""
+        return await self._one(broker_questions.describe_features())
+
+    async def update_feature(self, name: str, level: int, *, downgrades: bool = False) -> None:
+        """Raise the level of a feature, or lower it with `downgrades`; 0 does without the feature.
+
+        A level is taken only if every broker supports it.
+        """
+        named, wanted = arguments.text("name", name), arguments.whole_number("level", level, most=2**15 - 1)
+        lowers = arguments.flag("downgrades", downgrades)
+        await self._one(broker_questions.update_feature(named, wanted, downgrades=lowers))
 
     async def unregister_broker(self, node_id: int) -> None:
         """Forget a broker that is gone for good. It must hold no replicas and must not be alive."""
-        node_id = arguments.whole_number("node_id", node_id, most=arguments.MOST_INT32)
-        request = UnregisterBrokerRequest(broker_id=node_id)
-        await self._one(one_answer(lambda _: request, unregistered_broker))
+        await self._one(broker_questions.unregister_broker(arguments.broker("node_id", node_id)))
 
     async def alter_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Begin to move partitions to these brokers, the preferred leader first; None cancels a move."""
-        wanted = arguments.by_partition("replicas", replicas, _brokers)
-        attempt: Attempt[TopicPartition, Sequence[int] | None, None] = by_any(
-            alter_reassignments_request, altered_reassignments
-        )
-        return await self._settle(Inquiry(wanted, attempt))
+        wanted = arguments.by_partition("replicas", replicas, replicas_or_none)
+        return await self._settle(partition_moves.alter_reassignments(wanted))
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The moves that are under way."""
-        return await self._one(one_answer(list_reassignments_request, listed_reassignments))
+        return await self._one(partition_moves.list_reassignments())
 
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition], election: ElectionType = ElectionType.PREFERRED
@@ -287,23 +253,39 @@ class Admin:
         With `ElectionType.UNCLEAN`, partitions without a leader are given to any live replica, which may lose
         records.
         """
-        wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
+        wanted = arguments.partitions("partitions", partitions)
         if not isinstance(election, ElectionType):
             raise TypeError(f"election must be an ElectionType, not {election!r}")
-        attempt: Attempt[TopicPartition, None, None] = by_any(
-            lambda pending, left_ms: elect_leaders_request(pending, election, left_ms), elected_leaders
+        return await self._settle(partition_moves.elect_leaders(wanted, election))
+
+    async def describe_leaderless(
+        self, topics: Iterable[str] | None = None
+    ) -> dict[TopicPartition, LeaderlessPartition]:
+        """The partitions without a leader, of some topics or of all, with the logs of their live replicas.
+
+        Each live replica comes with the number of records that its election would give up, as far as the
+        other live replicas show.
+        """
+        return await self._one(describe_leaderless(arguments.names("topics", topics or ())))
+
+    async def elect_replicas(
+        self, leaders: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elect the named replica of each partition without a leader. Records that it does not hold are lost.
+
+        A replica that holds every acknowledged record is elected instead, if there is one by now. Only
+        Ottla's brokers know this election.
+        """
+        return await self._settle(
+            elect_replicas(arguments.by_partition("leaders", leaders, arguments.broker))
         )
-        return await self._settle(Inquiry(wanted, attempt))
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None
     ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
         """The data directories of some brokers, or of all, with the size of every partition's log."""
-        if node_ids is None:
-            node_ids = [broker.node_id for broker in (await self.describe_cluster()).brokers]
-        wanted = dict.fromkeys(arguments.numbers("node_ids", node_ids))
-        attempt = by_node(DescribeLogDirsRequest(topics=None), described_log_dirs)
-        return await self._settle(Inquiry(wanted, attempt))
+        wanted = await self._brokers() if node_ids is None else arguments.numbers("node_ids", node_ids)
+        return await self._settle(broker_questions.describe_log_dirs(wanted))
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
         """All groups, or those in one of these states, by name.
@@ -311,35 +293,21 @@ class Admin:
         Every broker is asked for the groups it coordinates.
         """
         wanted = arguments.names("states", states)
-        nodes = [broker.node_id for broker in (await self.describe_cluster()).brokers]
-        attempt = by_node(list_groups_request(wanted), listed_groups)
-        listed = succeeded(await self._settle(Inquiry(dict.fromkeys(nodes), attempt)))
+        inquiry = group_questions.list_groups(await self._brokers(), wanted)
+        outcomes = await self._settle(inquiry)
+        listed = succeeded(outcomes)
         # Brokers before Kafka 2.6 know no states: they list every group.
         return sorted((group for groups in listed.values() for group in groups), key=lambda g: g.group_id)
 
     async def describe_groups(self, names: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
         """Groups with their members, and the partitions of each member."""
-
-        def ask(
-            coordinator: int, part: Mapping[str, None], left_ms: int
-        ) -> Steps[Mapping[str, GroupDescription | KafkaError]]:
-            response = yield Ask(coordinator, DescribeGroupsRequest(groups=list(part)), left_ms)
-            return described_groups(response, coordinator)
-
-        wanted = dict.fromkeys(arguments.names("names", names))
-        return await self._settle(self._by_group(wanted, _itself, ask))
+        wanted = arguments.names("names", names)
+        return await self._settle(group_questions.describe_groups(self._connections.known, wanted))
 
     async def delete_groups(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete groups that have no members, with their committed offsets."""
-
-        def ask(
-            coordinator: int, part: Mapping[str, None], left_ms: int
-        ) -> Steps[Mapping[str, KafkaError | None]]:
-            request = DeleteGroupsRequest(groups_names=list(part))
-            return deleted_groups((yield Ask(coordinator, request, left_ms)))
-
-        wanted = dict.fromkeys(arguments.names("names", names))
-        return await self._settle(self._by_group(wanted, _itself, ask, is_repeatable=False))
+        wanted = arguments.names("names", names)
+        return await self._settle(group_questions.delete_groups(self._connections.known, wanted))
 
     async def remove_members(
         self,
@@ -363,22 +331,8 @@ class Admin:
             wanted = all_members(succeeded(await self.describe_groups([group_id]))[group_id])
         else:
             wanted = named_members(by_id, by_instance)
-        why = f"removed by an administrator{f': {reason}' if reason else ''}"
-
-        def ask(
-            coordinator: int, part: Mapping[str, MemberIdentity], left_ms: int
-        ) -> Steps[Mapping[str, KafkaError | None]]:
-            request = remove_members_request(group_id, part, why)
-            try:
-                response = yield Ask(coordinator, request, left_ms, at_least=SEVERAL_MEMBERS_SINCE)
-            except KafkaError as error:
-                if error.code != ErrorCode.UNSUPPORTED_VERSION:
-                    raise
-                needs = f"{error.message}: removing members needs v3 (Kafka 2.4)"
-                raise KafkaError(error.code, needs) from error
-            return removed_members(response, group_id, part)
-
-        return await self._settle(self._by_group(wanted, lambda _: group_id, ask, is_repeatable=False))
+        known = self._connections.known
+        return await self._settle(group_questions.remove_members(known, group_id, wanted, reason))
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
@@ -405,16 +359,120 @@ class Admin:
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Delete a group's committed offsets of partitions; refused for topics that its members read."""
-
-        def ask(
-            coordinator: int, part: Mapping[TopicPartition, None], left_ms: int
-        ) -> Steps[Mapping[TopicPartition, KafkaError | None]]:
-            response = yield Ask(coordinator, delete_offsets_request(group_id, part), left_ms)
-            return deleted_offsets(response, part)
-
         group_id = arguments.name_of("group_id", group_id)
-        wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
-        return await self._settle(self._by_group(wanted, lambda _: group_id, ask))
+        wanted = arguments.partitions("partitions", partitions)
+        known = self._connections.known
+        return await self._settle(group_questions.delete_group_offsets(known, group_id, wanted))
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        open_for_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """All transactional ids, by name, or those that pass every filter given.
+
+        With `open_for_ms`, only transactions that began at least so long ago (Kafka 3.8); with `pattern`,
+        only ids that this regular expression matches (Kafka 4.1). Every broker is asked for those that it
+        coordinates.
+        """
+        filters = TransactionFilters(
+            tuple(arguments.names("states", states)),
+            tuple(arguments.numbers("producer_ids", producer_ids)),
+            None if open_for_ms is None else arguments.whole_number("open_for_ms", open_for_ms),
+            None if pattern is None else arguments.name_of("pattern", pattern),
+        )
+        inquiry = transaction_questions.list_transactions(await self._brokers(), filters)
+        outcomes = await self._settle(inquiry)
+        listed = succeeded(outcomes)
+        return sorted((each for some in listed.values() for each in some), key=lambda t: t.transactional_id)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription | KafkaError]:
+        """The latest transaction of each transactional id: state, producer, start and partitions."""
+        wanted = arguments.names("transactional_ids", transactional_ids)
+        known = self._connections.known
+        return await self._settle(transaction_questions.describe_transactions(known, wanted))
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, FencedProducer | KafkaError]:
+        """Fence the producers that use these transactional ids. An open transaction of theirs is aborted."""
+        wanted = arguments.names("transactional_ids", transactional_ids)
+        return await self._settle(transaction_questions.fence_producers(self._connections.known, wanted))
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
+        """The idempotent and transactional producers that the leader of each partition knows."""
+        wanted = arguments.partitions("partitions", partitions)
+        return await self._settle(transaction_questions.describe_producers(self._connections.known, wanted))
+
+    async def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+        """Abort a hanging transaction in one partition; `producer` as `describe_producers` returned it.
+
+        Use `fence_producers` for a transaction that its coordinator knows: aborting one partition of it would
+        leave half of a transaction that is committed later.
+        """
+        where = arguments.partition("partition", partition)
+        if not isinstance(producer, ActiveProducer):
+            raise TypeError(f"producer must be an ActiveProducer, not {producer!r}")
+        inquiry = transaction_questions.abort_transaction(self._connections.known, where, producer)
+        outcomes = await self._settle(inquiry)
+        succeeded(outcomes)
+
+    async def find_hanging_transactions(
+        self, partitions: Iterable[TopicPartition], *, silent_since_ms: int
+    ) -> list[HangingTransaction]:
+        """Open transactions of these partitions that no coordinator will end, the oldest first.
+
+        Only producers count that wrote nothing after the moment `silent_since_ms` (milliseconds since 1970):
+        a transaction that has just begun may not be known to its coordinator yet.
+        """
+        arguments.whole_number("silent_since_ms", silent_since_ms)
+        candidates = open_transactions(succeeded(await self.describe_producers(partitions)), silent_since_ms)
+        if not candidates:
+            return []
+        listed = await self.list_transactions(producer_ids={each.producer_id for _, each in candidates})
+        described = await self.describe_transactions([each.transactional_id for each in listed])
+        return hanging_transactions(candidates, listed, described)
+
+    async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 - frozen
+        """The access control lists that a filter finds; without a filter, all."""
+        return await self._one(security_questions.describe_acls(acl_filter("wanted", wanted)))
+
+    async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+        """Allow or deny what each access control list says; one that is there already stays."""
+        return await self._settle(security_questions.create_acls(acls_to_create("acls", acls)))
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl] | KafkaError]:
+        """Delete the access control lists that each filter finds; they are returned."""
+        return await self._settle(security_questions.delete_acls(acl_filters("filters", filters)))
+
+    async def describe_users(
+        self, names: Iterable[str] | None = None
+    ) -> dict[str, dict[str, int] | KafkaError]:
+        """The users that log in with a password: all, or these, each with its mechanisms and their iterations."""
+        wanted = None if names is None else arguments.names("names", names)
+        return await self._one(security_questions.describe_users(wanted))
+
+    async def alter_users(self, changes: Iterable[UserChange]) -> dict[str, KafkaError | None]:
+        """Give users passwords, and take them away. A password is salted here, and is not sent."""
+        wanted, random = user_changes("changes", changes), OsRandomness()
+        return await self._settle(security_questions.alter_users(wanted, lambda: random.uuid4().bytes))
+
+    async def describe_quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        """The quotas of all users, client ids and addresses that have some."""
+        return await self._one(security_questions.describe_quotas())
+
+    async def alter_quotas(
+        self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]
+    ) -> dict[QuotaEntity, KafkaError | None]:
+        """Set quotas by their names, such as `producer_byte_rate` in bytes per second; None removes one."""
+        return await self._settle(security_questions.alter_quotas(quota_changes("changes", changes)))
 
     async def _settle(self, inquiry: Inquiry[K, V, T]) -> dict[K, T | KafkaError]:
         self._lifetime.needs_open()
@@ -425,32 +483,5 @@ class Admin:
         outcomes = await self._settle(inquiry)
         return succeeded(outcomes)[""]
 
-    def _by_group(
-        self,
-        items: Mapping[K, V],
-        group_of: Callable[[K], str],
-        ask: AskNode[K, V, T],
-        *,
-        is_repeatable: bool = True,
-    ) -> Inquiry[K, V, T]:
-        return Inquiry(items, by_coordinator(self._connections.known, group_of, ask), is_repeatable)
-
-
-def _itself(group_id: str) -> str:
-    return group_id
-
-
-def _count(name: str, value: object) -> int:
-    return arguments.whole_number(name, value, 1, arguments.MOST_INT32)
-
-
-def _offset_spec(name: str, value: object) -> int:
-    return arguments.whole_number(name, value, min(OffsetSpec))
-
-
-def _end(name: str, value: object) -> int:
-    return arguments.whole_number(name, value, HIGH_WATERMARK)
-
-
-def _brokers(name: str, value: object) -> list[int] | None:
-    return None if value is None else arguments.numbers(name, value)
+    async def _brokers(self) -> list[int]:
+        return [broker.node_id for broker in (await self.describe_cluster()).brokers]

@@ -16,6 +16,7 @@ from operator import index
 from typing import Any, Final, TypeVar
 
 from ottla.model import Address, TopicPartition, parse_addresses
+from ottla.security.settings import PLAINTEXT, Security
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -42,6 +43,15 @@ def name_of(name: str, value: object) -> str:
     if not text(name, value):
         raise ValueError(f"{name} must not be empty")
     return str(value)
+
+
+def security_of(value: object) -> Security:
+    """How to reach the cluster; without a word, in plain text."""
+    if value is None:
+        return PLAINTEXT
+    if not isinstance(value, Security):
+        raise TypeError(f"security must be an ottla.Security, not a {type(value).__name__}")
+    return value
 
 
 def flag(name: str, value: object) -> bool:
@@ -118,8 +128,18 @@ def numbers(name: str, values: object) -> list[int]:
     return [whole_number(f"each of {name}", each, most=MOST_INT32) for each in several]
 
 
-def items(name: str, values: object, kind: type[T], form: str) -> list[T]:
-    """Several values of one class; `form` shows how one is written."""
+def count(name: str, value: object) -> int:
+    """A number of partitions."""
+    return whole_number(name, value, 1, MOST_INT32)
+
+
+def broker(name: str, value: object) -> int:
+    """The number of a node."""
+    return whole_number(name, value, most=MOST_INT32)
+
+
+def items(name: str, values: object, kind: type[T] | tuple[type[T], ...], form: str) -> list[T]:
+    """Several values of one class, or of one of some classes; `form` shows how one is written."""
     several = _several(name, values, "values", kind, form)
     for each in several:
         if not isinstance(each, kind):
@@ -178,7 +198,7 @@ def addresses(name: str, value: object) -> tuple[Address, ...]:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _several(name: str, values: object, noun: str, one: type, form: str = "") -> list[Any]:
+def _several(name: str, values: object, noun: str, one: type | tuple[type, ...], form: str = "") -> list[Any]:
     """The values in a list, if they are several; `one` is the class of a single value."""
     if isinstance(values, one):
         raise TypeError(

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from ottla.client.calls import arguments
 from ottla.client.cluster.backoff import backoff_ms
 from ottla.client.cluster.machine.conversation import (
     Ask,
@@ -32,6 +33,7 @@ from ottla.errors import KafkaError
 from ottla.model import Address
 from ottla.protocol.declaration import declaration_of
 from ottla.runtime.clock import monotonic_ms
+from ottla.security.settings import PLAINTEXT, Security
 from ottla.wire.connection import CannotConnectError, Connection
 from ottla.wire.failures import ConnectionLostError
 
@@ -44,12 +46,19 @@ class Connections:
     """Connections to the brokers of one cluster."""
 
     def __init__(
-        self, known: KnownCluster, *, client_id: str, timeout_ms: int, notices: Notices | None = None
+        self,
+        known: KnownCluster,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        security: Security = PLAINTEXT,
+        notices: Notices | None = None,
     ) -> None:
         self.known = known
         self.notices = notices or Notices(client_id)
         self._client_id = client_id
         self._timeout_ms = timeout_ms
+        self._security = security
         self._open: dict[Address, Connection] = {}
         # One lock for each address: a broker that does not answer must not delay connections to the others.
         self._opening: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -57,7 +66,11 @@ class Connections:
     def sibling(self) -> Connections:
         """Other connections to the same cluster, with the same knowledge of its brokers."""
         return Connections(
-            self.known, client_id=self._client_id, timeout_ms=self._timeout_ms, notices=self.notices
+            self.known,
+            client_id=self._client_id,
+            timeout_ms=self._timeout_ms,
+            security=self._security,
+            notices=self.notices,
         )
 
     async def settle(self, inquiry: Inquiry[K, V, T], timeout_ms: int) -> dict[K, T | KafkaError]:
@@ -133,15 +146,35 @@ class Connections:
     async def _opened(self, address: Address) -> Connection:
         """Raises CannotConnectError also if the broker accepts and then falls silent: no request was sent."""
         try:
-            return await Connection.open(
+            connection = await Connection.open(
                 address.host,
                 address.port,
                 client_id=self._client_id,
                 timeout_ms=min(self._timeout_ms, CONNECT_TIMEOUT_MS),
+                security=self._security,
                 on_lost=lambda: self.known.disconnected(address),
             )
         except (ConnectionLostError, TimeoutError) as failure:
             raise CannotConnectError(str(failure)) from failure
+        self.known.learn_features(connection.features)
+        return connection
+
+
+def connections_to(
+    bootstrap_servers: str | Sequence[str],
+    client_id: str,
+    security: Security | None,
+    timeout_ms: int,
+    remembers_coordinators: bool = True,
+) -> Connections:
+    """The connections of a producer or consumer with these arguments, which are checked here."""
+    addresses = arguments.addresses("bootstrap_servers", bootstrap_servers)
+    return Connections(
+        KnownCluster(addresses, remembers_coordinators=remembers_coordinators),
+        client_id=arguments.text("client_id", client_id),
+        timeout_ms=timeout_ms,
+        security=arguments.security_of(security),
+    )
 
 
 @asynccontextmanager

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.connections import Connections, hanging_up
 from ottla.client.cluster.machine.coordinators import find_coordinators
 from ottla.client.cluster.machine.group_inquiries import commit_offsets, fetch_offsets
 from ottla.client.cluster.notices import Notices
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
+from ottla.client.requests.groups import described_groups
 from ottla.client.requests.membership import Membership
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition
+from ottla.protocol.messages.group_admin import DescribeGroupsRequest
 
 
 class Coordinator:
@@ -68,13 +70,29 @@ class Coordinator:
         )
         return await self._connections.settle(inquiry, timeout_ms or self._timeout_ms)
 
-    async def committed(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
-        """The committed offsets of these partitions; partitions without one are left out."""
+    async def assigned(self) -> frozenset[TopicPartition]:
+        """The partitions that the members of the group have been assigned, all together."""
+        node_id = await self.find()
+        connection = await self._connections.to(node_id)
+        request = DescribeGroupsRequest(groups=[self._group_id])
+        async with hanging_up(connection):
+            response = await connection.ask(request, timeout_ms=self._request_timeout_ms)
+        group = succeeded(described_groups(response, node_id))[self._group_id]
+        return frozenset(partition for member in group.members for partition in member.assignment)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], *, waits_for_stable: bool = False
+    ) -> CommittedOffsets:
+        """The committed offsets of these partitions; partitions without one are left out.
+
+        A partition whose offset an open transaction may change has an error, or is waited for.
+        """
         inquiry = fetch_offsets(
             self._connections.known,
             self._group_id,
             partitions,
             require_stable=True,
+            waits_for_stable=waits_for_stable,
             request_timeout_ms=self._request_timeout_ms,
         )
         outcomes = await self._connections.settle(inquiry, self._timeout_ms)

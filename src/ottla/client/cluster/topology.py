@@ -45,6 +45,8 @@ class Topology:
         self._may_create_topics = may_create_topics
         self._topics = KnownTopics(max_age_ms=max_age_ms, may_create_topics=may_create_topics)
         self._refresh_wanted = asyncio.Event()
+        self._has_learned = False
+        self._is_contradicted = False
 
     def want(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
         """The topics that matter from now on, and those whose names match; internal topics never match."""
@@ -53,6 +55,7 @@ class Topology:
 
     def request_refresh(self) -> None:
         """Fetch metadata soon: a broker's answer contradicts the present knowledge."""
+        self._is_contradicted = self._has_learned
         self._refresh_wanted.set()
 
     def leader_of(self, partition: TopicPartition) -> Leader | None:
@@ -99,9 +102,13 @@ class Topology:
         """Fetch the metadata of everything that is wanted now."""
         self._refresh_wanted.clear()
         topics, connections = self._topics.request(), self._connections
+        if self._is_contradicted:
+            connections.known.ask_another()
+        self._has_learned = self._is_contradicted = False
         steps = refreshed(connections.known, topics, may_create=self._may_create_topics)
         metadata = await connections.converse(steps)
         self._topics.learn(metadata, of_all_topics=topics is None)
+        self._has_learned = True
         self._tell_of_absent_topics(topics or ())
         self._wake_if_outdated()
         self._on_change()

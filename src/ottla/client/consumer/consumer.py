@@ -28,24 +28,27 @@ from datetime import datetime
 from types import TracebackType
 
 from ottla.client.calls import arguments
+from ottla.client.cluster.connections import connections_to
 from ottla.client.consumer.batch_iteration import Batches
+from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.plan.settings import (
     DEFAULT_ASSIGNORS,
     ConsumerSettings,
     IsolationLevel,
     OffsetReset,
 )
-from ottla.client.consumer.positions import list_offsets, offsets_at
+from ottla.client.consumer.positions import lags, offsets_at
 from ottla.client.consumer.reading import Reading
 from ottla.client.consumer.record_worker import Worker
 from ottla.client.consumer.subscription import Listener, Listeners
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.fetching.plan.record_batch import ConsumerRecord, RecordBatch
 from ottla.client.requests.group_offsets import CommittedOffset, committable
+from ottla.client.requests.membership import GroupMetadata
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
-from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+from ottla.security.settings import Security
 
 __all__ = [
     "CommittedOffset",
@@ -66,19 +69,19 @@ class Consumer:
     with `assign`, the consumer reads the given partitions. Settings have Kafka's names and, where nothing
     else is said, Kafka's meanings:
 
-    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", or "none" (an
-      error).
+    - `auto_offset_reset`: where to begin without a committed offset: "earliest", "latest", "none" (an error).
     - `enable_auto_commit`, `auto_commit_interval_ms`: commit finished records periodically, on rebalances,
       and on closing.
-    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; all members need
-      a common one.
+    - `partition_assignment_strategy`: "range", "roundrobin", "sticky", "cooperative-sticky"; one in common.
     - `group_instance_id`: a static member; it may come back within the session timeout without a rebalance.
-    - `isolation_level`: "read_committed" leaves out records of transactions that were aborted or are still
-      open.
+    - `isolation_level`: "read_committed" leaves out records of aborted and of open transactions.
     - `max_poll_records`: the most records that `poll` returns; `max_poll_interval_ms`: the longest time
       between two polls.
     - `max_partition_fetch_bytes`, `fetch_max_bytes`, `max_buffered_bytes`: limits for records that are
       fetched ahead.
+    - `client_rack`: the rack or zone of this process. Where the brokers have a `replica.selector.class`,
+      records are read from a replica in the same rack.
+    - `security`: how to reach a secured cluster (`ottla.Security`).
     """
 
     def __init__(
@@ -106,6 +109,8 @@ class Consumer:
         metadata_max_age_ms: int = 300_000,
         request_timeout_ms: int = 30_000,
         default_api_timeout_ms: int = 60_000,
+        client_rack: str = "",
+        security: Security | None = None,
     ) -> None:
         settings = ConsumerSettings(
             group_id=group_id,
@@ -128,10 +133,11 @@ class Consumer:
             metadata_max_age_ms=metadata_max_age_ms,
             request_timeout_ms=request_timeout_ms,
             default_api_timeout_ms=default_api_timeout_ms,
+            client_rack=client_rack,
         )
         self._settings = settings
-        addresses = arguments.addresses("bootstrap_servers", bootstrap_servers)
-        self._reading = Reading(addresses, arguments.text("client_id", client_id), settings)
+        connections = connections_to(bootstrap_servers, client_id, security, request_timeout_ms)
+        self._reading = Reading(connections, settings)
         self._readers = self._reading.readers
         # The positions of the readers before the records that were handed out last and are not done.
         self._last: dict[PartitionReader, int] = {}
@@ -201,18 +207,13 @@ class Consumer:
         wanted = dict.fromkeys(arguments.partitions("partitions", partitions))
         if reading.membership is not None:
             raise ValueError("this consumer has subscribed: its group assigns partitions")
-        reading.fetcher.drop([each for each in self._readers if each not in wanted])
-        reading.fetcher.add([each for each in wanted if each not in self._readers])
-        reading.topology.want(partition.topic for partition in wanted)
-        reading.wake()
+        reading.assign(wanted)
 
     async def unsubscribe(self) -> None:
         """Commit finished records (if commits are automatic), leave the group, and give up all partitions."""
         reading = self._needs_open()
         await reading.leave()
-        reading.fetcher.drop(list(self._readers))
-        reading.topology.want(())
-        reading.wake()
+        reading.assign(())
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -382,14 +383,7 @@ class Consumer:
     async def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between the position and the end of each partition, as its leader says now."""
         self._reading.lifetime.needs_connections()
-        wanted = dict.fromkeys(self.assignment, int(OffsetSpec.LATEST))
-        ends = succeeded(await list_offsets(self._reading.asking, wanted, self._settings))
-        positions = {each: reader.position for each, reader in self._readers.items()}
-        return {
-            each: max(0, ends[each].offset - position)
-            for each, position in positions.items()
-            if position is not None and each in ends
-        }
+        return await lags(self._reading.asking, self._readers, self._settings)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out no records of these until they are resumed, or until a rebalance takes them."""
@@ -418,35 +412,52 @@ class Consumer:
         Without `offsets`, all records that were handed out are committed.
         """
         self._needs_group()
-        commits = self._reading.commits
-        assert commits is not None
         if offsets is None:
-            progress = commits.progress_of(self._readers.values())
-            wanted = {reader.partition: place for reader, place in progress.items()}
+            await self._reading.commit(self.offsets_done())
         else:
-            wanted = arguments.by_partition("offsets", offsets, committable)
-        if self._reading.membership is not None and (foreign := wanted.keys() - self._readers.keys()):
-            raise KafkaError(
-                ErrorCode.ILLEGAL_GENERATION, f"{min(foreign)} is not assigned to this consumer any more"
-            )
-        if wanted:
-            await commits.commit(wanted)
-        for partition, place in wanted.items():
-            if partition in self._readers:
-                self._readers[partition].note_commit(place.offset)
+            await self._reading.commit(arguments.by_partition("offsets", offsets, committable))
+
+    def offsets_done(self) -> dict[TopicPartition, CommittedOffset]:
+        """The offsets that `commit` would commit: those after the records that were handed out.
+
+        A producer commits them in a transaction with `send_offsets`.
+        """
+        commits = self._needs_group()
+        return {reader.partition: at for reader, at in commits.progress_of(self._readers.values()).items()}
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets; partitions without a committed offset are left out."""
+        """The group's committed offsets; partitions without a committed offset are left out.
+
+        Waits while an open transaction may change one of them.
+        """
         self._needs_group()
         coordinator = self._reading.coordinator
         assert coordinator is not None
-        return succeeded(await coordinator.committed(arguments.partitions("partitions", partitions)))
+        wanted = arguments.partitions("partitions", partitions)
+        return succeeded(await coordinator.committed(wanted, waits_for_stable=True))
 
     # ---- the rest
 
     @property
     def group_id(self) -> str | None:
         return self._settings.group_id
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """The group, and this consumer's membership in it, for a producer that commits for this consumer.
+
+        Raises ValueError if the consumer commits by itself, KafkaError while it is not in its group.
+        """
+        self._needs_group()
+        if self._settings.enable_auto_commit:
+            raise ValueError(
+                "offsets that a transaction commits must not be committed without it: set enable_auto_commit=False"
+            )
+        return self._reading.group_metadata
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        return self._settings.isolation_level
 
     @property
     def member_id(self) -> str:
@@ -464,15 +475,8 @@ class Consumer:
 
         Reading then continues with the first record of each partition that is not done. See `processing`.
         """
-        before = self._reading.worker
-        if worker is not None and before is not None:
-            raise RuntimeError("this consumer's records are being processed already")
-        self._last.clear()
-        for partition, reader in self._readers.items():
-            if before is not None and (unfinished := before.unfinished(partition)) is not None:
-                reader.seek(unfinished)
-                self._reading.fetcher.pump_one(reader)
         self._reading.employ(worker)
+        self._last.clear()
 
     def _reader(self, partition: TopicPartition) -> PartitionReader:
         self._reading.lifetime.needs_connections()
@@ -489,7 +493,8 @@ class Consumer:
         self._reading.lifetime.needs_open()
         return self._reading
 
-    def _needs_group(self) -> None:
+    def _needs_group(self) -> Commits:
         self._reading.lifetime.needs_connections()
         if self._reading.commits is None:
             raise ValueError("commits need a group_id")
+        return self._reading.commits

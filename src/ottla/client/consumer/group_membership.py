@@ -12,7 +12,7 @@ side of a rebalance waits here until the application polls (`attend`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from ottla.client.cluster.backoff import backoff_ms
@@ -33,6 +33,8 @@ from ottla.client.requests.member_events import (
     Start,
 )
 from ottla.client.requests.member_requests import MemberSettings
+from ottla.errors import KafkaError
+from ottla.model import TopicPartition
 
 Topics: TypeAlias = Iterable[str] | re.Pattern[str]
 
@@ -52,6 +54,7 @@ class GroupMembership:
         wake: Callable[[], None],
     ) -> None:
         self._subscription = subscription
+        self._coordinator = coordinator
         self._wake = wake
         self._pending: Prepare | Adopt | None = None
         member = GroupMember(settings, backoff_ms)
@@ -134,8 +137,21 @@ class GroupMembership:
                 self._wake()
 
     async def _divide(self, effect: Assign) -> None:
-        assignments = await self._subscription.divide(effect)
+        assignments: Mapping[str, bytes] = {}
+        if effect.is_divided:
+            self._subscription.watch(effect, await self._given_out())
+        else:
+            assignments = await self._subscription.divide(effect)
         self.session.tell(Assigned(effect.generation_id, assignments))
+
+    async def _given_out(self) -> frozenset[TopicPartition]:
+        """The partitions that an earlier leader gave out; none if that cannot be learned, so that all are divided
+        anew.
+        """
+        try:
+            return await self._coordinator.assigned()
+        except (ConnectionError, TimeoutError, KafkaError):
+            return frozenset()
 
     async def _adopt(self, adopted: Adopt) -> None:
         subscription = self._subscription

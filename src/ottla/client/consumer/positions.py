@@ -19,6 +19,7 @@ from ottla.client.consumer.plan.settings import ConsumerSettings
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
+from ottla.client.requests.outcomes import succeeded
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_OFFSET, TopicPartition
 
@@ -136,3 +137,17 @@ async def offsets_at(
         latest = dict.fromkeys(beyond, int(OffsetSpec.LATEST))
         listed |= await list_offsets(connections, latest, settings)
     return listed
+
+
+async def lags(
+    connections: Connections, readers: Mapping[TopicPartition, PartitionReader], settings: ConsumerSettings
+) -> dict[TopicPartition, int]:
+    """How many offsets lie between the position of each reader and the end of its partition."""
+    wanted = dict.fromkeys(readers, int(OffsetSpec.LATEST))
+    ends = succeeded(await list_offsets(connections, wanted, settings))
+    positions = {each: reader.position for each, reader in readers.items()}
+    return {
+        each: max(0, ends[each].offset - position)
+        for each, position in positions.items()
+        if position is not None and each in ends
+    }

@@ -40,7 +40,7 @@ from ottla.model import TopicPartition
 Handler: TypeAlias = Callable[[ConsumerRecord], Awaitable[Any] | Any]
 OnError: TypeAlias = Callable[[ConsumerRecord, Exception], Awaitable[Any] | Any]
 
-__all__ = ["Handler", "OnError", "Order", "ProcessingError", "at_least_once", "at_most_once"]
+__all__ = ["Handler", "OnError", "Order", "ProcessingError", "at_least_once", "at_most_once", "call"]
 
 # Records that wait for a worker, besides those that are worked on.
 _MOST_WAITING: Final = 500
@@ -233,11 +233,11 @@ class _Processing:
 
     async def _process(self, record: ConsumerRecord) -> None:
         try:
-            await _call(self._handle, record)
+            await call(self._handle, record)
         except Exception as error:
             if self._on_error is None:
                 raise ProcessingError(record, error) from error
-            await _call(self._on_error, record, error)
+            await call(self._on_error, record, error)
 
     def _ended(self, work: Work, task: asyncio.Task[None]) -> None:
         del self._tasks[work]
@@ -266,8 +266,9 @@ class _Processing:
             self._consumer.attach(None)
 
 
-async def _call(function: Callable[..., Any], *arguments: Any) -> None:
+async def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call an application's function: an async one here, a plain one in a thread; what it returns."""
     if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
-        await function(*arguments)
-    elif isawaitable(answer := await asyncio.to_thread(function, *arguments)):
-        await answer
+        return await function(*arguments)
+    answer = await asyncio.to_thread(function, *arguments)
+    return await answer if isawaitable(answer) else answer

@@ -16,14 +16,13 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ottla.client.calls.lifetime import Lifetime
 from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.connections import Connections
 from ottla.client.cluster.coordinator import Coordinator
-from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.topology import Topology
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.group_membership import GroupMembership, Topics
@@ -36,8 +35,11 @@ from ottla.client.consumer.subscription import Listeners, Subscription
 from ottla.client.fetching.fetcher import Fetcher
 from ottla.client.fetching.plan.partition_reader import PartitionReader
 from ottla.client.membership.plan.assignors import is_cooperative
+from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.member_events import PollBegan, PollEnded
-from ottla.model import Address
+from ottla.client.requests.membership import GroupMetadata, Membership
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_GENERATION, TopicPartition
 
 # A last commit that a broken cluster does not take should not delay closing for long.
 CLOSE_TIMEOUT_MS: Final = 5_000
@@ -52,11 +54,9 @@ _MOST_TICK_SECONDS: Final = 1.0
 class Reading:
     """The parts of a consumer, and the work that a poll does with them."""
 
-    def __init__(self, bootstrap: Sequence[Address], client_id: str, settings: ConsumerSettings) -> None:
+    def __init__(self, connections: Connections, settings: ConsumerSettings) -> None:
         self.settings = settings
-        timeout_ms = settings.request_timeout_ms
-        known = KnownCluster(bootstrap, remembers_coordinators=True)
-        self.asking = Connections(known, client_id=client_id, timeout_ms=timeout_ms)
+        self.asking = connections
         self._fetching = self.asking.sibling()
         self.coordinator: Coordinator | None = None
         self.commits: Commits | None = None
@@ -125,6 +125,13 @@ class Reading:
             await self._fetching.close()
             await self.asking.close()
 
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these partitions; those that were read before keep their position."""
+        self.fetcher.drop([each for each in self.readers if each not in partitions])
+        self.fetcher.add([each for each in partitions if each not in self.readers])
+        self.topology.want(partition.topic for partition in partitions)
+        self.wake()
+
     # ---- the group
 
     def subscribe(self, topics: Topics, listeners: Listeners) -> None:
@@ -162,12 +169,48 @@ class Reading:
                 await membership.leave("the consumer was closed or unsubscribed")
 
     def employ(self, worker: Worker | None) -> None:
-        """Let `worker` say which records are done; None: every record that was handed out is done."""
+        """Let `worker` say which records are done; None: every record that was handed out is done.
+
+        After a worker, reading continues with the first record of each partition that is not done.
+        """
+        before = self.worker
+        if worker is not None and before is not None:
+            raise RuntimeError("this consumer's records are being processed already")
+        for partition, reader in self.readers.items():
+            if before is not None and (unfinished := before.unfinished(partition)) is not None:
+                reader.seek(unfinished)
+                self.fetcher.pump_one(reader)
         self.worker = worker
         if self.commits is not None:
             self.commits.employ(worker)
         if self.membership is not None:
             self.membership.employ(worker)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """The group, and the present membership in it. Raises KafkaError while a subscriber has none."""
+        group_id, instance_id = self.settings.group_id, self.settings.group_instance_id
+        assert group_id is not None
+        member = Membership() if self.membership is None else self.membership.session.membership
+        if self.membership is not None and member.generation_id == NO_GENERATION:
+            # A coordinator takes the offsets of a stranger: those would be offsets of other members' partitions.
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, "the consumer is not a member of its group at the moment"
+            )
+        return GroupMetadata(group_id, member.member_id, member.generation_id, instance_id)
+
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets of partitions that this consumer has. Raises KafkaError if the group moved one away."""
+        assert self.commits is not None
+        if self.membership is not None and (foreign := offsets.keys() - self.readers.keys()):
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"{min(foreign)} is not assigned to this consumer any more"
+            )
+        if offsets:
+            await self.commits.commit(offsets)
+        for partition, place in offsets.items():
+            if partition in self.readers:
+                self.readers[partition].note_commit(place.offset)
 
     # ---- a poll
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -183,6 +184,13 @@ class Subscription:
         self._group_topics = self._topology.partition_counts(topics)
         assignment = ASSIGNORS[effect.protocol_name].assign(members, self._group_topics)
         return encode_assignments(assignment)
+
+    def watch(self, effect: Assign, assigned: frozenset[TopicPartition]) -> None:
+        """Watch the topics whose partitions an earlier leader has divided: more may have been added since."""
+        given = Counter(partition.topic for partition in assigned)
+        topics = subscribed_topics([_grouped(member) for member in effect.members])
+        self._group_topics = {topic: given[topic] for topic in topics}
+        self._want_topics()
 
     def follow_pattern(self, *, is_new: bool) -> bool:
         """Subscribe to the topics that match now; returns whether the group should be informed.

@@ -1,12 +1,13 @@
 """Fetches records ahead of the application: one request to each broker at a time.
 
-A task fetches from one broker until there is nothing to ask for (the buffers are full, or the broker leads
-none of the partitions any more), and then ends; `pump` starts it again. `on_ready(reader)` is called when a
+A task fetches from one broker until there is nothing to ask for (the buffers are full, or none of the
+partitions is read from the broker any more), and then ends; `pump` starts it again. `on_ready(reader)` is called when a
 reader has something for the application, and `on_ready(None)` when fetching failed for good. Rules
 - A broker may hold a request while it has no records, but not while the buffer of another of its partitions
   is full: then the empty partitions are polled periodically, and the full one is fetched as soon as it has
   room.
 - A new leader must prove that its log is the one that was read, before anything is fetched from it.
+- A leader may name a replica in the consumer's rack to read from (nearby.py).
 - A broker that is no longer the leader may name the new one (KIP-951); then the next fetch does not wait for
   metadata.
 """
@@ -23,6 +24,7 @@ from ottla.client.cluster.background_tasks import Background
 from ottla.client.cluster.backoff import waits_ms
 from ottla.client.cluster.connections import Connections, hanging_up
 from ottla.client.cluster.topology import Topology
+from ottla.client.fetching.nearby import NearbyReplicas
 from ottla.client.fetching.plan.epoch_check import History, compare, ends_of_epochs, epochs_request, parted
 from ottla.client.fetching.plan.fetch_plan import (
     FetchPlan,
@@ -71,6 +73,7 @@ class Fetcher:
         self._settings = settings
         self._on_ready = on_ready
         self._is_strict = is_strict
+        self._nearby = NearbyReplicas(topology, settings.nearby_ms)
         self._background = Background(lambda: on_ready(None))
         self._sessions: defaultdict[int, FetchSession] = defaultdict(FetchSession)
         self._busy: set[int] = set()  # the brokers that have a task
@@ -92,6 +95,7 @@ class Fetcher:
         """Stop reading these partitions; buffered records are discarded."""
         for partition in partitions:
             self._unplaced.discard(self.readers.pop(partition))
+            self._nearby.forget(partition)
 
     def without_position(self) -> list[PartitionReader]:
         """The readers whose position has to be looked up now."""
@@ -115,17 +119,17 @@ class Fetcher:
     def pump_one(self, reader: PartitionReader) -> None:
         """The same for one of them, which has just been drained, moved or resumed."""
         self._has_room.set()
-        leader = self._topology.leader_of(reader.partition)
-        if leader is None:
+        source = self._nearby.source_of(reader.partition)
+        if source is None:
             self._topology.request_refresh()
         elif (
-            leader.node_id not in self._busy
+            source.node_id not in self._busy
             and not self._is_closed
             and is_fetchable(reader, self._settings)
             and self._room_bytes() > 0
         ):
-            self._busy.add(leader.node_id)
-            self._background.start(self._fetch_from(leader.node_id))
+            self._busy.add(source.node_id)
+            self._background.start(self._fetch_from(source.node_id))
 
     async def close(self) -> None:
         """End all tasks; nothing is fetched any more."""
@@ -145,29 +149,39 @@ class Fetcher:
         waits = waits_ms()
         while led := self._fetchable(node_id):
             try:
-                if unproven := [each for each in led if not each[0].is_proven_for(each[1].epoch)]:
-                    await self._prove(node_id, [(reader, leader) for reader, leader, _ in unproven])
+                if unproven := [each[:2] for each in led if not each[0].is_proven_for(each[1].epoch)]:
+                    if not self._leave_nearby(reader for reader, _ in unproven):
+                        await self._prove(node_id, unproven)
                     continue
                 await self._until_room(node_id)
                 await self._fetch(node_id)
                 waits = waits_ms()
             except (ConnectionError, TimeoutError, KafkaError) as error:
                 self._sessions[node_id].restart()
+                self._nearby.forget_broker(node_id)
                 if isinstance(error, KafkaError) and error.code == ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 self._topology.request_refresh()
                 await asyncio.sleep(next(waits) / 1000)
 
+    def _leave_nearby(self, readers: Iterable[PartitionReader]) -> bool:
+        """Ask the leaders instead of replicas nearby; False if leaders were asked anyway."""
+        leaving = [reader for reader in readers if self._nearby.is_named(reader.partition)]
+        for reader in leaving:
+            self._nearby.forget(reader.partition)
+            self.pump_one(reader)
+        return bool(leaving)
+
     def _fetchable(self, node_id: int) -> list[tuple[PartitionReader, Leader, UUID]]:
         """The partitions that can be fetched from a broker now."""
         if self._room_bytes() <= 0:
             return []
-        leader_of, id_of, settings = self._topology.leader_of, self._topology.id_of, self._settings
+        source_of, id_of, settings = self._nearby.source_of, self._topology.id_of, self._settings
         return [
-            (reader, leader, id_of(reader.partition.topic))
+            (reader, source, id_of(reader.partition.topic))
             for reader in self.readers.values()
-            if (leader := leader_of(reader.partition)) is not None
-            and leader.node_id == node_id
+            if (source := source_of(reader.partition)) is not None
+            and source.node_id == node_id
             and is_fetchable(reader, settings)
         ]
 
@@ -176,8 +190,8 @@ class Fetcher:
             reader.buffered_bytes >= self._settings.partition_max_bytes
             for reader in self.readers.values()
             if not reader.is_paused
-            and (leader := self._topology.leader_of(reader.partition)) is not None
-            and leader.node_id == node_id
+            and (source := self._nearby.source_of(reader.partition)) is not None
+            and source.node_id == node_id
         )
 
     async def _until_room(self, node_id: int) -> None:
@@ -224,6 +238,11 @@ class Fetcher:
         for reader, data in plan.answers(response):
             if self.readers.get(reader.partition) is not reader:
                 continue  # the partition was given up meanwhile
+            if data.error_code != ErrorCode.NONE and self._leave_nearby([reader]):
+                continue  # the leader knows better
+            if data.preferred_read_replica >= 0:
+                self._nearby.name(reader.partition, data.preferred_read_replica)
+                self.pump_one(reader)
             verdict = take_in(reader, data)
             if verdict is Verdict.PASSING:
                 self._block(reader, data)
@@ -293,8 +312,8 @@ class Fetcher:
     def _share_bytes(self, partitions: int) -> int:
         """The limit of one request: no more than its partitions take, and room is left for other brokers."""
         settings = self._settings
-        leaders = {leader.node_id for each in self.readers if (leader := self._topology.leader_of(each))}
-        idle = max(1, len(leaders - self._asked))
+        sources = {source.node_id for each in self.readers if (source := self._nearby.source_of(each))}
+        idle = max(1, len(sources - self._asked))
         free = (self._room_bytes() - self._reserved_bytes) // idle
         most = min(settings.max_bytes, partitions * settings.partition_max_bytes)
         return min(most, max(free, settings.partition_max_bytes))

@@ -34,6 +34,11 @@ class Outcomes:
 
     def raise_unheard(self) -> None:
         """Raise one error for all failures since the last call that no sender has seen."""
+        if (error := self.take_unheard()) is not None:
+            raise error
+
+    def take_unheard(self) -> DeliveryError | None:
+        """One error for all failures since the last call that no sender has seen."""
         batches, self._unheard = self._unheard, []
         forgotten, self._records_kept, self._records_forgotten = self._records_forgotten, 0, 0
         errors = [
@@ -43,8 +48,7 @@ class Outcomes:
             for index in range(len(batch))
             if isinstance(outcome := batch.outcome(index), DeliveryError)
         ]
-        if errors:
-            raise _joined(errors, forgotten)
+        return _joined(errors, forgotten) if errors else None
 
     def _keep(self, batch: ProducerBatch) -> None:
         if self._records_kept < _RECORDS_KEPT:

@@ -30,7 +30,12 @@ _LOST = Answer(ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left th
 
 
 def produce_request(
-    batches: Sequence[ProducerBatch], topic_ids: Mapping[str, UUID], *, acks: int, timeout_ms: int
+    batches: Sequence[ProducerBatch],
+    topic_ids: Mapping[str, UUID],
+    *,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
 ) -> ProduceRequest:
     """One request with one batch for each partition."""
     topics: dict[str, TopicProduceData] = {}
@@ -41,7 +46,12 @@ def produce_request(
             topic = topics[name] = TopicProduceData(name=name, topic_id=topic_ids.get(name, ZERO_UUID))
         assert batch.encoded is not None
         topic.partition_data.append(PartitionProduceData(index=index, records=memoryview(batch.encoded)))
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=list(topics.values()),
+    )
 
 
 def produce_answers(

@@ -21,32 +21,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final
 
 from ottla.client.calls import arguments
-from ottla.client.calls.lifetime import Lifetime
-from ottla.client.cluster.background_tasks import Background
-from ottla.client.cluster.connections import Connections
-from ottla.client.cluster.machine.known_cluster import KnownCluster
-from ottla.client.cluster.topology import Topology
-from ottla.client.producer.broker_loads import BrokerLoads
-from ottla.client.producer.buffer_room import BufferRoom
+from ottla.client.cluster.connections import Connections, connections_to
 from ottla.client.producer.delivery import Delivery
-from ottla.client.producer.delivery_outcomes import Outcomes, ended
-from ottla.client.producer.machine.accumulator import Accumulator
 from ottla.client.producer.machine.batch import RECORD_OVERHEAD_BYTES, OnDelivery, ProducerBatch, RecordBlock
 from ottla.client.producer.machine.delivery_report import (
     BufferFullError,
     DeliveryError,
     DeliveryReport,
-    Failure,
     ProducerRecord,
-    SerializationError,
-    final_failure,
 )
-from ottla.client.producer.machine.partitioners import Partitioner, chosen_partitioner, load_aware
+from ottla.client.producer.machine.partitioners import Partitioner, chosen_partitioner
+from ottla.client.producer.machine.prepared_transaction import PreparedTransaction, decided
 from ottla.client.producer.machine.settings import (
     Acks,
     CompressionName,
@@ -54,30 +45,22 @@ from ottla.client.producer.machine.settings import (
     acks_of,
     checked,
     compression_named,
+    is_idempotent,
 )
-from ottla.client.producer.sender import Sender
+from ottla.client.producer.offset_sources import OffsetSource, check_offsets
 from ottla.client.producer.serializers import Headers, Serializer, checked_headers, serialized
-from ottla.client.producer.topic_metadata import ProducerTopics
+from ottla.client.producer.transactions import Transactions
+from ottla.client.producer.writing import Writing
+from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.client.requests.membership import GroupMetadata
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import ACKS_ALL
+from ottla.model import TopicPartition
 from ottla.runtime.clock import precise_ms
 from ottla.runtime.runtime import Runtime
-
-__all__ = [
-    "BufferFullError",
-    "Delivery",
-    "DeliveryError",
-    "DeliveryReport",
-    "Producer",
-    "ProducerRecord",
-    "SerializationError",
-]
+from ottla.security.settings import Security
 
 # A program that ends by an exception or Ctrl-C should not wait long for a cluster that does not answer.
 CLOSE_TIMEOUT_MS: Final = 5_000
-# `drain` waits while more than this share of the buffer is full, so that `send_soon` always finds room
-# afterwards.
-_DRAIN_SHARE: Final = 0.5
 # How often a program that sends without a pause lets lingering batches, answers and other tasks run.
 _TURN_MS: Final = 5
 
@@ -98,6 +81,11 @@ class Producer:
       one request, and so of one record.
     - `delivery_timeout_ms`: a record that is not delivered within this time, retries included, has failed.
     - `max_block_ms`: how long `send` waits for room in the buffer, and any record for its topic to exist.
+    - `transactional_id`: records are written in transactions (see `transaction`). The id names the producer
+      across restarts: a producer that connects with the same id fences this one, and aborts its transaction.
+      `transaction_timeout_ms`: the coordinator aborts a transaction that takes longer. `two_phase_commit`: a
+      transaction can be prepared, and has no timeout (see `prepare`).
+    - `security`: how to reach a secured cluster (`ottla.Security`).
     - `partitioner`: a name or a function (see `ottla.partitioners`).
     - `key_serializer`, `value_serializer`: functions to bytes; without them, keys and values are bytes or
       text.
@@ -129,17 +117,16 @@ class Producer:
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
         allow_auto_create_topics: bool = True,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        two_phase_commit: bool = False,
+        security: Security | None = None,
         runtime: Runtime | None = None,
     ) -> None:
-        self._runtime = runtime or Runtime()
-        self._wall_s = self._runtime.clock.wall_s
-        acks_number = acks_of(acks)
         self._settings = checked(
             ProducerSettings(
-                acks=acks_number,
-                enable_idempotence=acks_number == ACKS_ALL
-                if enable_idempotence is None
-                else enable_idempotence,
+                acks=acks_of(acks),
+                enable_idempotence=is_idempotent(enable_idempotence, acks),
                 batch_size=batch_size,
                 linger_ms=linger_ms,
                 buffer_memory=buffer_memory,
@@ -154,75 +141,53 @@ class Producer:
                 retries=retries,
                 retry_backoff_ms=retry_backoff_ms,
                 retry_backoff_max_ms=retry_backoff_max_ms,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                two_phase_commit=two_phase_commit,
             )
         )
-        known = KnownCluster(arguments.addresses("bootstrap_servers", bootstrap_servers))
-        client_id = arguments.text("client_id", client_id)
-        self._asking = Connections(known, client_id=client_id, timeout_ms=request_timeout_ms)
-        self._assemble(partitioner, metadata_max_age_ms, allow_auto_create_topics)
+        connections = connections_to(
+            bootstrap_servers, client_id, security, request_timeout_ms, self._settings.is_transactional
+        )
+        self._assemble(connections, partitioner, metadata_max_age_ms, allow_auto_create_topics, runtime)
+        self._serialize_with(key_serializer, value_serializer)
+
+    def _serialize_with(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> None:
         self._key_serializer = arguments.function("key_serializer", key_serializer)
         self._value_serializer = arguments.function("value_serializer", value_serializer)
         self._has_serializers = key_serializer is not None or value_serializer is not None
 
     def _assemble(
-        self, partitioner: str | Partitioner, metadata_max_age_ms: int, may_create_topics: bool
+        self,
+        connections: Connections,
+        partitioner: str | Partitioner,
+        metadata_max_age_ms: int,
+        may_create_topics: bool,
+        runtime: Runtime | None,
     ) -> None:
-        settings = self._settings
-        self._sending = self._asking.sibling()
-        self._topology = Topology(
-            self._asking,
-            max_age_ms=arguments.whole_number(
-                "metadata_max_age_ms", metadata_max_age_ms, 1, arguments.MOST_INT32
-            ),
-            on_change=self._topology_changed,
-            may_create_topics=arguments.flag("allow_auto_create_topics", may_create_topics),
+        self._runtime = runtime or Runtime()
+        self._writing = Writing(
+            connections,
+            self._settings,
+            chosen_partitioner(partitioner),
+            self._runtime.random.random,
+            metadata_max_age_ms=metadata_max_age_ms,
+            may_create_topics=may_create_topics,
         )
-        chosen = chosen_partitioner(partitioner)
-        self._wants_loads = chosen is load_aware
-        self._accumulator = Accumulator(
-            settings,
-            chosen,
-            clock=precise_ms,
-            draw=self._runtime.random.random,
-            on_due=self._wake_at,
-        )
+        self._accumulator = self._writing.accumulator
         self._topics = self._accumulator.topics
-        self._ledger = self._accumulator.ledger
-        self._directory = ProducerTopics(
-            self._accumulator, self._topology, settings.max_block_ms, on_failure=self._pump
-        )
-        self._sender = Sender(
-            self._accumulator,
-            self._sending,
-            self._topology,
-            settings,
-            on_done=self._tell,
-            on_failure=self._fail,
-        )
-        self._background = Background(self._fail)
-        self._outcomes = Outcomes()
-        self._drain_bytes = int(settings.buffer_memory * _DRAIN_SHARE)
-        self._room = BufferRoom()
+        self._transactions = self._writing.transactions
+        self._lifetime = self._writing.lifetime
+        self._wall_s = self._runtime.clock.wall_s
         self._seen_turns = 0
         self._stamp_ms, self._stamp_from, self._stamp_until = 0, 0.0, 0.0
         self._turn_ms = 0
         self._nothing: asyncio.Future[None] | None = None
-        self._failure: Failure | None = None
-        self._lifetime = Lifetime("producer")
 
     async def __aenter__(self) -> Producer:
-        self._lifetime.needs_new()
-        await self._asking.reach()
-        loop = self._lifetime.begin()
-        self._accumulator.belong_to(loop)
-        self._background.start(self._topology.run())
-        if self._wants_loads:
-            timeout_ms = self._settings.request_timeout_ms
-            loads = BrokerLoads(self._asking, self._directory.leaders, self._weigh, timeout_ms=timeout_ms)
-            self._background.start(loads.run())
-        self._nothing = loop.create_future()
+        await self._writing.open()
+        self._nothing = asyncio.get_running_loop().create_future()
         self._nothing.set_result(None)
-        self._sender.pump()
         return self
 
     async def __aexit__(
@@ -257,7 +222,7 @@ class Producer:
             try:
                 batch, index = self._take(topic, value, key, partition, headers, timestamp_ms)
             except BufferFullError:
-                if not await self._wait_for_room(give_up_ms - precise_ms()):
+                if not await self._writing.room.wait(give_up_ms - precise_ms()):
                     raise
             else:
                 self._accumulator.hasten(batch)
@@ -321,10 +286,79 @@ class Producer:
         `partitions_for` has to be called for their topic before.
         """
         self._lifetime.needs_open()
+        if self._transactions is not None:
+            self._transactions.needs_begun()
         known = self._topics.get(block.topic)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f'nothing is known of "{block.topic}"')
         self._accumulator.append_block(known, block)
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Write records and offsets all together or not at all: `async with producer.transaction():`.
+
+        At the end of the block the transaction is committed; an exception, or a cancellation, aborts it. Readers
+        of committed records see nothing of it before the commit, and nothing of an aborted one. Raises
+        TransactionAbortedError if the transaction can be run again, TransactionUncertainError if the answer to
+        the commit was lost, ProducerFencedError if another producer is needed, and TransactionError if no other
+        attempt would help. One transaction is open at a time.
+        """
+        return self._needs_transactions().transaction()
+
+    async def send_offsets(
+        self,
+        group: OffsetSource | GroupMetadata | str,
+        offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None,
+    ) -> None:
+        """Commit offsets of a consumer group with the open transaction.
+
+        `group` is a Consumer, which must not commit by itself (`enable_auto_commit=False`), its `group_metadata`,
+        or the name of a group that has no members. Without `offsets`, all records that the consumer has returned
+        are committed. Raises TransactionError.
+        """
+        self._lifetime.needs_open()
+        checked_group, checked_offsets = check_offsets(group, offsets)
+        transactions = self._needs_transactions()
+        transactions.needs_begun()
+        await transactions.send_offsets(checked_group, checked_offsets)
+
+    async def prepare(self) -> PreparedTransaction:
+        """The first phase of two-phase commit: all records of the open transaction are delivered, and it takes no
+        more. Needs `two_phase_commit=True`.
+
+        The application stores the returned transaction with its own decision, then leaves the block of
+        `transaction()`, which commits. From here on no exception and no `close` aborts the transaction, and it has
+        no timeout: after a restart, or an exception, `complete` ends it. Raises TransactionError.
+        """
+        transactions = self._needs_two_phases()
+        return await transactions.prepare()
+
+    async def hand_over(self) -> PreparedTransaction:
+        """Deliver all records of the open transaction, which takes no more, and leave its end to another process.
+
+        The other process has to commit within `transaction_timeout_ms`. Leave the block of `transaction()` by an
+        exception: its regular end commits. Raises TransactionError.
+        """
+        return await self._needs_transactions().prepare()
+
+    async def complete(self, stored: PreparedTransaction | str | None) -> bool:
+        """End the prepared transaction: commit it if it is the one that was stored, else abort it.
+
+        Call this first after a start, with the transaction that the application stored last, or None. Returns
+        whether a transaction was committed; if none is prepared, there is nothing to do. Raises
+        TransactionUncertainError if there was no answer, and then has to be called again, and ProducerFencedError if
+        another producer, or an administrator, has ended the transaction.
+        """
+        checked_transaction = decided(stored)
+        return await self._needs_two_phases().complete(checked_transaction)
+
+    @property
+    def prepared_transaction(self) -> PreparedTransaction | None:
+        """The prepared transaction that waits for its end, also one that the producer before has left."""
+        return None if self._transactions is None else self._transactions.prepared
+
+    @property
+    def transactional_id(self) -> str | None:
+        return self._settings.transactional_id
 
     def drain(self) -> Awaitable[None]:
         """Let other tasks run: waits while the buffer is more than half full, and briefly now and then."""
@@ -341,9 +375,7 @@ class Producer:
         seen.
         """
         self._lifetime.needs_open()
-        with self._hurried():
-            await ended(list(self._ledger.incomplete))
-        self._outcomes.raise_unheard()
+        await self._writing.flush()
 
     async def partitions_for(self, topic: str) -> int:
         """The number of partitions of a topic; waits up to `max_block_ms` for it to exist.
@@ -351,7 +383,7 @@ class Producer:
         Raises KafkaError.
         """
         self._lifetime.needs_open()
-        return await self._directory.partitions_count(arguments.name_of("topic", topic))
+        return await self._writing.directory.partitions_count(arguments.name_of("topic", topic))
 
     async def close(self, *, timeout_ms: float | None = None) -> None:
         """Flush, then close all connections.
@@ -363,17 +395,8 @@ class Producer:
         self._lifetime.needs_own_loop()
         if not self._lifetime.is_open:
             return
-        self._lifetime.end()
         self._nothing = None
-        try:
-            with self._hurried():
-                async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
-                    await ended(list(self._ledger.incomplete))
-        except TimeoutError:
-            pass
-        finally:
-            await self._end()
-        self._outcomes.raise_unheard()
+        await self._writing.close(limit_ms, CLOSE_TIMEOUT_MS)
 
     # ---- inside
 
@@ -387,6 +410,9 @@ class Producer:
         timestamp_ms: int | None,
     ) -> tuple[ProducerBatch, int]:
         """Any record: its batch, and its index there. A wrong argument is refused before anything changes."""
+        if self._transactions is not None:
+            self._lifetime.needs_open()
+            self._transactions.needs_begun()
         known = self._topics.get(topic) if type(topic) is str else None
         if known is None:
             topic = arguments.name_of("topic", topic)
@@ -402,23 +428,24 @@ class Producer:
         if partition is not None and (type(partition) is not int or partition < 0):
             partition = arguments.whole_number("partition", partition, most=arguments.MOST_INT32)
         if known is not None:
-            return self._accumulator.append(known, value_bytes, key_bytes, pairs, timestamp_ms, partition)
+            if partition is None or partition < known.partitions.count:
+                return self._accumulator.append(known, value_bytes, key_bytes, pairs, timestamp_ms, partition)
+            self._writing.topology.request_refresh()  # the partition may have been added since the last one
         return self._hold(ProducerRecord(topic, value_bytes, key_bytes, partition, pairs, timestamp_ms))
 
     def _hold(self, record: ProducerRecord) -> tuple[ProducerBatch, int]:
-        """A record of a topic that is not known: to be waited for, if there is anything to wait for."""
+        """A record of a topic or partition that is not known: it waits for metadata, if any can come."""
         self._lifetime.needs_open()
-        if self._failure is not None:
-            raise DeliveryError(self._failure.code, self._failure.message, (record,))
-        self._directory.want(record.topic)
+        if (failure := self._writing.failure) is not None:
+            raise DeliveryError(failure.code, failure.message, (record,))
+        self._writing.directory.want(record.topic)
         return self._accumulator.hold(record)
 
     async def _drain(self) -> None:
         self._lifetime.needs_open()
         self._seen_turns = self._accumulator.turns
         await asyncio.sleep(0)
-        while self._ledger.buffered_bytes > self._drain_bytes:
-            await self._wait_for_room(None)
+        await self._writing.room.drained()
 
     def _tick(self) -> int:
         """The time of day, kept for the rest of the millisecond.
@@ -436,57 +463,14 @@ class Producer:
                 self._accumulator.next_turn()
         return self._stamp_ms
 
-    def _wake_at(self, due_ms: float) -> None:
-        self._sender.wake_at(due_ms)
+    def _needs_two_phases(self) -> Transactions:
+        transactions = self._needs_transactions()
+        if not self._settings.two_phase_commit:
+            raise ValueError("prepared transactions need two_phase_commit=True")
+        return transactions
 
-    def _pump(self) -> None:
-        self._sender.pump()
-
-    def _topology_changed(self) -> None:
-        if self._failure is None:
-            self._directory.learn()
-            self._sender.pump()
-
-    def _weigh(self, loads: dict[int, float]) -> None:
-        self._directory.weigh(loads)
-
-    def _tell(self, batches: list[ProducerBatch]) -> None:
-        self._outcomes.tell(batches)
-        self._room.wake()
-
-    async def _wait_for_room(self, timeout_ms: float | None) -> bool:
-        """Wait until something is delivered; False if the time is over before."""
-        with self._hurried():
-            return await self._room.wait(timeout_ms)
-
-    @contextlib.contextmanager
-    def _hurried(self) -> Iterator[None]:
-        """No batch lingers inside of this context, because a caller waits."""
-        self._accumulator.hurry()
-        self._sender.pump()
-        try:
-            yield
-        finally:
-            self._accumulator.unhurry()
-
-    def _fail(self) -> None:
-        """Something broke for good: nothing can be sent any more."""
-        self._failure = final_failure(self._sender.failure or self._background.failure)
-        self._give_up(self._failure)
-
-    def _give_up(self, failure: Failure) -> None:
-        self._accumulator.fail_all(failure)
-        self._tell(self._ledger.take_done())
-
-    async def _end(self) -> None:
-        # First the part that cannot be interrupted: every caller is woken, even if closing is cancelled.
-        self._sender.stop()
-        self._directory.close()
-        self._give_up(
-            Failure(ErrorCode.NETWORK_EXCEPTION, "the producer was closed before the record was delivered")
-        )
-        self._topics.clear()
-        await self._sender.close()
-        await self._background.close()
-        await self._sending.close()
-        await self._asking.close()
+    def _needs_transactions(self) -> Transactions:
+        self._lifetime.needs_open()
+        if self._transactions is None:
+            raise ValueError("transactions need a transactional_id")
+        return self._transactions

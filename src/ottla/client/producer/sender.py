@@ -12,20 +12,17 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.client.cluster.background_tasks import Background
-from ottla.client.cluster.backoff import waits_ms
 from ottla.client.cluster.connections import Connections
-from ottla.client.cluster.machine.conversation import Ask, asked
 from ottla.client.cluster.topology import Topology
 from ottla.client.producer.machine.accumulator import Accumulator
 from ottla.client.producer.machine.batch import ProducerBatch
 from ottla.client.producer.machine.batch_answers import Answer
 from ottla.client.producer.machine.partition_queue import NEVER
 from ottla.client.producer.machine.settings import ProducerSettings
+from ottla.client.producer.machine.transaction_requests import LAST_EXPLICIT
 from ottla.client.producer.produce_requests import (
     TOPIC_IDS_SINCE,
     answer_of,
-    granted_identity,
-    identity_request,
     named_brokers,
     named_leader,
     produce_answers,
@@ -47,7 +44,10 @@ Answers = dict[ProducerBatch, Answer]
 
 
 class Sender:
-    """`on_done` is called with batches that have ended, `on_failure` when nothing can be sent any more."""
+    """`on_pumped` is called with batches that have ended, each time after batches were looked for.
+
+    `on_failure` is called when nothing can be sent any more.
+    """
 
     def __init__(
         self,
@@ -56,20 +56,20 @@ class Sender:
         topology: Topology,
         settings: ProducerSettings,
         *,
-        on_done: Callable[[list[ProducerBatch]], None],
+        on_pumped: Callable[[list[ProducerBatch]], None],
         on_failure: Callable[[], None],
     ) -> None:
         self._accumulator = accumulator
         self._connections = connections
         self._topology = topology
         self._settings = settings
-        self._on_done = on_done
+        self._on_pumped = on_pumped
         self._background = Background(on_failure)
         self._in_flight: defaultdict[int, int] = defaultdict(int)
         self._throttled_until: dict[int, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
-        self._asks_identity = self._is_closed = False
+        self._is_closed = False
 
     @property
     def failure(self) -> BaseException | None:
@@ -109,11 +109,7 @@ class Sender:
                 self._background.start(self._deliver(node_id, batches))
         if accumulator.lacks_leaders:
             self._topology.request_refresh()
-        if accumulator.lacks_identity and not self._asks_identity:
-            self._asks_identity = True
-            self._background.start(self._ask_identity())
-        if done := accumulator.ledger.take_done():
-            self._on_done(done)
+        self._on_pumped(accumulator.ledger.take_done())
         if accumulator.due_ms < NEVER:
             self.wake_at(accumulator.due_ms)
 
@@ -159,10 +155,14 @@ class Sender:
         topics = {batch.partition.topic for batch in batches}
         topic_ids = {topic: self._topology.id_of(topic) for topic in topics}
         has_ids = ZERO_UUID not in topic_ids.values()
-        version = connection.common_version(ApiKey.PRODUCE, at_most=None if has_ids else TOPIC_IDS_SINCE - 1)
+        version = connection.common_version(ApiKey.PRODUCE, at_most=self._last_version(has_ids=has_ids))
         patience_ms = self._settings.request_timeout_ms
         request = produce_request(
-            batches, topic_ids, acks=self._settings.acks, timeout_ms=int(patience_ms * _BROKER_SHARE)
+            batches,
+            topic_ids,
+            transactional_id=self._settings.transactional_id,
+            acks=self._settings.acks,
+            timeout_ms=int(patience_ms * _BROKER_SHARE),
         )
         if self._settings.acks == 0:
             await connection.tell(request, version)
@@ -170,6 +170,13 @@ class Sender:
         response: ProduceResponse = await connection.ask(request, version, timeout_ms=patience_ms)
         self._obey_throttle(connection, response)
         return self._learn(batches, response, produce_answers(request, response, version))
+
+    def _last_version(self, *, has_ids: bool) -> int | None:
+        """The last version of Produce that says what is meant; None if there is no bound."""
+        transaction = self._accumulator.transaction
+        if transaction is not None and not transaction.is_implicit:
+            return LAST_EXPLICIT[ApiKey.PRODUCE]
+        return None if has_ids else TOPIC_IDS_SINCE - 1
 
     def _learn(
         self,
@@ -208,28 +215,6 @@ class Sender:
             seconds = response.throttle_time_ms / 1000
             self._throttled_until[self._connections.node_of(connection)] = monotonic_s() + seconds
             asyncio.get_running_loop().call_later(seconds, self.pump)
-
-    async def _ask_identity(self) -> None:
-        """Ask until a broker grants an identity.
-
-        An error that does not pass is raised, and ends the producer.
-        """
-        try:
-            for wait_ms in waits_ms():
-                try:
-                    question = Ask(None, identity_request(), self._settings.request_timeout_ms)
-                    response = await self._connections.converse(asked(question))
-                    self._accumulator.adopt_identity(granted_identity(response))
-                    return
-                except (ConnectionError, TimeoutError):
-                    pass
-                except KafkaError as error:
-                    if not error.code.retriable:
-                        raise
-                await asyncio.sleep(wait_ms / 1000)
-        finally:
-            self._asks_identity = False
-            asyncio.get_running_loop().call_soon(self.pump)
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         leader = self._topology.leader_of(partition)

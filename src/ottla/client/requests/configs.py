@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import outcome
+from ottla.config.setting import WITHOUT_EFFECT
 from ottla.errors import KafkaError
 from ottla.protocol.messages.configs import (
     DescribeConfigsRequest,
@@ -88,6 +89,11 @@ class ConfigEntry:
     is_sensitive: bool
     synonyms: tuple[ConfigSynonym, ...] = ()
     documentation: str | None = None
+
+
+def is_without_effect(entry: ConfigEntry) -> bool:
+    """Whether an Ottla broker accepts and keeps the setting, and does nothing by it."""
+    return entry.documentation is not None and entry.documentation.startswith(WITHOUT_EFFECT)
 
 
 def config_resources(name: str, resources: object) -> list[ConfigResource]:

@@ -123,6 +123,13 @@ def committed_offsets(response: OffsetFetchResponse) -> CommittedOffsets | Kafka
     }
 
 
+def unstable_in(offsets: CommittedOffsets | KafkaError) -> KafkaError | None:
+    """The error of the first partition whose offset an open transaction may change; None if there is none."""
+    outcomes = () if isinstance(offsets, KafkaError) else offsets.values()
+    errors = (each for each in outcomes if isinstance(each, KafkaError))
+    return next((each for each in errors if each.code == ErrorCode.UNSTABLE_OFFSET_COMMIT), None)
+
+
 def delete_offsets_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         group_id=group_id,

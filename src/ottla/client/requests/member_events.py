@@ -170,11 +170,16 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """This member leads: divide the partitions among the members; the answer is Assigned."""
+    """This member leads: divide the partitions among the members; the answer is Assigned.
+
+    With `is_divided`, the group keeps the partitions that an earlier leader gave out (KIP-814): the member only has
+    to watch whether these are still all.
+    """
 
     generation_id: int
     protocol_name: str
     members: tuple[JoinedMember, ...]
+    is_divided: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The identity under which a member of a consumer group speaks to its coordinator."""
+"""The identity under which a member of a consumer group speaks to a coordinator."""
 
 from __future__ import annotations
 
@@ -16,3 +16,17 @@ class Membership:
 
     member_id: str = NO_MEMBER_ID
     generation_id: int = NO_GENERATION
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """A consumer group, and the member of it for whom a producer commits offsets in a transaction.
+
+    The coordinator refuses the offsets of a member that the group has replaced since. Without a member, the
+    offsets of a group that has no members can be committed.
+    """
+
+    group_id: str
+    member_id: str = NO_MEMBER_ID
+    generation_id: int = NO_GENERATION
+    group_instance_id: str | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
+from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import CONSUMER_REPLICA_ID, TopicPartition
@@ -50,6 +51,16 @@ class ListedOffset:
     offset: int
     timestamp_ms: int
     leader_epoch: int
+
+
+def offset_spec(name: str, value: object) -> int:
+    """A timestamp, or one of `OffsetSpec`. Raises TypeError and ValueError."""
+    return arguments.whole_number(name, value, min(OffsetSpec))
+
+
+def end_offset(name: str, value: object) -> int:
+    """An offset, or `HIGH_WATERMARK`. Raises TypeError and ValueError."""
+    return arguments.whole_number(name, value, HIGH_WATERMARK)
 
 
 def list_offsets_request(

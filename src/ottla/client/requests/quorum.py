@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
-from ottla.client.requests.outcomes import error_of
+from ottla.client.calls import arguments
+from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
+from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.quorum import (
     DescribeQuorumPartitionData,
     DescribeQuorumRequest,
@@ -14,8 +19,16 @@ from ottla.protocol.messages.quorum import (
     DescribeQuorumTopicData,
     ReplicaState,
 )
+from ottla.protocol.messages.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    VoterListener,
+)
 
 METADATA_TOPIC: Final = "__cluster_metadata"
+_LISTENER: Final = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,7 @@ class QuorumReplica:
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
+    directory_id: UUID = ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +78,41 @@ def described_quorum(response: DescribeQuorumResponse) -> QuorumDescription | Ka
 
 def _replica(state: ReplicaState) -> QuorumReplica:
     return QuorumReplica(
-        state.replica_id, state.log_end_offset, state.last_fetch_timestamp, state.last_caught_up_timestamp
+        state.replica_id,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+        state.replica_directory_id,
     )
+
+
+class VoterKey(NamedTuple):
+    """A voter: a node, and the directory that it votes from."""
+
+    node_id: int
+    directory_id: UUID
+
+
+def voter_key(node_id: object, directory_id: object) -> VoterKey:
+    """The voter that a caller means; TypeError or ValueError if these are no such numbers."""
+    if not isinstance(directory_id, UUID):
+        raise TypeError(
+            "directory_id must be a UUID, as describe_quorum() returns it for each node, "
+            f"not {type(directory_id).__name__}"
+        )
+    return VoterKey(arguments.whole_number("node_id", node_id, most=arguments.MOST_INT32), directory_id)
+
+
+def add_voter_request(voter: VoterKey, addresses: Sequence[Address], timeout_ms: int) -> AddRaftVoterRequest:
+    listener = VoterListener(_LISTENER, addresses[0].host, addresses[0].port)
+    # The leader answers why a voter could not be added in time: its answer must find the client waiting.
+    leaders_ms = timeout_ms * 2 // 3
+    return AddRaftVoterRequest(None, leaders_ms, voter.node_id, voter.directory_id, [listener])
+
+
+def remove_voter_request(voter: VoterKey) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(None, voter.node_id, voter.directory_id)
+
+
+def changed_voters(response: AddRaftVoterResponse | RemoveRaftVoterResponse) -> KafkaError | None:
+    return outcome(response.error_code, None, response.error_message)

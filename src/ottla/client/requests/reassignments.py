@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
+from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
@@ -34,6 +35,11 @@ class ElectionType(IntEnum):
 
     PREFERRED = 0
     UNCLEAN = 1
+
+
+def replicas_or_none(name: str, value: object) -> list[int] | None:
+    """The brokers that a partition moves to; None for a move that is cancelled. Raises TypeError and ValueError."""
+    return None if value is None else arguments.numbers(name, value)
 
 
 @dataclass(frozen=True, slots=True)

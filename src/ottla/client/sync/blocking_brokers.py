@@ -19,6 +19,7 @@ from ottla.client.sync.blocking_connection import BlockingConnection
 from ottla.errors import KafkaError
 from ottla.model import Address
 from ottla.protocol.declaration import declaration_of
+from ottla.security.settings import PLAINTEXT, Security
 from ottla.wire.failures import CannotConnectError, ConnectionLostError
 
 K = TypeVar("K")
@@ -33,11 +34,19 @@ class BlockingBrokers:
     round trip.
     """
 
-    def __init__(self, bootstrap: Sequence[Address], *, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        client_id: str,
+        timeout_ms: int,
+        security: Security = PLAINTEXT,
+    ) -> None:
         # No advice to start a broker: Spark's messages say what to check.
         self.known = KnownCluster(bootstrap, remembers_leaders=True, remembers_coordinators=True, advice="")
         self._client_id = client_id
         self._timeout_ms = timeout_ms
+        self._security = security
         self._connections: dict[Address, BlockingConnection] = {}
         self._begun: tuple[Ask, BlockingConnection] | None = None
 
@@ -60,6 +69,10 @@ class BlockingBrokers:
             else:
                 conversation.heard(response, _now_ms())
         return conversation.result
+
+    def lacking(self, feature: str) -> list[Address]:
+        """The brokers that were asked so far, and do not announce a feature."""
+        return [address for address, each in self._connections.items() if not each.supports(feature)]
 
     def begin(self, ask: Ask) -> None:
         """Send a request ahead: steps that yield this very `ask` next get its response.
@@ -115,6 +128,7 @@ class BlockingBrokers:
                 client_id=self._client_id,
                 timeout_ms=self._timeout_ms,
                 connect_timeout_ms=CONNECT_TIMEOUT_MS,
+                security=self._security,
             )
         except (ConnectionLostError, TimeoutError) as failure:
             raise CannotConnectError(str(failure)) from failure

@@ -8,22 +8,23 @@ may work between `begin` and `finish`, while the broker reads and the kernel rec
 
 from __future__ import annotations
 
-import socket
+import time
 from struct import Struct
 from typing import Any, Final
 
+from ottla.client.sync.blocking_socket import connected
 from ottla.model import Address
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
-from ottla.wire.failures import CannotConnectError, ConnectionLostError
+from ottla.security.settings import PLAINTEXT, Security
+from ottla.wire.failures import ConnectionLostError, check_served
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.socket_errors import reason
 from ottla.wire.versions import API_VERSIONS_REQUEST, OfferedVersions, body_version, negotiation
 
 _SIZE: Final = Struct(">i")
-_TIMEVAL: Final = Struct("@ll")
 _LEAST_FRAME_BYTES: Final = 4
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _FIRST_MEMORY_BYTES: Final = 64 << 10
@@ -43,13 +44,24 @@ class BlockingConnection:
         "_limit_ms",
         "_memory",
         "_offered",
+        "_renew_at_s",
+        "_security",
         "_socket",
         "_timeout_ms",
         "address",
         "is_open",
     )
 
-    def __init__(self, address: Address, *, client_id: str, timeout_ms: int, connect_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        connect_timeout_ms: int,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        check_served(address, security)
         self.address = address
         self._client_id = client_id
         self._timeout_ms = timeout_ms
@@ -58,10 +70,16 @@ class BlockingConnection:
         self._memory = memoryview(bytearray(_FIRST_MEMORY_BYTES))
         self._asked: tuple[int, int] | None = None  # the API and the version of the request under way
         self._offered = OfferedVersions(str(address))
-        self._socket = _connected(address, min(timeout_ms, connect_timeout_ms))
+        self._security = security
+        self._renew_at_s: float | None = (
+            None  # when to log in again; None without a login, or one without end
+        )
+        self._socket = connected(address, min(timeout_ms, connect_timeout_ms), security)
         self.is_open = True
         try:
             self._negotiate()
+            if security.uses_sasl:
+                self._log_in()
         except BaseException:
             self.close()
             raise
@@ -70,6 +88,10 @@ class BlockingConnection:
     def is_idle(self) -> bool:
         """Whether a request can be sent: the connection is open, and no response is under way."""
         return self.is_open and self._asked is None
+
+    def supports(self, feature: str) -> bool:
+        """Whether the broker announces a feature, such as an extension of the protocol."""
+        return feature in self._offered.supported_features
 
     def common_version(self, api_key: int, *, at_least: int = 0, at_most: int | None = None) -> int:
         """The highest version within these bounds that both sides speak.
@@ -87,8 +109,13 @@ class BlockingConnection:
         return self.finish()
 
     def begin(self, request: Any, version: int | None = None, *, timeout_ms: int | None = None) -> None:
-        """Send a request; `finish` must be called before the next one."""
+        """Send a request; `finish` must be called before the next one.
+
+        Raises KafkaError if a login that has to be renewed is refused.
+        """
         assert self._asked is None, "a request is under way"
+        if self._renew_at_s is not None and time.monotonic() >= self._renew_at_s:
+            self._renew_login()
         api_key = declaration_of(type(request)).key
         chosen = self.common_version(api_key) if version is None else version
         self._correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
@@ -123,17 +150,10 @@ class BlockingConnection:
         self._socket.close()
 
     def _limit(self, timeout_ms: int) -> None:
-        """Let the kernel watch the time: it raises BlockingIOError when a response is overdue.
-
-        A socket with a timeout of Python's never blocks, and would return for every piece of a response.
-        """
-        if timeout_ms == self._limit_ms:
-            return
-        seconds, rest_ms = divmod(timeout_ms, 1000)
-        limit = _TIMEVAL.pack(seconds, rest_ms * 1000)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        self._limit_ms = timeout_ms
+        """Have BlockingIOError raised when a response is overdue."""
+        if timeout_ms != self._limit_ms:
+            self._socket.limit(timeout_ms)
+            self._limit_ms = timeout_ms
 
     def _receive_frame(self) -> memoryview:
         try:
@@ -153,12 +173,8 @@ class BlockingConnection:
     def _receive(self, size: int) -> memoryview:
         if len(self._memory) < size:
             self._memory = memoryview(bytearray(size))
-        room, received = self._memory[:size], 0
-        while received < size:
-            got = self._socket.recv_into(room[received:], size - received, socket.MSG_WAITALL)
-            if not got:
-                raise ConnectionResetError("it hung up")
-            received += got
+        room = self._memory[:size]
+        self._socket.receive(room)
         return room
 
     def _lost(self, why: str) -> ConnectionLostError:
@@ -174,12 +190,26 @@ class BlockingConnection:
         except StopIteration as agreed:
             self._offered = agreed.value
 
+    def _log_in(self) -> None:
+        # Imported here: most connections ask without a login.
+        from ottla.wire.login import login, renewal_s
 
-def _connected(address: Address, timeout_ms: int) -> socket.socket:
-    try:
-        made = socket.create_connection((address.host, address.port), timeout_ms / 1000)
-    except (OSError, UnicodeError) as error:
-        raise CannotConnectError(f"could not reach {address}: {reason(error)}") from error
-    made.settimeout(None)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+        steps = login(str(self.address), self._security, self._offered)
+        try:
+            question = next(steps)
+            while True:
+                question = steps.send(self.ask(question.request, question.version))
+        except StopIteration as ended:
+            lifetime_ms: int = ended.value
+        self._renew_at_s = time.monotonic() + renewal_s(lifetime_ms) if lifetime_ms > 0 else None
+
+    def _renew_login(self) -> None:
+        """Log in again, in memory of its own: the caller may still read the last response."""
+        memory, self._memory = self._memory, memoryview(bytearray(_FIRST_MEMORY_BYTES))
+        self._renew_at_s = None
+        try:
+            self._log_in()
+        except BaseException:
+            self.close()
+            raise
+        self._memory = memory

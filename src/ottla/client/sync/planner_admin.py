@@ -22,6 +22,7 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.sync.blocking_brokers import BlockingBrokers
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition, parse_addresses
+from ottla.security.settings import PLAINTEXT, Security
 
 
 class PlannerAdmin:
@@ -31,9 +32,11 @@ class PlannerAdmin:
     cluster.
     """
 
-    def __init__(self, bootstrap: str, *, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, bootstrap: str, *, client_id: str, timeout_ms: int, security: Security = PLAINTEXT
+    ) -> None:
         self._brokers = BlockingBrokers(
-            parse_addresses(bootstrap), client_id=client_id, timeout_ms=timeout_ms
+            parse_addresses(bootstrap), client_id=client_id, timeout_ms=timeout_ms, security=security
         )
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 Metadata, versions 0 to 13; DescribeCluster, versions 0 to 2 (KIP-700, KIP-919, KIP-1073);
 DescribeTopicPartitions, version 0 (KIP-966). A broker that is fenced is not shown to clients, and what it
-leads has no leader.
+leads has no leader. A replica that cannot be read is offline, as one on a broken disk is with Kafka.
 """
 
 from collections.abc import Iterator
@@ -189,7 +189,11 @@ def _state_of(image: ClusterImage, partition: PartitionImage, listener_name: str
         partition.leader_epoch,
         list(partition.replicas),
         list(partition.isr),
-        [node_id for node_id in partition.replicas if not _is_live(image, node_id)],
+        [
+            node_id
+            for node_id in partition.replicas
+            if not _is_live(image, node_id) or partition.is_damaged_on(node_id)
+        ],
     )
 
 

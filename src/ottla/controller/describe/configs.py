@@ -84,10 +84,14 @@ def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfi
     synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.setting.name,
-        value=entry.value,
+        value=None if entry.is_sensitive else entry.value,
+        is_sensitive=entry.is_sensitive,
         read_only=not entry.setting.dynamic,
         config_source=entry.source,
-        synonyms=[DescribeConfigsSynonym(name, value, source) for name, value, source in synonyms],
+        synonyms=[
+            DescribeConfigsSynonym(name, None if entry.is_sensitive else value, source)
+            for name, value, source in synonyms
+        ],
         config_type=entry.setting.type,
         documentation=entry.setting.doc if request.include_documentation else None,
     )

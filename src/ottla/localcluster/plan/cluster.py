@@ -18,6 +18,7 @@ DEFAULT_BROKERS: Final = 3
 DEFAULT_PORT: Final = 9092
 DEFAULT_HOST: Final = "127.0.0.1"
 MOST_BROKERS: Final = 32  # on one machine
+MEMORY_SETTING: Final = "ottla.memory.bytes"  # with it brokers keep nothing in their directories
 _LISTENER: Final = "PLAINTEXT"
 # The settings that the cluster gives each broker; all others are the user's.
 _OWN_SETTINGS: Final = (
@@ -39,7 +40,7 @@ class ClusterOptions:
     """The wishes for a cluster. None stands for the value of the earlier run, or the default.
 
     `port` is the first broker's, the others follow; 0 stands for any free ports. `racks` are given to brokers
-    in turn.
+    in turn. `new_cluster_settings` are for a cluster that did not exist before, where `settings` say nothing.
     """
 
     brokers: int | None = None
@@ -48,6 +49,7 @@ class ClusterOptions:
     racks: Sequence[str] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     has_proxy: bool = False
+    new_cluster_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_cluster(
@@ -56,6 +58,10 @@ def plan_cluster(
     """The cluster to run, with the id of its first run; ClusterError for a cluster that cannot be."""
     given, host = options.settings, options.host
     _refuse_own(given)
+    if former is not None and MEMORY_SETTING in given and MEMORY_SETTING not in former.settings:
+        raise ClusterError(
+            "This directory has a cluster on disk: give a cluster in memory a directory of its own."
+        )
     count = options.brokers or (len(former.brokers) if former else DEFAULT_BROKERS)
     if former is None:
         base = ClusterState(
@@ -63,7 +69,7 @@ def plan_cluster(
             host=host or DEFAULT_HOST,
             voters=tuple(range(1, voter_count(count) + 1)),
             brokers=(),
-            settings={**replication_settings(count), **given},
+            settings={**replication_settings(count), **options.new_cluster_settings, **given},
         )
         ids = list(range(1, count + 1))
     else:
@@ -104,8 +110,9 @@ def broker_settings(data: Path, state: ClusterState, broker: BrokerState) -> dic
         "advertised.listeners": f"{_LISTENER}://{state.host}:{broker.advertised_port}",
         "controller.quorum.voters": ",".join(voters),
         "ottla.cluster.id": state.cluster_id,
-        "log.dirs": str(broker_directory(data, broker.node_id)),
     }
+    if MEMORY_SETTING not in state.settings:
+        own["log.dirs"] = str(broker_directory(data, broker.node_id))
     return {**state.settings, **own, **({"broker.rack": broker.rack} if broker.rack else {})}
 
 

@@ -30,15 +30,16 @@ logger = logging.getLogger(__name__)
 
 def clear_leftovers(disk: Disk, directory: str) -> dict[str, Entry]:
     """Remove or complete interrupted work; the files that are left, by name."""
-    names = {entry.name for entry in disk.list(directory)}
-    before = set(names)
+    listing = {entry.name: entry for entry in disk.list(directory)}
+    names = set(listing)
     _clear_cleaned(disk, directory, names)
     for base in sorted(base for name in names if (base := offset_of(name, LOG + SWAP)) is not None):
         _complete_swap(disk, directory, names, base)
     _remove(disk, directory, names, [name for name in names if name.endswith((SWAP, DELETED, TEMPORARY))])
     _remove(disk, directory, names, _orphans(names))
-    if names != before:
-        disk.sync_directory(directory)
+    if names == listing.keys():
+        return listing
+    disk.sync_directory(directory)
     return {entry.name: entry for entry in disk.list(directory)}
 
 

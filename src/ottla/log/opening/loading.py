@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from ottla.config import TopicConfig
 from ottla.log.files.checkpoint import CheckpointError
-from ottla.log.files.file_names import LEADER_EPOCHS, LOG, PENDING_CUT, file_name, offset_of
+from ottla.log.files.file_names import LEADER_EPOCHS, LOG, PENDING_CUT, TXN_INDEX, file_name, offset_of
 from ottla.log.files.location import Location
 from ottla.log.opening.leftovers import clear_leftovers
 from ottla.log.opening.recovery import recover_segment
@@ -48,6 +48,7 @@ class Opening:
     is_clean: bool
     now_ms: int
     trusted_up_to: int  # after a crash, segments that end below are not scanned
+    replicated_up_to: int | None  # the high watermark, if it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _load(opening: Opening) -> LogParts:
     disk, directory = opening.location.disk, opening.location.directory
     is_new = not disk.exists(directory)
     disk.mkdir(directory)
-    listing = clear_leftovers(disk, directory)
+    listing = {} if is_new else clear_leftovers(disk, directory)
     loss = Loss(opening.location, listing)
     segments = _segments(opening, listing, loss)
     # Nothing below the first scanned offset was read; None: nothing at all was scanned.
@@ -88,16 +89,21 @@ def _load(opening: Opening) -> LogParts:
         if start > opening.log_start_offset:
             loss.note(opening.log_start_offset)
         segments.append(Segment.create(opening.location, start, now_ms=opening.now_ms))
-        is_new = True
     elif not (opening.is_clean and _load_active(segments[-1])):
         scanned_from = _recover(opening, segments, loss)
+    for segment in segments:
+        if file_name(segment.base_offset, TXN_INDEX) in listing:
+            segment.txn_index.check(segment.next_offset)
     extent = Extent(
         opening.location, Segments(segments), _epochs(opening), loss, start_offset=opening.log_start_offset
     )
     parts = _parts(opening, extent, scanned_from)
     if PENDING_CUT in listing:
         parts.durability.resume_truncation()
-    if is_new or not opening.is_clean:
+    was_trusted = opening.is_clean and PENDING_CUT not in listing
+    if not extent.end_offset and (not listing or was_trusted):
+        parts.durability.note_creation()
+    elif not listing or not opening.is_clean:
         # After a crash a file may exist whose name is not durable: the next flush must sync the directories.
         parts.durability.note_names(directory, directory.rpartition("/")[0])
     _complete(parts, opening, scanned_from)
@@ -182,6 +188,7 @@ def _recover_one(opening: Opening, segment: Segment, upper_offset: int | None, l
         loss=loss,
     )
     segment.rebuild_indexes(opening.config.index_interval_bytes, opening.config.segment_index_bytes)
+    segment.txn_index.clear()  # `load_producers` fills it again
 
 
 def _epochs(opening: Opening) -> LeaderEpochs:
@@ -199,7 +206,14 @@ def _complete(parts: LogParts, opening: Opening, scanned_from: int | None) -> No
     extent, end = parts.extent, parts.extent.end_offset
     _prepare_epochs(extent, scanned_from)
     trusted_up_to = end if scanned_from is None else scanned_from
-    load_producers(extent, parts.producers, parts.snapshots, trusted_up_to)
+    load_producers(
+        extent,
+        parts.producers,
+        parts.snapshots,
+        trusted_up_to,
+        replicated_up_to=opening.replicated_up_to,
+        reindex_from=scanned_from,
+    )
     extent.leader_epochs.truncate_from_end(end)
     extent.leader_epochs.truncate_from_start(extent.start_offset)
     lowest_end = max(opening.recovery_point, opening.log_start_offset)

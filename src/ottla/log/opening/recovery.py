@@ -17,6 +17,7 @@ from ottla.log.files.location import Location
 from ottla.log.opening.scanning import Damage, Scan, scan
 from ottla.log.segments.lost_offset import Loss
 from ottla.log.segments.segment import Segment
+from ottla.records.batch import HEADER_BYTES, CorruptRecord, read_header
 from ottla.runtime.disk import Disk, File
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ def recover_segment(
             "%s: truncated %d bytes of an unfinished write at %d; the log ends at offset %d",
             path, last.end - last.position, last.position, last.first_offset,
         )  # fmt: skip
+        if not _is_unfinished(segment.file, last):
+            loss.note_damaged_tail()
         segment.file.truncate(last.position)
         segment.file.sync()
         damages = found.damages[:-1]
@@ -61,6 +64,18 @@ def recover_segment(
         _rewrite(location, path, segment, damages)
     segment.recover(found.next_offset)
     return found
+
+
+def _is_unfinished(file: File, tail: Damage) -> bool:
+    """Whether the bytes at the end of a file are the beginning of a batch, or were never written."""
+    beginning = file.read(tail.position, HEADER_BYTES)
+    if len(beginning) < HEADER_BYTES or not any(beginning):
+        return True
+    try:
+        header = read_header(beginning)
+    except CorruptRecord:
+        return False
+    return tail.position + header.size_bytes > tail.end
 
 
 def _quarantine(disk: Disk, path: str, file: File, damages: tuple[Damage, ...]) -> None:

@@ -20,6 +20,7 @@ class Reason(Enum):
 
     TIME = "all records are older than retention.ms"
     SIZE = "the log is larger than retention.bytes"
+    MEMORY = "the memory for data is nearly full"
     LOG_START_OFFSET = "all records lie below the log start offset"
 
 

@@ -29,6 +29,7 @@ from ottla.log.producers.producer_state import (
 )
 from ottla.log.segments.segment import Segment
 from ottla.log.segments.segment_list import Segments
+from ottla.model import NO_SEQUENCE
 from ottla.records.batch import CONTROL, BatchHeader, CorruptRecord
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,9 @@ def sent_before(segments: Segments, incoming: Incoming, entry: ProducerEntry | N
 def produced_batch(header: BatchHeader) -> ProducedBatch:
     """The sequences and offsets in a batch header."""
     last_sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
+    if header.base_sequence == NO_SEQUENCE:
+        # Offsets that a group's coordinator commits in a transaction have no sequences.
+        last_sequence = NO_SEQUENCE
     return ProducedBatch(
         header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
     )

@@ -15,22 +15,25 @@ from typing import Final
 from ottla.log.producers.producer_lookup import headers_before, produced_batch
 from ottla.log.producers.producer_state import BATCHES_KEPT, ProducedBatch, ProducerEntry, Producers
 from ottla.log.segments.segment_list import Segments
-from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, CorruptRecord
 
 # More than the few fetches by which a follower lags. For more than that a full replay is not slower.
 _LARGEST_REWIND_BYTES: Final = 32 << 20
 
 
 def headers_from(segments: Segments, offset: int) -> list[BatchHeader] | None:
-    """The headers of the batches from `offset` on; None if there are too many to read."""
+    """The headers of the batches from `offset` on; None if there are too many to read, or one is damaged."""
     first, *others = segments.from_offset(offset)
-    placed = first.find(offset)
-    position = first.size_bytes if placed is None else placed.position
-    size_bytes = first.size_bytes - position + sum(segment.size_bytes for segment in others)
-    if size_bytes > _LARGEST_REWIND_BYTES:
+    try:
+        placed = first.find(offset)
+        position = first.size_bytes if placed is None else placed.position
+        size_bytes = first.size_bytes - position + sum(segment.size_bytes for segment in others)
+        if size_bytes > _LARGEST_REWIND_BYTES:
+            return None
+        pieces = [first.walk(position), *(segment.walk() for segment in others)]
+        return [found.header for piece in pieces for found in piece]
+    except (OSError, CorruptRecord):
         return None
-    pieces = [first.walk(position), *(segment.walk() for segment in others)]
-    return [found.header for piece in pieces for found in piece]
 
 
 def rewind_producers(segments: Segments, producers: Producers, truncated: Sequence[BatchHeader]) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from crc32c import crc32c
 
 from ottla.log.producers.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerEntry, Producers
+from ottla.model import NO_SEQUENCE
 
 _VERSION: Final = 1
 _HEAD: Final = Struct(">hI")
@@ -33,7 +34,7 @@ def render_snapshot(producers: Producers) -> bytes:
 
 def _render_entry(producer_id: int, entry: ProducerEntry) -> bytes:
     last = entry.batches[-1] if entry.batches else None
-    delta = (last.last_sequence - last.first_sequence) & SEQUENCE_MASK if last else 0
+    delta = last.last_offset - last.base_offset if last else 0
     return _ENTRY.pack(
         producer_id,
         entry.epoch,
@@ -59,9 +60,7 @@ def parse_snapshot(data: bytes) -> Producers:
     if crc32c(data[_HEAD.size :]) != crc or len(data) != start + count * _ENTRY.size:
         raise SnapshotError("the snapshot's checksum or size is wrong")
     producers = Producers()
-    producers.install(
-        dict(_parse_entry(data, start + number * _ENTRY.size) for number in range(count)),
-    )
+    producers.restore(dict(_parse_entry(data, start + number * _ENTRY.size) for number in range(count)))
     return producers
 
 
@@ -76,7 +75,8 @@ def _parse_entry(data: bytes, position: int) -> tuple[int, ProducerEntry]:
         coordinator_epoch=coordinator_epoch,
         txn_first_offset=txn_first,
     )
-    if last_sequence >= 0:
-        first_sequence = (last_sequence - delta) & SEQUENCE_MASK
+    if last_offset >= 0:
+        has_sequence = last_sequence != NO_SEQUENCE
+        first_sequence = (last_sequence - delta) & SEQUENCE_MASK if has_sequence else NO_SEQUENCE
         entry.add(ProducedBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
     return producer_id, entry

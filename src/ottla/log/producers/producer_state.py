@@ -10,6 +10,13 @@
     not transactional, inside an open transaction       INVALID_TXN_STATE
     unknown producer                                    accepted with any sequence: its state may have expired
 
+    marker of a coordinator                             answer
+    older epoch; with transaction version 2 also the    INVALID_PRODUCER_EPOCH
+      same epoch, while a transaction is open
+    older epoch of the coordinator                      TRANSACTION_COORDINATOR_FENCED
+    nothing is open, and producer and coordinator       a duplicate: there is nothing to write
+      have these epochs already
+
 Nothing changes before a write has succeeded: an append works on copies of the entries that it changes
 (`Staged`) and installs them afterwards. So several batches of one producer in one append see each other.
 """
@@ -18,7 +25,11 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.producers.transactions import BegunTransaction, EndedTransaction, Transactions, Turn
+from ottla.log.producers.verification import Verifications
+from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.model import NO_EPOCH, NO_OFFSET, NO_SEQUENCE
+from ottla.records.control import EndTransactionMarker, TransactionMarker
 
 BATCHES_KEPT: Final = 5  # as in Kafka: the number of requests that an idempotent producer may have in flight
 SEQUENCE_MASK: Final = (1 << 31) - 1  # sequences count 0 … 2^31-1 and wrap around
@@ -112,10 +123,14 @@ class ProducerEntry:
         self.batches.clear()
         self.next_sequence = 0
 
+    @property
+    def has_open_transaction(self) -> bool:
+        return self.txn_first_offset >= 0
+
     def begin_transaction(self, first_offset: int) -> None:
-        """Open a transaction whose first record is at `first_offset`, unless one is open."""
-        if self.txn_first_offset < 0:
-            self.txn_first_offset = first_offset
+        """Open a transaction whose first record is at `first_offset`."""
+        assert self.txn_first_offset < 0, f"a transaction is open since {self.txn_first_offset}"
+        self.txn_first_offset = first_offset
 
     def end_transaction(self, coordinator_epoch: int, timestamp: int) -> None:
         """Close the open transaction: a commit or abort marker was written."""
@@ -123,9 +138,9 @@ class ProducerEntry:
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
 
-    def trim_transaction(self, log_start_offset: int) -> None:
-        """Records before `log_start_offset` are deleted: the transaction begins there, or is gone."""
-        self.txn_first_offset = log_start_offset if self.last_offset >= log_start_offset else NO_OFFSET
+    def forget_transaction(self) -> None:
+        """None of the transaction's records is left."""
+        self.txn_first_offset = NO_OFFSET
 
 
 class Incoming(NamedTuple):
@@ -137,14 +152,25 @@ class Incoming(NamedTuple):
     batch: ProducedBatch
 
 
-class Producers:
-    """The producers of one log, by id."""
+class Ending(NamedTuple):
+    """A marker at its offset."""
 
-    __slots__ = ("_entries", "_open_transactions")
+    producer_id: int
+    epoch: int
+    marker: EndTransactionMarker
+    offset: int
+    timestamp: int
+
+
+class Producers:
+    """The producers of one log, by id, and their transactions."""
+
+    __slots__ = ("_entries", "transactions", "verifications")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
-        self._open_transactions: dict[int, int] = {}
+        self.transactions = Transactions()
+        self.verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -158,32 +184,35 @@ class Producers:
     def install(self, entries: dict[int, ProducerEntry]) -> None:
         """Add or replace these entries."""
         self._entries.update(entries)
-        for producer_id, entry in entries.items():
-            if entry.txn_first_offset >= 0:
-                self._open_transactions[producer_id] = entry.txn_first_offset
-            elif self._open_transactions:
-                self._open_transactions.pop(producer_id, None)
 
-    def replace(self, other: "Producers") -> None:
-        """Have the producers of `other` and no others."""
-        self._entries.clear()
-        self._open_transactions.clear()
-        self.install(dict(other.items()))
+    def restore(self, entries: dict[int, ProducerEntry]) -> None:
+        """Have these producers, with their open transactions, and no others."""
+        self._entries = entries
+        self.transactions = Transactions()
+        self.verifications = Verifications()
+        begun = [(entry.txn_first_offset, producer_id) for producer_id, entry in entries.items()]
+        self.transactions.follow(
+            [BegunTransaction(producer_id, first) for first, producer_id in sorted(begun) if first >= 0]
+        )
+
+    def follow(self, turns: list[Turn]) -> None:
+        """Take over the beginnings and ends of transactions in an append."""
+        self.transactions.follow(turns)
+        self.verifications.follow(turns)
 
     def forget(self, producer_id: int) -> None:
         """Drop one producer: none of its batches is in the log."""
         self._entries.pop(producer_id, None)
-        self._open_transactions.pop(producer_id, None)
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """The start of the oldest open transaction, where a read-committed reader stops; None without one."""
-        # Every read asks for it, and there is nearly always none.
-        return min(self._open_transactions.values()) if self._open_transactions else None
+    def has_ongoing(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this producer is open in this epoch."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Drop producers outside a transaction that sent nothing for `expiration_ms`; return how many."""
         before_ms = now_ms - expiration_ms
+        self.verifications.expire(before_ms)
         silent = [
             producer_id
             for producer_id, entry in self._entries.items()
@@ -195,21 +224,46 @@ class Producers:
 
     def forget_transactions_before(self, offset: int) -> None:
         """Close transactions whose records are all deleted: a marker for them may never arrive."""
-        for producer_id, first_offset in list(self._open_transactions.items()):
-            if first_offset < offset:
-                entry = self._entries[producer_id].copy()
-                entry.trim_transaction(offset)
-                self.install({producer_id: entry})
+        for producer_id, first_offset in self.transactions.open_before(offset):
+            entry = self._entries[producer_id]
+            if entry.last_offset < offset:
+                entry.forget_transaction()
+                self.transactions.forget(first_offset)
+
+    def check_marker(self, marker: TransactionMarker) -> bool:
+        """Whether a marker must be written; False for a duplicate, KafkaError if it is refused."""
+        entry = self._entries.get(marker.producer_id)
+        if entry is None:
+            return True
+        is_open = entry.has_open_transaction
+        if marker.producer_epoch < entry.epoch or (
+            marker.producer_epoch == entry.epoch and is_open and marker.bumps_epoch
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {marker.producer_id} is at epoch {entry.epoch}; the marker has {marker.producer_epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a coordinator of epoch {entry.coordinator_epoch} has written markers of producer"
+                f" {marker.producer_id}; this one has epoch {marker.coordinator_epoch}",
+            )
+        known = (entry.epoch, entry.coordinator_epoch)
+        return is_open or known != (marker.producer_epoch, marker.coordinator_epoch)
 
 
 class Staged:
     """The producer changes of one append, before they are installed in the log's `Producers`."""
 
-    __slots__ = ("_producers", "entries")
+    __slots__ = ("_producers", "aborted", "entries", "turns")
 
     def __init__(self, producers: Producers) -> None:
         self._producers = producers
         self.entries: dict[int, ProducerEntry] = {}
+        self.turns: list[Turn] = []
+        self.aborted: list[AbortedEntry] = []
+        """The transactions that were aborted: entries for the segment's `.txnindex`."""
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
         """The staged copy of the producer's state; None if the producer is unknown."""
@@ -221,10 +275,17 @@ class Staged:
             self.entries[producer_id] = entry = known.copy()
         return entry
 
-    def take(self) -> dict[int, ProducerEntry]:
-        """Return all changes and clear them here."""
-        entries, self.entries = self.entries, {}
-        return entries
+    def install(self) -> None:
+        """Make all changes the state of the log's producers, and clear them here."""
+        self._producers.install(self.entries)
+        self.entries = {}
+        if self.turns:
+            self._producers.follow(self.turns)
+            self.turns, self.aborted = [], []
+
+    def discard(self) -> None:
+        """Clear all changes: the batches that they belong to were refused."""
+        self.entries, self.turns, self.aborted = {}, [], []
 
     def check(self, incoming: Incoming) -> ProducedBatch | None:
         """The earlier batch that this one repeats; None for a new one; KafkaError if it is refused."""
@@ -253,17 +314,30 @@ class Staged:
         elif entry.epoch != incoming.epoch:
             entry.begin_epoch(incoming.epoch)
         entry.add(incoming.batch)
-        if incoming.is_transactional:
+        if incoming.is_transactional and not entry.has_open_transaction:
             entry.begin_transaction(incoming.batch.base_offset)
+            self.turns.append(BegunTransaction(incoming.producer_id, incoming.batch.base_offset))
 
-    def end_transaction(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+    def end_transaction(self, ending: Ending) -> None:
         """Record a commit or abort marker, which closes the producer's transaction."""
+        producer_id = ending.producer_id
         entry = self.entry(producer_id)
         if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(epoch)
-        elif epoch > entry.epoch:
-            entry.begin_epoch(epoch)
-        entry.end_transaction(coordinator_epoch, timestamp)
+            entry = self.entries[producer_id] = ProducerEntry(ending.epoch)
+        elif ending.epoch > entry.epoch:
+            entry.begin_epoch(ending.epoch)
+        first_offset = entry.txn_first_offset
+        entry.end_transaction(ending.marker.coordinator_epoch, ending.timestamp)
+        self.turns.append(EndedTransaction(producer_id, ending.epoch, first_offset, ending.offset))
+        if first_offset >= 0 and not ending.marker.is_commit:
+            stable = self._last_stable_offset(ending.offset)
+            self.aborted.append(AbortedEntry(producer_id, first_offset, ending.offset, stable))
+
+    def _last_stable_offset(self, marker_offset: int) -> int:
+        """The start of the oldest transaction that is open after this marker; the next offset without one."""
+        installed = self._producers.transactions.first_open_besides(set(self.entries))
+        staged = (entry.txn_first_offset for entry in self.entries.values() if entry.has_open_transaction)
+        return min((*staged, marker_offset + 1 if installed is None else installed))
 
 
 def _check_epoch(incoming: Incoming, entry: ProducerEntry) -> None:

@@ -39,7 +39,7 @@ class SnapshotFiles:
         Without one, None is returned and there are no producers. Newer and unreadable snapshots are removed;
         of the older ones only those at the base offset of a segment are kept.
         """
-        self._producers.replace(Producers())
+        self._producers.restore({})
         loaded = None
         for offset in reversed(self._offsets()):
             if loaded is None and offset <= trusted_up_to and self._read(offset):
@@ -66,7 +66,7 @@ class SnapshotFiles:
     def _read(self, offset: int) -> bool:
         path = self._location.path(offset, SNAPSHOT)
         try:
-            self._producers.replace(parse_snapshot(self._location.disk.read(path)))
+            self._producers.restore(dict(parse_snapshot(self._location.disk.read(path)).items()))
         except SnapshotError as problem:
             logger.error("%s cannot be used: %s", path, problem)
             return False

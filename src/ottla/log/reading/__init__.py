@@ -2,4 +2,5 @@
 
 reader       ranges of whole batches
 timestamps   the offset of a timestamp
+aborted_transactions   the transactions that a reader of committed records must skip
 """

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.segments.extent import Extent
 from ottla.log.segments.segment import Segment
+from ottla.log.status import Status
 from ottla.model import NO_OFFSET
 from ottla.records.batch import CorruptRecord
 from ottla.runtime.disk import File
@@ -20,21 +21,30 @@ _PLACES_KEPT: Final = 32
 
 
 class FileRange(NamedTuple):
-    """Bytes `position` to `position + size` of a file, and the offset that follows them."""
+    """Bytes `position` to `position + size` of a file, and the offset that follows them.
+
+    `status` hears of it when the bytes cannot be read.
+    """
 
     file: File
     position: int
     size: int
     next_offset: int
+    status: Status
+
+    def note_unread(self) -> None:
+        """The bytes could not be read."""
+        self.status.note_unread(self.next_offset - 1)
 
 
 class Reader:
     """Finds ranges in one log."""
 
-    __slots__ = ("_extent", "_places", "_segments")
+    __slots__ = ("_extent", "_places", "_segments", "_status")
 
-    def __init__(self, extent: Extent) -> None:
+    def __init__(self, extent: Extent, status: Status) -> None:
         self._extent = extent
+        self._status = status
         self._segments = extent.segments
         # By offset: the position where the next read begins, or where a bounded one ends.
         self._places: dict[int, tuple[Segment, int]] = {}
@@ -66,7 +76,7 @@ class Reader:
         if end <= start:
             return None
         self._keep(next_offset, segment, end)
-        return FileRange(segment.file, start, end - start, next_offset)
+        return FileRange(segment.file, start, end - start, next_offset, self._status)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """Where the batch of `offset`, or the next one, starts; None if there is none."""

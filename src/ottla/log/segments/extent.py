@@ -43,6 +43,14 @@ class Extent:
         """
         return self._loss.first_offset
 
+    @property
+    def has_damaged_tail(self) -> bool:
+        """Whether the opening of the log truncated a last batch that had been written whole.
+
+        A killed process leaves a beginning of a batch at most; a machine that loses power may leave anything.
+        """
+        return self._loss.has_damaged_tail
+
     def advance_start(self, offset: int) -> bool:
         """Move the log start offset up to `offset`, at most to the log's end.
 

@@ -19,11 +19,13 @@ logger = logging.getLogger(__name__)
 class Loss:
     """The records that one log lost: `first_offset` is the first of them; None if there are none."""
 
-    __slots__ = ("_disk", "_path", "first_offset")
+    __slots__ = ("_disk", "_path", "first_offset", "has_damaged_tail")
 
     def __init__(self, location: Location, names: Container[str]) -> None:
         self._disk = location.disk
         self._path = f"{location.directory}/{FIRST_LOST_OFFSET}"
+        # Whether the opening of the log truncated a last batch that had been written whole.
+        self.has_damaged_tail = False
         self.first_offset = self._read() if FIRST_LOST_OFFSET in names else None
 
     def _read(self) -> int:
@@ -38,6 +40,10 @@ class Loss:
         if self.first_offset is None or offset < self.first_offset:
             self._disk.write_atomically(self._path, f"{offset}\n".encode())
             self.first_offset = offset
+
+    def note_damaged_tail(self) -> None:
+        """The last batch had been written whole, and is damaged."""
+        self.has_damaged_tail = True
 
     def forget(self) -> None:
         """No record is missing, or no replica has the missing ones.

@@ -1,4 +1,4 @@
-"""One segment: a .log file of whole batches in rising offsets, with its two indexes (STO-2, STO-5).
+"""One segment: a .log file of whole batches in rising offsets, with its indexes (STO-2, STO-5).
 
 The file and the maps are opened when they are used, and the pool may close them at any time (`open_files`).
 After a clean stop a segment's size comes from the directory listing, its end from the next segment's name,
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX
+from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX
 from ottla.log.files.location import Location
 from ottla.log.files.open_files import Slot
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
+from ottla.log.segments.transaction_index import TransactionIndex
 from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import (
     BATCH_OVERHEAD_BYTES,
@@ -66,6 +67,7 @@ class Segment:
         "_location",
         "_slot",
         "_time_index",
+        "_txn_index",
         "base_offset",
         "created_ms",
         "modified_ms",
@@ -87,6 +89,7 @@ class Segment:
         self._location = location
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._txn_index: TransactionIndex | None = None
         self._first_timestamp: int | None = None
         self._largest: tuple[int, int] | None = None if size_bytes else (NO_TIMESTAMP, base_offset)
         self.base_offset = base_offset
@@ -135,6 +138,13 @@ class Segment:
         assert self._time_index is not None
         return self._time_index
 
+    @property
+    def txn_index(self) -> TransactionIndex:
+        """The index of aborted transactions, loaded at its first use."""
+        if self._txn_index is None:
+            self._txn_index = TransactionIndex(self._location, self.path(TXN_INDEX))
+        return self._txn_index
+
     def _load_indexes(self) -> None:
         self._index = OffsetIndex(self._index_file(INDEX, OFFSET_ENTRY), self.base_offset)
         self._time_index = TimeIndex(self._index_file(TIME_INDEX, TIME_ENTRY), self.base_offset)
@@ -166,8 +176,12 @@ class Segment:
         if not self.base_offset <= time_offset < end or (self.index.file.count and not position):
             return False
         if not self.index.file.count and self.size_bytes > _LARGEST_WITHOUT_INDEX_BYTES:
-            return self.header_at(0).size_bytes == self.size_bytes
+            return self._last_batch_starts_within(_LARGEST_WITHOUT_INDEX_BYTES)
         return time != NO_TIMESTAMP or self.header_at(0).max_timestamp == NO_TIMESTAMP
+
+    def _last_batch_starts_within(self, size_bytes: int) -> bool:
+        """Whether no batch follows the first one that ends beyond `size_bytes`: there is nothing to index."""
+        return next(placed.end for placed in self.walk() if placed.end > size_bytes) == self.size_bytes
 
     def rebuild_indexes(
         self, interval_bytes: int = _INDEX_INTERVAL_BYTES, max_index_bytes: int = _MAX_INDEX_BYTES
@@ -227,6 +241,8 @@ class Segment:
 
         CorruptRecord if it is not found.
         """
+        if not self.size_bytes:
+            return
         position = self.index.last()[1]
         for placed in self.walk(position):
             self.next_offset = placed.next_offset
@@ -344,6 +360,7 @@ class Segment:
         self.size_bytes = position
         self.next_offset = next_offset
         self._first_timestamp = None
+        self.txn_index.truncate_from(next_offset)
         try:
             self._truncate_indexes(position, next_offset)
         except CorruptRecord as problem:
@@ -372,3 +389,5 @@ class Segment:
             self._index.file.close()
         if self._time_index is not None:
             self._time_index.file.close()
+        if self._txn_index is not None:
+            self._txn_index.close()

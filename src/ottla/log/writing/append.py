@@ -5,7 +5,7 @@ its producer's sequence. Nearly all batches are ordinary, so `_take` accepts the
 assignments.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from ottla.log.batch_validation import examine
 from ottla.log.producers.failed_writes import InterruptedProducers
 from ottla.log.producers.producer_lookup import recall_batches, sent_before
 from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch, Producers
+from ottla.log.producers.verification import Verification
 from ottla.log.segments.extent import Extent
 from ottla.log.status import Status
 from ottla.log.writing.tail import Tail
@@ -59,6 +60,7 @@ class Appender:
         "_producers",
         "_status",
         "_tail",
+        "_verified",
         "_writer",
     )
 
@@ -72,15 +74,23 @@ class Appender:
         self._status = status
         self._interrupted = InterruptedProducers()
         self._leader_epoch = NO_EPOCH
+        self._verified: Collection[Verification] | None = None
         # Derived from the settings and the time: `_set_limits` sets them before the first batch.
         self._now_ms = 0
         self._oldest_ms = self._newest_ms = 0
         self._append_time_ms = NO_TIMESTAMP
         self._largest_bytes = 0
 
-    def append(self, record_sets: Sequence[memoryview], leader_epoch: int, now_ms: int) -> list[Answer]:
+    def append(
+        self,
+        record_sets: Sequence[memoryview],
+        leader_epoch: int,
+        now_ms: int,
+        verified: Collection[Verification] | None,
+    ) -> list[Answer]:
         """One answer per item, in order. Invalid data and a failing disk are answers, not exceptions."""
         status, writer = self._status, self._writer
+        self._verified = verified
         if status.refusal is not None:
             return [status.refusal for _ in record_sets]
         answers: list[Answer] = []
@@ -134,7 +144,7 @@ class Appender:
         if (
             length + 12 != len(records)
             or magic != 2
-            or not 0 <= attributes <= 4
+            or (not 0 <= attributes <= 4 and (producer < 0 or not 16 <= attributes <= 20))
             or delta + 1 != count
             or count <= 0
             or length + 12 > self._largest_bytes
@@ -160,8 +170,8 @@ class Appender:
                 entry is not None
                 and sequence == entry.next_sequence
                 and epoch == entry.epoch
-                and entry.txn_first_offset < 0
-                and not attributes & TRANSACTIONAL
+                # Inside of an open transaction, or outside of any: as the batch says of itself.
+                and (entry.txn_first_offset >= 0) is (attributes >= TRANSACTIONAL)
             ):
                 entry.add(batch)
             elif answer := self._stage(Incoming(producer, epoch, bool(attributes & TRANSACTIONAL), batch)):
@@ -187,6 +197,8 @@ class Appender:
             if earlier is None:
                 return refused
         if earlier is None:
+            if incoming.is_transactional and (unverified := self._unverified(incoming)):
+                return unverified
             staged.apply(incoming)
             return None
         is_stamped = self._append_time_ms != NO_TIMESTAMP
@@ -198,9 +210,31 @@ class Appender:
             True,
         )
 
+    def _unverified(self, incoming: Incoming) -> KafkaError | None:
+        """Why a batch must not begin a transaction here; None if it may, or continues one (`verification`)."""
+        presented, producer_id = self._verified, incoming.producer_id
+        entry = self._writer.staged.entry(producer_id)
+        is_ongoing = entry is not None and entry.has_open_transaction and entry.epoch == incoming.epoch
+        if presented is None or is_ongoing:
+            return None
+        verification, sequence = self._producers.verifications.get(producer_id), incoming.batch.first_sequence
+        if verification is None or verification not in presented:
+            return KafkaError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has no transaction under way here"
+            )
+        lowest = verification.lowest_sequence
+        if entry is None and verification.bumps_epoch:
+            lowest = 0
+        if sequence > lowest:
+            return KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id}: sequence {lowest} must come before {sequence}",
+            )
+        return None
+
     def _with_failure(self, answers: list[Answer], count: int, problem: OSError) -> list[Answer]:
         """The answers after a failed write: batches in the log keep theirs, all others get the error."""
-        failure = self._status.write_error(problem)
+        failure = self._status.write_failed(problem)
         end = self._extent.end_offset
         settled: list[Answer] = [
             failure if isinstance(answer, Appended) and answer.base_offset >= end else answer

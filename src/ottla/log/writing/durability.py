@@ -22,6 +22,7 @@ class Durability:
         "_ceiling",
         "_extent",
         "_flushed_bytes",
+        "_is_empty_since_creation",
         "_running",
         "_status",
         "_truncation",
@@ -40,6 +41,7 @@ class Durability:
         # The end of the running flush, or less if the log was truncated since.
         self._ceiling = 0
         self._truncation: TruncationJob | None = None
+        self._is_empty_since_creation = False
         # Directories in which files were created or renamed since the last flush began.
         self._unsynced_directories: OrderedSet[str] = OrderedSet()
         self.flushed_offset = flushed_offset
@@ -64,6 +66,20 @@ class Durability:
             and self._extent.leader_epochs.is_durable
             and self.flushed_offset == self._extent.end_offset
         )
+
+    @property
+    def is_pristine(self) -> bool:
+        """Whether the log never had a record: nothing in its directory is worth a flush.
+
+        If a power loss takes the directory away, the next opening creates the same log again.
+        """
+        return self._is_empty_since_creation and not self._appended_bytes and not self._extent.end_offset
+
+    def note_creation(self) -> None:
+        """The log never had a record, and its directory may not be durable: the first flush makes it so."""
+        self._is_empty_since_creation = True
+        directory = self._extent.location.directory
+        self.note_names(directory, directory.rpartition("/")[0])
 
     def note_append(self, size_bytes: int, now_ms: int) -> None:
         """Account for `size_bytes` that were written."""
@@ -115,9 +131,9 @@ class Durability:
         self._running = None
         self._status.refuse(f"flushing failed ({problem})")
 
-    def flush(self, *, is_last: bool = False) -> None:
+    def flush(self) -> None:
         """Flush in this thread. After an OSError the log refuses writes."""
-        job = self.begin_flush(is_last=is_last)
+        job = self.begin_flush()
         try:
             job.run()
         except OSError as problem:

@@ -1,6 +1,14 @@
 """One flush: a fixed set of files and directories to sync, in any thread."""
 
-from ottla.log.files.file_names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX
+from ottla.log.files.file_names import (
+    INDEX,
+    LEADER_EPOCHS,
+    LOG,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+)
 from ottla.log.segments.extent import Extent
 from ottla.runtime.disk import Disk, File
 from ottla.runtime.ordered_set import OrderedSet
@@ -11,10 +19,10 @@ class FlushJob:
 
     __slots__ = (
         "_active",
-        "_directories",
         "_disk",
         "_paths",
         "appended_bytes",
+        "directories",
         "epochs_version",
         "is_done",
         "offset",
@@ -37,37 +45,49 @@ class FlushJob:
             # The segment of the last flushed record may have been sealed since: its indexes are new.
             for segment in segments.from_offset(flushed_offset - 1)
             if segment is not segments.active
-            for kind in (LOG, INDEX, TIME_INDEX, SNAPSHOT)
+            for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
         ]
         self.offset = extent.end_offset
         self.appended_bytes = appended_bytes
-        self._directories = OrderedSet(unsynced_directories)
+        self.directories = OrderedSet(unsynced_directories)
         self.epochs_version = extent.leader_epochs.version
-        if location.directory in self._directories:
+        if location.directory in self.directories:
             self._paths.append(segments.active.path(SNAPSHOT))
+        if location.directory.rpartition("/")[0] in self.directories:
+            # The directory itself is new: whose log it is must be durable before the first record is.
+            self._paths.append(f"{location.directory}/{PARTITION_METADATA}")
         if is_last:
             # After a clean stop nothing is checked: the indexes and the producer snapshot must be durable.
-            self._paths += [segments.active.path(kind) for kind in (INDEX, TIME_INDEX)]
+            self._paths += [segments.active.path(kind) for kind in (INDEX, TIME_INDEX, TXN_INDEX)]
             self._paths.append(location.path(self.offset, SNAPSHOT))
-            self._directories.add(location.directory)
+            self.directories.add(location.directory)
         if not extent.leader_epochs.is_durable:
             self._paths.append(f"{location.directory}/{LEADER_EPOCHS}")
-            self._directories.add(location.directory)
+            self.directories.add(location.directory)
         self.is_done = False
 
     def run(self) -> None:
         """Sync. Nothing is known to be durable before this has returned."""
+        self.sync_files()
+        for directory in self.directories:
+            self._disk.sync_directory(directory)
+        self.complete()
+
+    def sync_files(self) -> None:
+        """The first half of `run`, for a caller that syncs the directories of many jobs together."""
         for path in self._paths:
             self._sync(path)
         self._active.sync()
-        for directory in self._directories:
-            self._disk.sync_directory(directory)
+
+    def complete(self) -> None:
+        """All files, and then all directories, are synced."""
         self.is_done = True
 
     def _sync(self, path: str) -> None:
         try:
             file = self._disk.open(path)
         except FileNotFoundError:
-            # Retention deleted the segment meanwhile: it need not be durable any more.
+            # Retention deleted the segment meanwhile: it need not be durable any more. Few segments have an
+            # index of aborted transactions.
             return
         file.sync()

@@ -1,4 +1,4 @@
-"""Appends without a client's checks: batches with a leader's offsets, and batches of the broker itself.
+"""Appends without a client's checks: batches with a leader's offsets, and one batch that gets its offset.
 
 A follower does this for every batch of its leaders, so nearly all batches are accepted with a few comparisons
 of header fields; new producers, transactions and control batches take the longer way
@@ -50,7 +50,7 @@ class ReplicatedAppender:
         self._status = status
 
     def append_batch(self, records: memoryview, leader_epoch: int, now_ms: int) -> Appended:
-        """Append one batch of the broker itself; its offsets and leader epoch are written into it."""
+        """Append one batch of this broker's own; its offsets and leader epoch are written into it."""
         if len(_headers(records)) != 1:
             raise KafkaError(ErrorCode.INVALID_RECORD, "one batch at a time")
         base_offset = self._extent.end_offset
@@ -82,7 +82,7 @@ class ReplicatedAppender:
             writer.write()
         except OSError as problem:
             writer.abandon()
-            raise self._status.write_error(problem) from problem
+            raise self._status.write_failed(problem) from problem
         # The client appender shares the writer, and its limits may be older than this call's time.
         writer.forget_time()
 

@@ -5,6 +5,7 @@ opening removes. The oldest segments are renamed first, so that the log has no g
 """
 
 from ottla.log.plan.retention import RetentionPlan, SegmentFacts
+from ottla.log.producers.producer_state import Producers
 from ottla.log.reading.reader import Reader
 from ottla.log.segments.extent import Extent
 from ottla.log.segments.segment import Segment
@@ -18,10 +19,13 @@ from ottla.records.batch import CorruptRecord
 class Retention:
     """Deletes segments of one log, and holds the files that wait for their removal."""
 
-    __slots__ = ("_deleted", "_durability", "_extent", "_reader", "_tail")
+    __slots__ = ("_deleted", "_durability", "_extent", "_producers", "_reader", "_tail")
 
-    def __init__(self, extent: Extent, tail: Tail, durability: Durability, reader: Reader) -> None:
+    def __init__(
+        self, extent: Extent, tail: Tail, durability: Durability, producers: Producers, reader: Reader
+    ) -> None:
         self._extent = extent
+        self._producers = producers
         self._tail = tail
         self._durability = durability
         self._reader = reader
@@ -52,7 +56,8 @@ class Retention:
             deleted.add(segment)
             segments.remove(segment)
             segment.close()
-        self._extent.advance_start(max(segments[0].base_offset, plan.log_start_offset))
+        if self._extent.advance_start(max(segments[0].base_offset, plan.log_start_offset)):
+            self._producers.forget_transactions_before(self._extent.start_offset)
         self._durability.note_names()
         self.remove_later(deleted, now_ms)
         self._extent.check()

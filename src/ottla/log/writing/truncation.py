@@ -108,4 +108,10 @@ class Truncation:
         self._durability.note_names()
 
     def _load_producers(self) -> None:
-        load_producers(self._extent, self._producers, self._snapshots, self._extent.end_offset)
+        load_producers(
+            self._extent,
+            self._producers,
+            self._snapshots,
+            self._extent.end_offset,
+            replicated_up_to=self._producers.transactions.first_unreplicated_marker,
+        )

@@ -167,7 +167,7 @@ class Writer:
             self._commit()
         elif self.staged.entries or self._epochs:
             # Prepared for batches that were then refused.
-            self.staged.take()
+            self.staged.discard()
             self._epochs = []
 
     def abandon(self) -> None:
@@ -178,18 +178,28 @@ class Writer:
         """Append to the active file. After an OSError it is as long as before, or the log refuses writes."""
         status, active = self._status, self._segments.active
         try:
+            if self.staged.aborted:
+                self._index_aborted()
             active.file.append(self._buffers)
-        except OSError as problem:
-            status.write_failed(problem)
+        except OSError:
             self._undo_write()
             raise
         if status.is_failing:
             status.write_succeeded()
 
+    def _index_aborted(self) -> None:
+        """Before the markers are written: a reader must never find a marker without its entry."""
+        index = self._segments.active.txn_index
+        if not index.count:
+            self._durability.note_names()
+        index.add(self.staged.aborted)
+
     def _undo_write(self) -> None:
         active = self._segments.active
         try:
             active.file.truncate(active.size_bytes)
+            if self.staged.aborted:
+                active.txn_index.undo(active.next_offset)
         except OSError as problem:
             self._status.refuse(f"a failed write could not be truncated ({problem})")
 
@@ -199,7 +209,7 @@ class Writer:
         self._buffers = []
         active.extend(self._size_bytes, self.next_offset, self._since_index_bytes, self._largest)
         if self.staged.entries:
-            self._producers.install(self.staged.take())
+            self.staged.install()
         if self._epochs:
             epochs, self._epochs = self._epochs, []
             self._assign_epochs(epochs)

@@ -8,9 +8,12 @@ can read the answer before it knows any version.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import Boolean, Int16, Int32, Int64, String, message, since, struct, tag
+
+# Announced as a supported feature by brokers that commit several transactions together (EndTxn).
+GROUP_COMMIT_FEATURE: Final = "ottla.group.commit"
 
 
 @message(key=18, versions=(0, 4), flexible=3)

@@ -3,7 +3,7 @@
 BrokerRegistration (key 62), versions 0 to 4: KIP-631 the registration itself, KIP-866 migration from
 ZooKeeper (v1, unused), KIP-858 log directories (v2), KIP-966 the previous epoch (v3), KIP-1022 features whose
 minimum is 0 (v4). BrokerHeartbeat (63), versions 0 to 1: KIP-631, KIP-858 failed log directories (v1).
-UnregisterBroker (64), version 0: KIP-631.
+UnregisterBroker (64), version 0: KIP-631. AssignReplicasToDirs (73), version 0: KIP-858.
 """
 
 from __future__ import annotations
@@ -91,3 +91,52 @@ class UnregisterBrokerResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = ""
+
+
+@struct
+class PartitionData:
+    partition_index: Int32 = 0
+
+
+@struct
+class TopicData:
+    topic_id: Uuid = ZERO_UUID
+    partitions: list[PartitionData] = field(default_factory=list)
+
+
+@struct
+class DirectoryData:
+    id: Uuid = ZERO_UUID
+    topics: list[TopicData] = field(default_factory=list)
+
+
+@message(key=73, versions=(0, 0), flexible=0)
+class AssignReplicasToDirsRequest:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    directories: list[DirectoryData] = field(default_factory=list)
+
+
+@struct
+class AssignedPartitionData:
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@struct
+class AssignedTopicData:
+    topic_id: Uuid = ZERO_UUID
+    partitions: list[AssignedPartitionData] = field(default_factory=list)
+
+
+@struct
+class AssignedDirectoryData:
+    id: Uuid = ZERO_UUID
+    topics: list[AssignedTopicData] = field(default_factory=list)
+
+
+@message(key=73, versions=(0, 0), flexible=0)
+class AssignReplicasToDirsResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    directories: list[AssignedDirectoryData] = field(default_factory=list)

@@ -8,9 +8,12 @@ Kafka 4 (KIP-896).
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import Int16, Int32, Int64, String, message, since, struct
+
+# The version from which on a request says who asks; earlier ones are of consumers.
+REPLICA_ID_SINCE: Final = 3
 
 
 @struct

@@ -2,14 +2,14 @@
 
 AlterPartition (key 56), versions 2 to 3: a leader to the controller, KIP-497, topic ids (v2, KIP-841), broker
 epochs of the members (v3, KIP-903). ElectLeaders (43), versions 0 to 2: KIP-183 preferred leaders, unclean
-elections (v1, KIP-460), flexible (v2). AlterPartitionReassignments (45), versions 0 to 1, and
+elections (v1, KIP-460), flexible (v2) with a field of ours. AlterPartitionReassignments (45), versions 0 to 1, and
 ListPartitionReassignments (46), version 0: KIP-455; a replication factor that must not change (v1, KIP-860).
 """
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
 from ottla.protocol.codec import (
     ZERO_UUID,
@@ -23,6 +23,7 @@ from ottla.protocol.codec import (
     message,
     since,
     struct,
+    tag,
     until,
 )
 
@@ -84,6 +85,10 @@ class AlterPartitionResponse:
 
 # ---- ElectLeaders
 
+# An election type of Ottla alone: the replica that the request names, at the price of what only others hold.
+DESIGNATED_ELECTION: Final = 100
+DESIGNATED_ELECTION_SINCE: Final = 2
+
 
 @struct
 class TopicPartitions:
@@ -93,9 +98,10 @@ class TopicPartitions:
 
 @message(key=43, versions=(0, 2), flexible=2)
 class ElectLeadersRequest:
-    election_type: Annotated[Int8, since(1)] = 0  # 0 preferred, 1 unclean
+    election_type: Annotated[Int8, since(1)] = 0  # 0 preferred, 1 unclean, DESIGNATED_ELECTION
     topic_partitions: list[TopicPartitions] | None = field(default_factory=list)  # None: all there are
     timeout_ms: Int32 = 60000
+    ottla_leader: Annotated[Int32, tag(10_000, since=2)] = -1  # of a designated election
 
 
 @struct

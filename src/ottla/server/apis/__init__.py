@@ -1,9 +1,13 @@
 """One file per API family, with its handlers registered beside themselves; `table` finds the family of an
 API.
 
-produce, produce_shape, producer_ids            records in
+produce, produce_shape, produce_verification, producer_ids        records in
+transaction_markers, active_producers           the ends of transactions, and who writes them
 fetch, fetch_wait, fetch_response, follower_fetch, leader_hints   records out, to clients and to followers
 offsets, log_dirs                               offsets by time and epoch, record deletion, sizes on disk
 groups, group_offsets, coordinator              consumer groups
-topics, cluster, brokers, quorum, api_versions  metadata: changes, descriptions, nodes among themselves
+transactional_offsets                           offsets that are committed with a transaction
+sasl, user_scram_credentials                    logins, users and their SCRAM credentials
+topics, cluster, shown_topics, brokers, quorum, api_versions  metadata: changes, descriptions, nodes among themselves
+acls, client_quotas                             access control lists; quotas
 """

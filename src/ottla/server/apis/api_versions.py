@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.codec import first_version
 from ottla.protocol.messages.api_versions import (
+    GROUP_COMMIT_FEATURE,
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -23,6 +24,9 @@ from ottla.server.gate.session import ClientSoftware
 api = ApiFamily()
 
 _SOFTWARE_NAME_SINCE: Final = first_version(ApiVersionsRequest, "client_software_name")
+# An extension of the protocol is announced as a feature. The cluster has no level of it, as a broker can serve it
+# whatever the others do.
+_ANNOUNCED: Final = {**SUPPORTED_FEATURES, GROUP_COMMIT_FEATURE: (1, 1)}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,9 +43,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     image = context.services.quorum.image
     return ApiVersionsResponse(
         api_keys=_advertised(),
-        supported_features=[
-            SupportedFeatureKey(name, *levels) for name, levels in SUPPORTED_FEATURES.items()
-        ],
+        supported_features=[SupportedFeatureKey(name, *levels) for name, levels in _ANNOUNCED.items()],
         finalized_features_epoch=image.last_offset,
         finalized_features=[
             FinalizedFeatureKey(name, level, level) for name, level in sorted(image.features.items())

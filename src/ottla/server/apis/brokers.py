@@ -1,6 +1,6 @@
 """Requests of brokers to the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631),
-AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730). Served, not advertised. A node that is not
-the controller answers NOT_CONTROLLER, and has done nothing.
+AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730), AssignReplicasToDirs 0 (KIP-858). Served,
+not advertised. A node that is not the controller answers NOT_CONTROLLER, and has done nothing.
 """
 
 from typing import Any, Final
@@ -9,6 +9,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import api_of
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.messages.brokers import (
+    AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -24,7 +25,7 @@ api = ApiFamily()
 _HEARTBEATS: Final = "heartbeats"
 
 
-@api.handles(AlterPartitionRequest, AllocateProducerIdsRequest)
+@api.handles(AlterPartitionRequest, AllocateProducerIdsRequest, AssignReplicasToDirsRequest)
 async def decide(context: RequestContext, request: Any) -> Any:
     """The controller's decision, if this node is the controller."""
     try:

@@ -7,7 +7,7 @@ finds a topic missing is answered so, and the next one finds the topic.
 
 from ottla.controller.config_sources import BrokerSettings, ConfigSource
 from ottla.controller.describe import cluster, configs, reassignments
-from ottla.controller.image import ResourceType
+from ottla.controller.image import ClusterImage, ResourceType
 from ottla.model import BROKER_DEFAULT
 from ottla.protocol.messages.cluster import (
     DescribeClusterRequest,
@@ -40,16 +40,30 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
     """Brokers and topics; has missing topics created where client and broker both want that."""
     config = context.services.config
     answer = cluster.metadata_response(
-        context.services.quorum.image,
+        _shown_image(context),
         request,
         context.version,
-        listener_name=config.node.advertised_listener.name,
+        listener_name=context.session.advertised_listener,
         controller_id=_controller_id(context),
         auto_create=config.topics.auto_create_enable,
     )
+    rights = context.services.rights
+    if rights is not None:
+        # Imported here: most brokers check no rights.
+        from ottla.server.apis.shown_topics import permitted
+
+        answer = permitted(rights, context, request, answer)
     if answer.to_create:
         context.services.quorum.submit_soon(_creation(answer.to_create))
     return answer.response
+
+
+def _shown_image(context: RequestContext) -> ClusterImage:
+    """What clients are told. A broker that stays behind, for lack of room, does not know whether it leads anything:
+    clients should ask others.
+    """
+    quorum = context.services.quorum
+    return quorum.image.without(quorum.node_id) if quorum.is_frozen else quorum.image
 
 
 def _creation(names: list[str]) -> CreateTopicsRequest:
@@ -63,11 +77,10 @@ def _creation(names: list[str]) -> CreateTopicsRequest:
 @api.handles(DescribeClusterRequest)
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """The brokers of the cluster."""
-    config = context.services.config
     return cluster.describe_cluster(
         context.services.quorum.image,
         request,
-        listener_name=config.node.advertised_listener.name,
+        listener_name=context.session.advertised_listener,
         controller_id=_controller_id(context),
     )
 
@@ -92,7 +105,7 @@ def describe_topic_partitions(
     return cluster.describe_topic_partitions(
         context.services.quorum.image,
         request,
-        listener_name=config.node.advertised_listener.name,
+        listener_name=context.session.advertised_listener,
         limit=config.topics.max_request_partition_size_limit,
     )
 

@@ -1,8 +1,8 @@
 """FindCoordinator, versions 0 to 6 (KIP-699 batches from 4).
 
-A group's coordinator leads the partition of `__consumer_offsets` that the group's name hashes to; the first
-question creates that topic. There are no transactions and share groups yet: their coordinators are refused in
-words.
+A group's coordinator leads the partition of `__consumer_offsets` that the group's name hashes to, a transactional
+id's coordinator the partition of `__transaction_state`; the first question creates the topic. There are no share
+groups yet: their coordinators are refused in words.
 """
 
 from typing import Final
@@ -18,7 +18,8 @@ from ottla.server.gate.handlers import ApiFamily, RequestContext
 
 api = ApiFamily()
 
-_GROUP = 0
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
 _SEVERAL_KEYS_SINCE: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 
 
@@ -26,7 +27,7 @@ _SEVERAL_KEYS_SINCE: Final = first_version(FindCoordinatorRequest, "coordinator_
 async def find_coordinator(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Where to go with a group."""
+    """Where to go with a group or a transactional id."""
     keys = request.coordinator_keys if context.version >= _SEVERAL_KEYS_SINCE else [request.key]
     found = [await _find(context, request.key_type, key) for key in keys]
     if context.version >= _SEVERAL_KEYS_SINCE:
@@ -42,20 +43,17 @@ async def find_coordinator(
 
 
 async def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
-    if key_type != _GROUP:
-        return _refused(
-            key, ErrorCode.INVALID_REQUEST, "this broker has no transactions and share groups yet"
-        )
-    coordinators = context.services.coordinators
+    services = context.services
+    if key_type not in (_GROUP, _TRANSACTION):
+        return _refused(key, ErrorCode.INVALID_REQUEST, "this broker has no share groups yet")
+    topic = services.coordinators.topic if key_type == _GROUP else services.transactions.topic
     try:
-        await coordinators.make_topic()
-        leader = context.services.quorum.image.brokers.get(coordinators.leader_of(key))
+        await topic.make()
+        leader = services.quorum.image.brokers.get(topic.leader_of(key))
     except KafkaError as error:
         return _refused(key, error.code, error.message)
-    endpoint = (
-        None if leader is None else leader.endpoint(context.services.config.node.advertised_listener.name)
-    )
-    if leader is None or endpoint is None:
+    endpoint = None if leader is None else leader.endpoint(context.session.advertised_listener)
+    if leader is None or leader.is_fenced or endpoint is None:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.message)
     return Coordinator(
         key=key, node_id=leader.node_id, host=endpoint.host, port=endpoint.port, error_message=None

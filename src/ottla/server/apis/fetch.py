@@ -1,7 +1,7 @@
 """Fetch, versions 4 to 18.
 
-KIP-74 response limits, KIP-227 sessions, KIP-320 leader epochs, KIP-516 topic ids from 13, KIP-595 diverging
-epochs.
+KIP-74 response limits, KIP-98 aborted transactions for readers of committed records, KIP-227 sessions, KIP-320
+leader epochs, KIP-516 topic ids from 13, KIP-595 diverging epochs, KIP-392 reads from followers.
 
 A fetch reads every partition it names, in order, up to its limits. When that is less than it asked for, it
 waits for appends to those partitions until its deadline. Records leave as ranges of files: they are never
@@ -10,28 +10,46 @@ read here. Followers fetch in another way (follower_fetch.py).
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import EpochEnd
+from ottla.model import NO_LEADER, NO_NODE, EpochEnd
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_version
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic, NodeEndpoint
+from ottla.protocol.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    NodeEndpoint,
+    PartitionData,
+)
 from ottla.replication.divergence import judge_read
 from ottla.replication.fetch_session import FetchContext, FetchPartitionData
+from ottla.replication.nearest_replica import nearest_replica
 from ottla.replication.partition import READ_COMMITTED
+from ottla.security.acl.checks import CHECKS
 from ottla.server.answers.send_queue import Part
-from ottla.server.apis.fetch_response import PartitionResult, fetch_refusal, fetch_response_parts
+from ottla.server.apis.fetch_response import (
+    PartitionResult,
+    fetch_refusal,
+    fetch_response_parts,
+    throttled_fetch,
+)
 from ottla.server.apis.fetch_wait import FetchWait
 from ottla.server.apis.follower_fetch import follower_fetch
 from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
 from ottla.server.gate.handlers import ApiFamily, RequestContext
+from ottla.server.gate.rights import Rights
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 api = ApiFamily()
 
 _TOPIC_IDS_SINCE: Final = first_version(FetchTopic, "topic_id")
 _REPLICA_STATE_SINCE: Final = first_version(FetchRequest, "replica_state")
+_PREFERRED_REPLICA_SINCE: Final = first_version(PartitionData, "preferred_read_replica")
 _LEADER_HINTS_SINCE: Final = first_version(FetchResponse, "node_endpoints")
+_OF_CONSUMER: Final = CHECKS[ApiKey.FETCH][0]
 
 
 class _Reading:
@@ -60,10 +78,24 @@ def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaita
     session = services.fetch_sessions.resolve(request, context.version, services.now_ms())
     if isinstance(session, ErrorCode):
         return [fetch_refusal(context.version, context.header.correlation_id, session)]
+    if services.quotas.are_set:
+        request = _within_quota(context, request)
     reading = _read(context, request, session.partitions)
     if _is_enough(request, reading, session):
         return _answer(context, request, session, reading)
     return _wait(context, request, session, reading)
+
+
+def _within_quota(context: RequestContext, request: FetchRequest) -> FetchRequest:
+    """A request that asks for no more than the client's quota allows at once: more would never leave."""
+    most_bytes = context.services.quotas.most_fetched_bytes(context.session)
+    if most_bytes is None:
+        return request
+    return replace(
+        request,
+        max_bytes=min(request.max_bytes, most_bytes),
+        min_bytes=min(request.min_bytes, most_bytes),
+    )
 
 
 def _is_enough(request: FetchRequest, reading: _Reading, session: FetchContext) -> bool:
@@ -139,9 +171,11 @@ def _read_partition(
     left_bytes: int,
     reading: _Reading,
 ) -> PartitionResult:
+    if context.services.rights is not None:
+        _check_right(context, context.services.rights, want)
     partition = _find(context, want)
     error = partition.replica.fetch_error(want.current_leader_epoch)
-    if error:
+    if error and not (error is ErrorCode.NOT_LEADER_OR_FOLLOWER and _may_follow(context, partition)):
         raise KafkaError(error)
     log = partition.log
     verdict = judge_read(log, partition.replica.leader_epoch, want.fetch_offset, want.last_fetched_epoch)
@@ -155,6 +189,11 @@ def _read_partition(
         result.diverging_epoch, result.diverging_end_offset = verdict
         reading.is_complete = True
         return result
+    if request.rack_id and not error:
+        result.preferred_read_replica = _nearest(context, partition, want.fetch_offset, request.rack_id)
+        if result.preferred_read_replica != NO_NODE:
+            reading.is_complete = True
+            return result
     if left_bytes <= 0 and reading.size_bytes:
         return result
     limit = min(want.partition_max_bytes, left_bytes)
@@ -162,15 +201,54 @@ def _read_partition(
     if found is not None and found.size:
         result.records = found
         reading.size_bytes += found.size
+        if request.isolation_level == READ_COMMITTED:
+            result.aborted = log.aborted_transactions(want.fetch_offset, found.next_offset)
         upper = result.last_stable_offset if request.isolation_level else result.high_watermark
         # The range ended with its segment or its limit although there is more: waiting would bring nothing.
         reading.is_complete |= found.next_offset < upper
     return result
 
 
+def _check_right(context: RequestContext, rights: Rights, want: FetchPartitionData) -> None:
+    """KafkaError unless the caller may read the topic now: a right may go while a fetch session, or a fetch, waits."""
+    name = want.topic
+    if context.version >= _TOPIC_IDS_SINCE:
+        topic = context.services.quorum.image.topics_by_id.get(want.topic_id)
+        if topic is None:
+            return
+        name = topic.name
+    if not rights.permits(context.session, _OF_CONSUMER, name):
+        raise KafkaError(_OF_CONSUMER.error)
+
+
+def _may_follow(context: RequestContext, partition: HostedPartition) -> bool:
+    """Whether a consumer may read what this follower knows to be committed."""
+    return (
+        context.services.config.replication.reads_from_followers
+        and context.version >= _PREFERRED_REPLICA_SINCE
+        and partition.replica.leader != NO_LEADER
+    )
+
+
+def _nearest(context: RequestContext, partition: HostedPartition, offset: int, rack: str) -> int:
+    """The follower that a consumer in `rack` should ask instead of this leader, or NO_NODE."""
+    services = context.services
+    if not services.config.replication.reads_from_followers or context.version < _PREFERRED_REPLICA_SINCE:
+        return NO_NODE
+    racks = {each.node_id: each.rack for each in services.quorum.image.brokers.values() if each.is_eligible}
+    waiters = partition.waiters
+    found = nearest_replica(partition.replica, offset, rack, racks, waiters.follower_starts())
+    if found != NO_NODE:
+        waiters.hurry_commits()
+    return found
+
+
 def _answer(
     context: RequestContext, request: FetchRequest, session: FetchContext, reading: _Reading
 ) -> list[Part]:
+    quotas = context.services.quotas
+    if quotas.are_set and (throttle_ms := quotas.fetched(context.session, reading.size_bytes)):
+        return [throttled_fetch(context.version, context.header.correlation_id, session, throttle_ms)]
     results = session.filter(reading.results)
     read_committed = request.isolation_level == READ_COMMITTED
     correlation_id = context.header.correlation_id
@@ -182,6 +260,5 @@ def _answer(
 
 
 def _endpoints(context: RequestContext, leaders: Sequence[int]) -> list[NodeEndpoint]:
-    services = context.services
-    listener = services.config.node.advertised_listener.name
-    return [NodeEndpoint(*found) for found in addresses(services.quorum.image, listener, leaders)]
+    image, listener = context.services.quorum.image, context.session.advertised_listener
+    return [NodeEndpoint(*found) for found in addresses(image, listener, leaders)]

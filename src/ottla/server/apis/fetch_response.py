@@ -14,11 +14,13 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.log.reading.reader import FileRange
+from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.model import NO_NODE
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_flexible_version, first_version
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
@@ -26,6 +28,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.replication.fetch_session import NO_SESSION_ID, FetchContext
 from ottla.server.answers.send_queue import Part, part_bytes
 from ottla.server.apis.leader_hints import CurrentLeader
 
@@ -37,12 +40,16 @@ _PREFERRED_REPLICA_SINCE: Final = first_version(PartitionData, "preferred_read_r
 _FLEXIBLE_SINCE: Final = first_flexible_version(FetchResponse)
 _TOPIC_IDS_SINCE: Final = first_version(FetchableTopicResponse, "topic_id")
 
-# index, error code, high watermark, last stable offset, [log start offset], aborted transactions (none),
+# index, error code, high watermark, last stable offset, [log start offset], number of aborted transactions,
 # [preferred read replica]
 _HEAD_V4 = Struct(">ihqqi")
 _HEAD_V5 = Struct(">ihqqqi")
 _HEAD_V11 = Struct(">ihqqqii")
 _HEAD_FLEXIBLE = Struct(">ihqqqBi")
+# producer id, first offset, [no tagged fields]
+_ABORTED = Struct(">qq")
+_ABORTED_FLEXIBLE = Struct(">qqB")
+_PREFERRED_BYTES: Final = _INT32.size
 
 
 @dataclass(slots=True)
@@ -59,7 +66,9 @@ class PartitionResult:
     records: FileRange | None = None
     diverging_epoch: int = -1
     diverging_end_offset: int = -1
+    aborted: Sequence[AbortedEntry] = ()
     current_leader: CurrentLeader | None = None
+    preferred_read_replica: int = NO_NODE
 
     @property
     def size_bytes(self) -> int:
@@ -106,6 +115,16 @@ def fetch_refusal(version: int, correlation_id: int, error: ErrorCode) -> Part:
     return response_frame(correlation_id, ApiKey.FETCH, version, FetchResponse(error_code=error))
 
 
+def throttled_fetch(version: int, correlation_id: int, session: FetchContext, throttle_ms: int) -> Part:
+    """A whole response frame without partitions: the client's quota is used up for now.
+
+    As in Kafka, a session that this request would have begun is not begun.
+    """
+    session_id = NO_SESSION_ID if session.is_full else session.session_id
+    response = FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id)
+    return response_frame(correlation_id, ApiKey.FETCH, version, response)
+
+
 def _topic_key(result: PartitionResult) -> tuple[str, UUID]:
     return result.topic, result.topic_id
 
@@ -126,7 +145,9 @@ def _write_topic(
         words += (_count(len(name), True) if flexible else _INT16.pack(len(name))) + name
     words += _count(len(partitions), flexible)
     for result in partitions:
-        words += _head(version, read_committed, result)
+        words += (
+            _head_with_aborted(version, result) if result.aborted else _head(version, read_committed, result)
+        )
         size = result.size_bytes
         words += _count(size, flexible)
         if result.records is not None and size:
@@ -144,15 +165,30 @@ def _head(version: int, read_committed: bool, result: PartitionResult) -> bytes:
     # The list of aborted transactions: null for readers of everything, empty for readers of committed
     # records.
     aborted = 0 if read_committed else -1
-    index, error = result.partition, result.error_code
+    index, error, preferred = result.partition, result.error_code, result.preferred_read_replica
     high_watermark, stable, start = result.high_watermark, result.last_stable_offset, result.log_start_offset
     if version >= _FLEXIBLE_SINCE:
-        return _HEAD_FLEXIBLE.pack(index, error, high_watermark, stable, start, aborted + 1, NO_NODE)
+        return _HEAD_FLEXIBLE.pack(index, error, high_watermark, stable, start, aborted + 1, preferred)
     if version >= _PREFERRED_REPLICA_SINCE:
-        return _HEAD_V11.pack(index, error, high_watermark, stable, start, aborted, NO_NODE)
+        return _HEAD_V11.pack(index, error, high_watermark, stable, start, aborted, preferred)
     if version >= _LOG_START_OFFSET_SINCE:
         return _HEAD_V5.pack(index, error, high_watermark, stable, start, aborted)
     return _HEAD_V4.pack(index, error, high_watermark, stable, aborted)
+
+
+def _head_with_aborted(version: int, result: PartitionResult) -> bytes:
+    """The head with the list of aborted transactions in the place of the empty one."""
+    flexible = version >= _FLEXIBLE_SINCE
+    head = _head(version, True, result)
+    preferred = head[-_PREFERRED_BYTES:] if version >= _PREFERRED_REPLICA_SINCE else b""
+    before = head[: len(head) - len(preferred) - len(_count(0, flexible))]
+    aborted = result.aborted
+    listed = (
+        (_ABORTED_FLEXIBLE.pack(entry.producer_id, entry.first_offset, 0) for entry in aborted)
+        if flexible
+        else (_ABORTED.pack(entry.producer_id, entry.first_offset) for entry in aborted)
+    )
+    return b"".join((before, _count(len(aborted), flexible), *listed, preferred))
 
 
 def _count(count: int, flexible: bool) -> bytes:
@@ -199,6 +235,11 @@ def _partition_data(result: PartitionResult, read_committed: bool) -> PartitionD
         log_start_offset=result.log_start_offset,
         diverging_epoch=EpochEndOffset(epoch=result.diverging_epoch, end_offset=result.diverging_end_offset),
         current_leader=LeaderIdAndEpoch(*(result.current_leader or ())),
-        aborted_transactions=[] if read_committed else None,
+        aborted_transactions=_aborted_transactions(result) if read_committed else None,
+        preferred_read_replica=result.preferred_read_replica,
         records=memoryview(data),
     )
+
+
+def _aborted_transactions(result: PartitionResult) -> list[AbortedTransaction]:
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in result.aborted]

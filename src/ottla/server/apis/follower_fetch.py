@@ -39,7 +39,7 @@ class _Reading:
     def __init__(self) -> None:
         self.told: list[tuple[Cursor, PartitionResult]] = []
         self.size_bytes = 0
-        # Something that must not wait: an error, or logs that part.
+        # Something that must not wait: an error, logs that part, a commit that the follower's readers wait for.
         self.is_urgent = False
         self.is_throttled = False
 
@@ -184,6 +184,8 @@ class FollowerFetch:
                 self._count(cursor, partition, result)
         elif cursor.was_told(result):
             del self._session.news[cursor]
+        elif partition.waiters.hurries_commits:
+            reading.is_urgent |= result.high_watermark > cursor.told_high_watermark
         return None if result.records is None and cursor.was_told(result) else result
 
     def _prove(self, cursor: Cursor, partition: HostedPartition) -> PartitionResult | None:

@@ -4,6 +4,10 @@ KIP-79 timestamps, KIP-207 offsets of a leader that does not know its high water
 epochs, KIP-734 max timestamp, KIP-405 and KIP-1005 tiered offsets (there is no tiered storage here: the
 earliest local offset is the log start, the others answer -1 without an error). DeleteRecords is answered when
 the records are gone on every live replica (KIP-107).
+
+ListOffsets, and OffsetForLeaderEpoch from version 3 on, of the replica id -2 are questions about the replica's
+own log, also where another broker leads, or none (`ottla cluster recover`). The latest offset is then the end
+of that log, and its epoch the epoch of the last record.
 """
 
 import asyncio
@@ -12,8 +16,9 @@ from collections.abc import Awaitable
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_EPOCH, NO_OFFSET
+from ottla.model import ANY_REPLICA_ID, NO_EPOCH, NO_OFFSET, EpochEnd
 from ottla.protocol.messages.leader_epochs import (
+    REPLICA_ID_SINCE,
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -77,6 +82,9 @@ def _list_partition(
     index = want.partition_index
     try:
         partition = context.services.partitions.by_name(topic, index)
+        if request.replica_id == ANY_REPLICA_ID:
+            _check_timestamp(want.timestamp, context.version)
+            return _own_offset(partition, want.timestamp)
         error = partition.replica.fetch_error(want.current_leader_epoch)
         if error:
             raise KafkaError(error)
@@ -93,6 +101,27 @@ def _list_partition(
     return ListOffsetsPartitionResponse(
         partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )
+
+
+def _own_offset(partition: HostedPartition, timestamp: int) -> ListOffsetsPartitionResponse:
+    """An offset of this replica's log, committed or not."""
+    end = _own_end(partition)
+    if timestamp == LATEST_TIMESTAMP:
+        time, offset, of_record = -1, end, end - 1
+    else:
+        time, offset = _lookup_below(partition, timestamp, end)
+        of_record = offset
+    holds_record = partition.log.log_start_offset <= of_record < end
+    epoch = partition.log.extent.leader_epochs.epoch_at(of_record) if holds_record else NO_EPOCH
+    return ListOffsetsPartitionResponse(
+        partition_index=partition.index, timestamp=time, offset=offset, leader_epoch=epoch
+    )
+
+
+def _own_end(partition: HostedPartition) -> int:
+    """The end of the records that this replica would have as leader: records after a hole would be truncated."""
+    lost = partition.log.extent.first_lost_offset
+    return partition.log.log_end_offset if lost is None else lost
 
 
 def _refused(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -118,11 +147,15 @@ def _check_timestamp(timestamp: int, version: int) -> None:
 
 
 def _lookup(partition: HostedPartition, timestamp: int, isolation_level: int) -> tuple[int, int]:
-    """Timestamp and offset; (-1, -1) where there is none."""
-    log = partition.log
+    """Timestamp and offset of a committed record; (-1, -1) where there is none."""
     upper = (
         partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark.value
     )
+    return _lookup_below(partition, timestamp, upper)
+
+
+def _lookup_below(partition: HostedPartition, timestamp: int, upper: int) -> tuple[int, int]:
+    log = partition.log
     if timestamp == LATEST_TIMESTAMP:
         return -1, upper
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
@@ -142,26 +175,38 @@ def offset_for_leader_epoch(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Where the newest epoch not above the asked one ends."""
+    of_replica = context.version >= REPLICA_ID_SINCE and request.replica_id == ANY_REPLICA_ID
     topics = [
         OffsetForLeaderTopicResult(
             topic=topic.topic,
-            partitions=[_epoch_end(context, topic.topic, want) for want in topic.partitions],
+            partitions=[_epoch_end(context, topic.topic, want, of_replica) for want in topic.partitions],
         )
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _epoch_end(context: RequestContext, topic: str, want: OffsetForLeaderPartition) -> EpochEndOffset:
+def _epoch_end(
+    context: RequestContext, topic: str, want: OffsetForLeaderPartition, of_replica: bool
+) -> EpochEndOffset:
     try:
         partition = context.services.partitions.by_name(topic, want.partition)
         error = partition.replica.fetch_error(want.current_leader_epoch)
-        if error:
+        if error and not of_replica:
             raise KafkaError(error)
     except KafkaError as refused:
         return EpochEndOffset(error_code=refused.code, partition=want.partition)
-    epoch, end_offset = end_of_epoch(partition.log, partition.replica.leader_epoch, want.leader_epoch)
+    epoch, end_offset = (
+        _own_epoch_end(partition, want.leader_epoch)
+        if of_replica
+        else end_of_epoch(partition.log, partition.replica.leader_epoch, want.leader_epoch)
+    )
     return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def _own_epoch_end(partition: HostedPartition, epoch: int) -> EpochEnd:
+    found = partition.log.end_offset_for(epoch)
+    return EpochEnd(found.epoch, min(found.end_offset, _own_end(partition)))
 
 
 @api.handles(DeleteRecordsRequest)

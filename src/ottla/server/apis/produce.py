@@ -1,19 +1,25 @@
 """Produce, versions 3 to 13 (0 to 2 are claimed for old librdkafka and refused: KAFKA-18659).
 
-KIP-98 idempotence, KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-951 the new leader from 10,
+KIP-98 idempotence and transactions, KIP-890 transactions that are verified (`produce_verification`), KIP-110 zstd from version 7, KIP-467 record errors from 8, KIP-951 the new leader from 10,
 KIP-516 topic ids from 13.
 
 The requests of one socket read are gathered and appended together, one call per partition. Most producers
 send the same bytes again and again around different records; `produce_shape.py` recognises such requests
 without decoding them.
 
+While the transactions of a read are verified, the reads after it wait: a producer's batches are appended in the
+order in which they came.
+
 When an append is acknowledged, and with which error if it is not, partitions/acknowledgement.py says.
 """
 
+import asyncio
 from functools import partial
+from typing import NamedTuple
 
 from ottla.controller.image import INTERNAL_TOPICS
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.batch_validation import RefusedRecordsError
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL, ACKS_LEADER
 from ottla.protocol.apis import ApiKey
@@ -21,6 +27,7 @@ from ottla.protocol.codec import first_version
 from ottla.protocol.frame import RequestHeader, response_frame
 from ottla.protocol.messages.produce import (
     ZSTD_SINCE,
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -31,12 +38,23 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.records.compression import Compression
-from ottla.records.header import CODEC_MASK, TRANSACTIONAL
+from ottla.records.header import CODEC_MASK
+from ottla.security.acl.checks import CHECKS
 from ottla.server.answers.send_queue import Part
 from ottla.server.apis.leader_hints import MISDIRECTED, addresses, current_leader
-from ottla.server.apis.produce_shape import ATTRIBUTES_LOW_BYTE, ProduceShape, ProduceShapes, learn_shape
+from ottla.server.apis.produce_shape import ProduceShape, ProduceShapes, learn_shape
+from ottla.server.apis.produce_verification import (
+    ATTRIBUTES_LOW_BYTE,
+    Claim,
+    Verifier,
+    claim_of,
+    has_transaction,
+    is_transactional,
+    refusal_of,
+)
 from ottla.server.gate.basis import basis_of
 from ottla.server.gate.handlers import Answer, ApiFamily, RequestContext, UnanswerableError
+from ottla.server.gate.rights import Rights
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 from ottla.server.partitions.acknowledgement import Acknowledgements, Failures
@@ -47,6 +65,7 @@ api = ApiFamily()
 _TOPIC_IDS_SINCE = first_version(TopicProduceData, "topic_id")
 _LEADER_HINTS_SINCE = first_version(PartitionProduceResponse, "current_leader")
 _VALID_ACKS = (-1, 0, 1)
+_IN_TRANSACTION, _TO_TOPIC = CHECKS[ApiKey.PRODUCE]
 # As in Kafka: a client of this name means it, and may repair an internal topic.
 _ADMIN_CLIENT_ID = "__admin_client"
 
@@ -93,6 +112,15 @@ class _Decoded:
 _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
+class _Gathered(NamedTuple):
+    """The requests of one read, the record sets for each partition, and the strictest acks."""
+
+    entries: list[_Entry]
+    staged: dict[HostedPartition, list[memoryview]]
+    acks: int
+    throttle_ms: int
+
+
 @api.gathers(ProduceRequest)
 class ProduceGatherer:
     """The produce requests of one socket read: `repeats` or `add` for each, then `finish` once."""
@@ -107,6 +135,10 @@ class ProduceGatherer:
         self._acknowledgements = Acknowledgements(services.flusher)
         self._entries: list[_Entry] = []
         self._staged: dict[HostedPartition, list[memoryview]] = {}
+        self._verifier = Verifier(services)
+        self._claims: list[Claim] = []
+        # The verification that the next read has to wait for; None in front of nearly every read.
+        self._verifying: asyncio.Future[None] | None = None
         # The strictest acks of the read: its requests are answered together.
         self._acks = ACKS_LEADER
 
@@ -151,10 +183,24 @@ class ProduceGatherer:
         decoded = _Decoded(header.api_version, request)
         if request.acks == ACKS_ALL:
             self._acks = ACKS_ALL
+        refusal = refusal_of(request) or self._forbidden_transaction(request)
         for topic in request.topic_data:
-            placements = [self._place(header, request.acks, topic, data) for data in topic.partition_data]
+            placements = [
+                self._place(header, request, topic, data)
+                if refusal is None
+                else _Placement(data.index, None, 0, refusal)
+                for data in topic.partition_data
+            ]
             decoded.topics.append((topic, placements))
         self._entries.append((header.correlation_id, decoded, 0))
+
+    def _forbidden_transaction(self, request: ProduceRequest) -> KafkaError | None:
+        """The refusal of a transaction under an id that the session has no right to."""
+        rights, transactional_id = self._services.rights, request.transactional_id
+        if rights is None or transactional_id is None or not has_transaction(request):
+            return None
+        is_allowed = rights.permits(self._session, _IN_TRANSACTION, transactional_id)
+        return None if is_allowed else KafkaError(_IN_TRANSACTION.error)
 
     def learn(self, frame: memoryview) -> None:
         """Recognise requests that repeat the one just added, whose frame (without its size) this is."""
@@ -173,16 +219,58 @@ class ProduceGatherer:
         """Append what was taken in; the responses, or what to wait for. Both raise UnanswerableError."""
         entries, self._entries = self._entries, []
         staged, self._staged = self._staged, {}
-        now_ms = self._services.now_ms()
+        acks, self._acks = self._acks, ACKS_LEADER
+        quotas = self._services.quotas
+        throttle_ms = quotas.produced(self._session, _size_bytes(staged)) if quotas.are_set else 0
+        if (self._claims or self._verifying is not None) and (claims := self._unverified()) is not None:
+            earlier, verified = self._verifying, asyncio.get_running_loop().create_future()
+            self._verifying = verified
+            gathered = _Gathered(entries, _kept(staged), acks, throttle_ms)
+            return self._append_verified(gathered, claims, earlier, verified)
+        now_ms, none_verified = self._services.now_ms(), self._verifier.none_verified
         outcomes: Outcomes = {}
         for partition, record_sets in staged.items():
-            outcomes[partition] = partition.append(record_sets, now_ms)
-        acks, self._acks = self._acks, ACKS_LEADER
+            outcomes[partition] = partition.append(record_sets, now_ms, none_verified)
+        return self._acknowledged(entries, outcomes, acks, throttle_ms)
+
+    def _unverified(self) -> list[Claim] | None:
+        """The claims of a read that has to wait; None for a read that may be appended at once."""
+        claims, self._claims = self._claims, []
+        must_wait = self._verifying is not None or self._verifier.unverified(claims)
+        return claims if must_wait else None
+
+    async def _append_verified(
+        self,
+        gathered: _Gathered,
+        claims: list[Claim],
+        earlier: asyncio.Future[None] | None,
+        verified: asyncio.Future[None],
+    ) -> list[Part]:
+        """Append once the coordinators have answered, and everything that came earlier is appended."""
+        try:
+            if earlier is not None:
+                await earlier
+            verdict = await self._verifier.verdict(claims)
+            entries, staged, acks, throttle_ms = gathered
+            now_ms = self._services.now_ms()
+            outcomes = {
+                partition: verdict.append(partition, record_sets, acks, now_ms)
+                for partition, record_sets in staged.items()
+            }
+            answer = self._acknowledged(entries, outcomes, acks, throttle_ms)
+        finally:
+            if not verified.done():
+                verified.set_result(None)
+            if self._verifying is verified:
+                self._verifying = None
+        return answer if isinstance(answer, list) else await answer
+
+    def _acknowledged(self, entries: list[_Entry], outcomes: Outcomes, acks: int, throttle_ms: int) -> Answer:
         missing = self._acknowledgements.missing(outcomes, acks)
         if not missing:
-            return self._answers(entries, outcomes)
+            return self._answers(entries, outcomes, throttle_ms)
         timeout_s = max(known.timeout_ms for _, known, _ in entries) / 1000
-        answers = partial(self._answers_after, entries, outcomes)
+        answers = partial(self._answers_after, entries, outcomes, throttle_ms)
         return self._acknowledgements.answer(missing, acks, timeout_s, answers)
 
     def _basis_changed(self) -> bool:
@@ -196,16 +284,23 @@ class ProduceGatherer:
         return True
 
     def _place(
-        self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
+        self,
+        header: RequestHeader,
+        request: ProduceRequest,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
     ) -> _Placement:
         try:
-            partition = self._partition(header, acks, topic, data)
+            partition = self._partition(header, request.acks, topic, data)
             records = _checked_records(header.api_version, data.records)
         except KafkaError as error:
             return _Placement(data.index, None, 0, error)
         staged = self._staged.setdefault(partition, [])
         staged.append(records)
-        return _Placement(data.index, partition, len(staged) - 1, None)
+        place = len(staged) - 1
+        if is_transactional(records):
+            self._claims.append(claim_of(partition, place, request, header.api_version, records))
+        return _Placement(data.index, partition, place, None)
 
     def _partition(
         self, header: RequestHeader, acks: int, topic: TopicProduceData, data: PartitionProduceData
@@ -213,6 +308,8 @@ class ProduceGatherer:
         """The partition that will take these records; raises when it must not."""
         if acks not in _VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
+        if self._services.rights is not None:
+            self._check_right(self._services.rights, header, topic)
         partitions = self._services.partitions
         if header.api_version >= _TOPIC_IDS_SINCE:
             partition = partitions.by_id(topic.topic_id, data.index)
@@ -227,28 +324,43 @@ class ProduceGatherer:
             )
         return partition
 
-    def _answers_after(self, entries: list[_Entry], outcomes: Outcomes, failures: Failures) -> list[Part]:
+    def _check_right(self, rights: Rights, header: RequestHeader, topic: TopicProduceData) -> None:
+        """KafkaError unless the session may write to a topic; a topic that does not exist is refused elsewhere."""
+        name = topic.name
+        if header.api_version >= _TOPIC_IDS_SINCE:
+            known = self._services.quorum.image.topics_by_id.get(topic.topic_id)
+            if known is None:
+                return
+            name = known.name
+        if not rights.permits(self._session, _TO_TOPIC, name):
+            raise KafkaError(_TO_TOPIC.error)
+
+    def _answers_after(
+        self, entries: list[_Entry], outcomes: Outcomes, throttle_ms: int, failures: Failures
+    ) -> list[Part]:
         for partition, failure in failures.items():
             results = outcomes[partition]
             results[:] = [failure if isinstance(result, Appended) else result for result in results]
-        return self._answers(entries, outcomes)
+        return self._answers(entries, outcomes, throttle_ms)
 
-    def _answers(self, entries: list[_Entry], outcomes: Outcomes) -> list[Part]:
+    def _answers(self, entries: list[_Entry], outcomes: Outcomes, throttle_ms: int) -> list[Part]:
         answers: list[Part] = []
         for correlation_id, known, place in entries:
             if isinstance(known, ProduceShape):
                 outcome = outcomes[known.partition][place]
-                if type(outcome) is Appended:
+                if type(outcome) is Appended and not throttle_ms:
                     answers.append(known.response(correlation_id, outcome))
                     continue
-                answers.append(self._shape_error(correlation_id, known, outcome))
+                answers.append(self._shape_response(correlation_id, known, outcome, throttle_ms))
             elif known.acks:
-                answers.append(self._decoded_response(correlation_id, known, outcomes))
+                answers.append(self._decoded_response(correlation_id, known, outcomes, throttle_ms))
             else:
                 _refuse_failure(known, outcomes, answers)
         return answers
 
-    def _decoded_response(self, correlation_id: int, decoded: _Decoded, outcomes: Outcomes) -> bytearray:
+    def _decoded_response(
+        self, correlation_id: int, decoded: _Decoded, outcomes: Outcomes, throttle_ms: int
+    ) -> bytearray:
         responses = [
             TopicProduceResponse(
                 name=topic.name,
@@ -257,20 +369,23 @@ class ProduceGatherer:
             )
             for topic, placements in decoded.topics
         ]
-        return self._response(correlation_id, decoded.version, responses)
+        return self._response(correlation_id, decoded.version, responses, throttle_ms)
 
-    def _shape_error(self, correlation_id: int, shape: ProduceShape, outcome: Outcome) -> bytearray:
+    def _shape_response(
+        self, correlation_id: int, shape: ProduceShape, outcome: Outcome, throttle_ms: int
+    ) -> bytearray:
+        """The response that a shape cannot write: of an error, or of a session that is throttled."""
         topic = TopicProduceResponse(
             name=shape.partition.topic,
             topic_id=shape.partition.topic_id,
             partition_responses=[_partition_response(shape.partition.index, outcome)],
         )
-        return self._response(correlation_id, shape.version, [topic])
+        return self._response(correlation_id, shape.version, [topic], throttle_ms)
 
     def _response(
-        self, correlation_id: int, version: int, responses: list[TopicProduceResponse]
+        self, correlation_id: int, version: int, responses: list[TopicProduceResponse], throttle_ms: int
     ) -> bytearray:
-        response = ProduceResponse(responses=responses)
+        response = ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
         if version >= _LEADER_HINTS_SINCE:
             self._tell_leaders(version, response)
         return response_frame(correlation_id, ApiKey.PRODUCE, version, response)
@@ -289,8 +404,20 @@ class ProduceGatherer:
                 if leader is not None:
                     partition.current_leader = LeaderIdAndEpoch(*leader)
                     leaders.append(leader.leader_id)
-        listener = self._services.config.node.advertised_listener.name if leaders else ""
+        listener = self._session.advertised_listener
         response.node_endpoints = [NodeEndpoint(*found) for found in addresses(image, listener, leaders)]
+
+
+def _size_bytes(staged: dict[HostedPartition, list[memoryview]]) -> int:
+    return sum(len(records) for record_sets in staged.values() for records in record_sets)
+
+
+def _kept(staged: dict[HostedPartition, list[memoryview]]) -> dict[HostedPartition, list[memoryview]]:
+    """Record sets in memory of their own: the next read overwrites the connection's."""
+    return {
+        partition: [memoryview(bytearray(records)) for records in record_sets]
+        for partition, record_sets in staged.items()
+    }
 
 
 def _checked_records(version: int, records: memoryview | None) -> memoryview:
@@ -300,9 +427,6 @@ def _checked_records(version: int, records: memoryview | None) -> memoryview:
     attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
     if version < ZSTD_SINCE and attributes & CODEC_MASK == Compression.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
-    if attributes & TRANSACTIONAL:
-        # Nothing could ever end it: readers of committed records would wait for it for good.
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the batch belongs to no transaction under way")
     return memoryview(bytearray(records)) if records.readonly else records
 
 
@@ -325,7 +449,14 @@ def _outcome(placement: _Placement, outcomes: Outcomes) -> Outcome:
 def _partition_response(index: int, outcome: Outcome) -> PartitionProduceResponse:
     if isinstance(outcome, KafkaError):
         return PartitionProduceResponse(
-            index=index, error_code=outcome.code, base_offset=-1, error_message=outcome.message
+            index=index,
+            error_code=outcome.code,
+            base_offset=-1,
+            error_message=outcome.message,
+            record_errors=[
+                BatchIndexAndErrorMessage(number, reason)
+                for number, reason in (outcome.records if isinstance(outcome, RefusedRecordsError) else ())
+            ],
         )
     return PartitionProduceResponse(
         index=index,

@@ -23,10 +23,9 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.records.header import HEADER_BYTES, TRANSACTIONAL
+from ottla.server.apis.produce_verification import ATTRIBUTES_LOW_BYTE, has_transaction, is_ongoing
 from ottla.server.partitions.hosted_partition import HostedPartition
 
-# Where the low byte of the attributes stands in a batch.
-ATTRIBUTES_LOW_BYTE = 22
 # A frame begins with size, api key, api version and correlation id; the prefix that repeats begins after
 # them.
 _PREFIX_AT = 12
@@ -50,6 +49,7 @@ class ProduceShape:
         "_end_bytes",
         "_flexible",
         "_middle",
+        "_of_transaction",
         "_pack",
         "_size",
         "_tail",
@@ -68,6 +68,8 @@ class ProduceShape:
         self.timeout_ms = request.timeout_ms
         self.partition = partition
         self.prefix = prefix
+        # Whether the right to the transactional id was asked for: records without a transaction need none.
+        self._of_transaction = has_transaction(request)
         self._flexible = version >= _FLEXIBLE_SINCE
         self._end_bytes = len(_FLEXIBLE_END) if self._flexible else 0
         self._middle, self._tail = _response_parts(version, partition)
@@ -112,7 +114,10 @@ class ProduceShape:
         if (
             size < HEADER_BYTES
             or position + size != records_end
-            or data[position + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL
+            or (
+                data[position + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL
+                and not (self._of_transaction and is_ongoing(partition, view[position:records_end]))
+            )
         ):
             return None
         return view[position:records_end]

@@ -2,7 +2,8 @@
 
 Vote 0 to 2, BeginQuorumEpoch and EndQuorumEpoch 0 to 1, FetchSnapshot 0 to 1 (KIP-595, KIP-630): served, not
 advertised. Envelope 0 (KIP-590): a client's command that another broker hands on to the active controller.
-DescribeQuorum 0 to 2 (KIP-836): any node may be asked; the leader answers.
+DescribeQuorum 0 to 2 (KIP-836): any node may be asked; the leader answers. AddRaftVoter 0 to 1 and
+RemoveRaftVoter 0 (KIP-853): any node takes them, the leader carries them out.
 """
 
 from collections.abc import Awaitable
@@ -18,6 +19,12 @@ from ottla.protocol.messages.quorum import (
     EndQuorumEpochRequest,
     FetchSnapshotRequest,
     VoteRequest,
+)
+from ottla.protocol.messages.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
 )
 from ottla.server.apis.topics import refusal
 from ottla.server.gate.handlers import ApiFamily, RequestContext
@@ -69,3 +76,17 @@ async def describe_quorum(context: RequestContext, request: DescribeQuorumReques
             return quorum.describe()
         return answer
     return quorum.describe()
+
+
+@api.handles(AddRaftVoterRequest, RemoveRaftVoterRequest)
+async def change_voters(context: RequestContext, request: Any) -> Any:
+    """Make a node a voter, or no voter any more."""
+    quorum = context.services.quorum
+    is_addition = isinstance(request, AddRaftVoterRequest)
+    response = AddRaftVoterResponse if is_addition else RemoveRaftVoterResponse
+    if request.cluster_id not in (None, quorum.image.cluster_id):
+        return response(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+    try:
+        return await quorum.submit(request, version=context.version)
+    except KafkaError as error:
+        return response(error_code=error.code, error_message=error.message)

@@ -7,7 +7,20 @@ whichever broker is asked.
 from typing import Any
 
 from ottla.errors import KafkaError
+from ottla.protocol.messages.acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredEntryData,
+)
 from ottla.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -22,6 +35,8 @@ from ottla.protocol.messages.partitions import (
     AlterPartitionReassignmentsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
 )
 from ottla.protocol.messages.topics import (
     CreatableTopicResult,
@@ -35,6 +50,8 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from ottla.protocol.messages.user_scram_credentials import AlterUserScramCredentialsRequest
+from ottla.server.apis.user_scram_credentials import alteration_refusal
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 
 api = ApiFamily()
@@ -89,14 +106,33 @@ def refusal(request: Any, error: KafkaError) -> Any:
                     IncrementalAlterConfigsResourceResponse(**_resource(item), **failed) for item in resources
                 ]
             )
-        case ElectLeadersRequest():
-            return ElectLeadersResponse(error_code=error.code)
+        case ElectLeadersRequest(topic_partitions=topics):
+            # For each partition as well: version 0 has no other place for an error.
+            return ElectLeadersResponse(
+                error_code=error.code,
+                replica_election_results=[
+                    ReplicaElectionResult(
+                        topic.topic, [PartitionResult(index, **failed) for index in topic.partitions]
+                    )
+                    for topic in topics or ()
+                ],
+            )
         case AlterPartitionReassignmentsRequest():
             return AlterPartitionReassignmentsResponse(**failed)
         case UpdateFeaturesRequest():
             return UpdateFeaturesResponse(**failed)
         case UnregisterBrokerRequest():
             return UnregisterBrokerResponse(**failed)
+        case CreateAclsRequest(creations=creations):
+            return CreateAclsResponse(results=[AclCreationResult(**failed) for _ in creations])
+        case DeleteAclsRequest(filters=filters):
+            return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(**failed) for _ in filters])
+        case AlterClientQuotasRequest(entries=entries):
+            return AlterClientQuotasResponse(
+                entries=[AlteredEntryData(entity=entry.entity, **failed) for entry in entries]
+            )
+        case AlterUserScramCredentialsRequest():
+            return alteration_refusal(request, error)
     raise error
 
 

@@ -6,6 +6,9 @@ requests are answered with COORDINATOR_NOT_AVAILABLE, and the client asks again.
 nothing is answered as soon as everything that the machine has replayed is committed: no client sees an offset
 or a generation that the next coordinator may not know.
 
+Offsets of a transaction are written as transactional batches of its producer; `end_transaction` writes the
+marker that puts them in force, or forgets them.
+
 A shard belongs to one leadership of its partition: when that leadership ends, waiting requests are answered
 with NOT_COORDINATOR, and the shard writes nothing more. A broker that is cut off from controller and followers
 (replication/isolation.py) may have been replaced without knowing, so its shards answer NOT_COORDINATOR, too.
@@ -16,32 +19,27 @@ COORDINATOR_LOAD_IN_PROGRESS.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.decision import Decision, GroupRequestContext
-from ottla.group.records import GroupRecord
-from ottla.model import ACKS_ALL, ACKS_LEADER
+from ottla.model import ACKS_LEADER
 from ottla.protocol.messages.groups import HeartbeatRequest
-from ottla.records.builder import build_batch
-from ottla.records.header import HEADER_BYTES
-from ottla.records.record import Record
-from ottla.server.coordinators.group_replay import replay_log
-from ottla.server.partitions.acknowledgement import Acknowledgements
+from ottla.records.control import TransactionMarker
+from ottla.server.coordinators.coordinator_log import CoordinatorLog
+from ottla.server.coordinators.group_replay import replay_of_groups
+from ottla.server.coordinators.log_reading import replay_log
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
 
 logger = logging.getLogger(__name__)
 
-# The most that a record's length, attributes, timestamp, offset, lengths of key and value and headers take.
-_RECORD_OVERHEAD_BYTES = 32
 _COMMAND_CONTEXT = GroupRequestContext(0, "", "", None)
-# How long an answer waits for the in-sync replicas, as offsets.commit.timeout.ms in Kafka.
-_COMMIT_TIMEOUT_S = 5.0
 
 
 class GroupShard:
@@ -60,16 +58,10 @@ class GroupShard:
         monotonic_ms: Callable[[], int],
     ) -> None:
         self.partition = partition
-        # Of the leadership that it answers under.
-        self._committed = partition.high_watermark
         self.is_loaded = False
         self._is_gone = False
-        # The end of the last record that the machine has replayed.
-        self._replayed_end = 0
         self._machine = machine
-        self._flusher = flusher
-        self._acknowledgements = Acknowledgements(flusher)
-        self._now_ms = now_ms
+        self._log = CoordinatorLog(partition, machine.replay, flusher, now_ms)
         self._steady_ms = monotonic_ms
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tickets = count(1)
@@ -79,27 +71,22 @@ class GroupShard:
     @property
     def is_current(self) -> bool:
         """Whether its leadership goes on."""
-        partition = self.partition
-        return (
-            not partition.is_closed
-            and partition.replica.is_leader
-            and partition.high_watermark is self._committed
-        )
+        return self._log.is_current
 
     @property
     def committed_topics(self) -> set[str]:
-        """The topics that groups of this shard have offsets in."""
-        return {topic for group in self._machine.groups.values() for topic in group.offsets.topics()}
+        """The topics that groups of this shard have offsets in, in force or pending."""
+        return {topic for group in self._machine.groups.values() for topic, _ in group.offsets.partitions()}
 
     async def load(self) -> None:
         """Replay the log, then answer; unless the shard is unloaded meanwhile."""
-        await replay_log(self.partition, self._machine, lambda: not self._is_gone)
+        await replay_log(self.partition, partial(replay_of_groups, self._machine), lambda: not self._is_gone)
         if not self._is_gone:
             self.begin()
 
     def begin(self) -> None:
         """Answer from now on: the log is replayed, or there is nothing in it."""
-        self._replayed_end = self.partition.log.log_end_offset
+        self._log.begin()
         self._machine.loaded(self._steady_ms())
         self.is_loaded = True
         self._set_timer()
@@ -136,10 +123,24 @@ class GroupShard:
             return self._wait(ticket, decision)
         self._carry_out(decision)
         # Also where nothing was written: the answer may tell of what others wrote a moment ago.
-        end = self._replayed_end
-        if self.partition.is_acknowledged(end, acks_all=True):
+        end = self._log.replayed_end
+        if self._log.is_acknowledged(end):
             return response
         return self._answer_when_acknowledged(end, response)
+
+    def end_transaction(self, marker: TransactionMarker) -> int:
+        """Write the marker of a producer's transaction and take it over; the end offset to be acknowledged.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER where this shard does not answer, or not yet, so that the
+        transaction coordinator looks for the leader and tries again.
+        """
+        try:
+            self._check_presence()
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+        end = self._log.append_marker(marker)
+        self._machine.replay_end_of_transaction(marker.producer_id, is_commit=marker.is_commit)
+        return end
 
     def heartbeat(self, request: HeartbeatRequest) -> int:
         """The error code that answers a heartbeat, without the rest of `ask`.
@@ -174,7 +175,7 @@ class GroupShard:
         for note in decision.notes:
             logger.info("%s", note)
         if decision.completions:
-            if not end or self.partition.is_acknowledged(end, acks_all=True):
+            if not end or self._log.is_acknowledged(end):
                 self._release(decision)
             else:
                 self._release_when_acknowledged(end, decision)
@@ -184,7 +185,7 @@ class GroupShard:
 
     def _write(self, decision: Decision) -> int:
         try:
-            return self._append(decision.records)
+            return self._append(decision)
         except KafkaError as error:
             code = self._code_for(error)
             if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -194,34 +195,25 @@ class GroupShard:
             self._set_timer()
             raise KafkaError(code) from error
 
-    def _append(self, records: Sequence[GroupRecord]) -> int:
-        """Append and replay, batch by batch: if one cannot be written, those before it are in force."""
-        if not self.is_current:
-            # Another leadership has begun: the log may hold records of other brokers, unknown to this
-            # machine.
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        now_ms, end, config = self._now_ms(), 0, self.partition.config
-        for some in _batches(records, min(config.max_message_bytes, config.segment_bytes)):
-            batch = build_batch([Record(n, now_ms, key, value) for n, (key, value) in enumerate(some)])
-            end = self.partition.append_own(memoryview(batch), now_ms).last_offset + 1
-            self._replayed_end = end
-            for key, value in some:
-                self._machine.replay(key, value)
-        if self.partition.flush_policy.is_due:
-            self._flusher.flush(self.partition)
-        return end
+    def _append(self, decision: Decision) -> int:
+        if decision.transaction is None:
+            return self._log.append(decision.records)
+        replay = partial(self._machine.replay, producer_id=decision.transaction.producer_id)
+        return self._log.append_within(decision.records, decision.transaction, replay)
 
     # Answering
 
     def _code_for(self, error: KafkaError) -> ErrorCode:
-        """The error for a member after a failed write: find the new coordinator, or ask this one again."""
+        """The error after a failed write: find the new coordinator, ask this one again, or give up."""
+        if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            return error.code
         is_elsewhere = self._is_gone or error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NOT_COORDINATOR if is_elsewhere else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def _answer_when_acknowledged(self, end: int, response: Any) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def done(_: HostedPartition, failure: KafkaError | None) -> None:
+        def done(failure: KafkaError | None) -> None:
             if answer.done():
                 return
             if failure is None:
@@ -229,17 +221,17 @@ class GroupShard:
             else:
                 answer.set_exception(KafkaError(self._code_for(failure)))
 
-        self._acknowledgements.wait((self.partition, end), ACKS_ALL, _COMMIT_TIMEOUT_S, done)
+        self._log.when_acknowledged(end, done)
         return answer
 
     def _release_when_acknowledged(self, end: int, decision: Decision) -> None:
-        def done(_: HostedPartition, failure: KafkaError | None) -> None:
+        def done(failure: KafkaError | None) -> None:
             if failure is None:
                 self._release(decision)
             else:
                 self._fail([ticket for ticket, _ in decision.completions], self._code_for(failure))
 
-        self._acknowledgements.wait((self.partition, end), ACKS_ALL, _COMMIT_TIMEOUT_S, done)
+        self._log.when_acknowledged(end, done)
 
     def _release(self, decision: Decision) -> None:
         for ticket, response in decision.completions:
@@ -274,15 +266,3 @@ class GroupShard:
             with suppress(KafkaError):
                 self._carry_out(decision)
         self._set_timer()
-
-
-def _batches(records: Sequence[GroupRecord], limit_bytes: int) -> Iterator[Sequence[GroupRecord]]:
-    """The records in order, split so that each part fits a batch; a larger record is a batch of its own."""
-    start, size_bytes = 0, HEADER_BYTES
-    for number, (key, value) in enumerate(records):
-        record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_BYTES
-        if size_bytes + record_bytes > limit_bytes and number > start:
-            yield records[start:number]
-            start, size_bytes = number, HEADER_BYTES
-        size_bytes += record_bytes
-    yield records[start:]

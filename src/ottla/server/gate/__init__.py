@@ -3,6 +3,10 @@
 dispatch   the gate itself: from a frame to its handler or gatherer, from the answer to the parts that leave
 handlers   what handlers and gatherers are, and how they are registered beside themselves
 session    one connection as handlers see it: client id, software, listener, peer address
+login      logins: how far each session's is, how often they may fail
 basis      what remembered decisions (the fast path of repeated requests) rest on
+rights     whether a session may do what it asks for
+audit      a line of JSON for each decision about a right
+quotas     how much a session may send and read
 services   the parts of the broker that handlers use
 """

@@ -1,7 +1,7 @@
 """The basis of remembered decisions.
 
-Recognising a request that repeats an earlier one saves decoding it, finding its topic and, one day, asking
-whether its principal may. Such a decision is remembered together with the basis it was made on, and forgotten
+Recognising a request that repeats an earlier one saves decoding it, finding its topic and asking whether its
+principal may. Such a decision is remembered together with the basis it was made on, and forgotten
 when the basis changes. Facts that change often (leadership, in-sync replicas, settings) are not remembered:
 they are asked each time.
 """
@@ -14,8 +14,8 @@ def basis_of(services: Services, session: Session) -> int:
     """A number that changes with everything that a decision for this session rests on.
 
     Asked once per read. Each fact has a version that only grows, so the sum of the versions changes whenever
-    one of them does. Today the only fact is which partitions are hosted. Authorisation and quotas join here
-    with versions of their own: the session's principal (it changes when a client authenticates again), the
-    ACLs, the client quotas.
+    one of them does. The facts are which partitions are hosted and, where there is an authoriser, the ACLs. A
+    session's principal never changes: a client that authenticates again must be the same (KIP-368).
     """
-    return services.partitions.version
+    version, rights = services.partitions.version, services.rights
+    return version if rights is None else version + rights.version

@@ -3,17 +3,20 @@
 Every request takes these steps:
 1. admission: a broker that is not yet part of its cluster answers other nodes, since it needs them to become
    a part; the requests of clients wait in their connections until the gate opens;
-2. header: the session takes over the client's id and software;
-3. API and version: refused here if they are not served;
-4. the request is decoded (authorisation and quotas will be asked between this step and the next);
-5. handler, or the connection's gatherer for APIs whose requests are answered together.
+2. login: on a listener with SASL, nothing else is answered before the client has logged in, or after its login
+   has expired (the connection asks the session once per read, and hands frames to `handle_stranger`);
+3. header: the session takes over the client's id and software;
+4. API and version: refused here if they are not served;
+5. the request is decoded (authorisation and quotas will be asked between this step and the next);
+6. handler, or the connection's gatherer for APIs whose requests are answered together.
 
-A gatherer may recognise a request that repeats an earlier one and skip steps 2 to 5 for it: `basis.py` says
+A gatherer may recognise a request that repeats an earlier one and skip steps 3 to 6 for it: `basis.py` says
 on what that rests, and a property test holds that nothing is decided differently.
 """
 
 from collections.abc import Awaitable
 from inspect import isawaitable
+from struct import Struct
 from typing import Any, Final
 
 from ottla.errors import ErrorCode, KafkaError
@@ -21,16 +24,23 @@ from ottla.protocol.apis import APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey, api_of
 from ottla.protocol.codec import codec
 from ottla.protocol.frame import RequestHeader, read_request_header, response_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.primitives import DecodeError
+from ottla.security.sasl.exchange import AuthenticationError
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
 from ottla.server.gate.handlers import Answer, Gatherer, Registered, RequestContext
+from ottla.server.gate.login import Login
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 
+# What leads to a login.
+_OF_LOGINS: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 # Answered before the gate opens. Fetch is how other nodes get the metadata; there are no other topics yet.
 _ADMITTED: Final = frozenset(
-    {*INTERNAL_APIS, *QUORUM_APIS, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
+    {*INTERNAL_APIS, *QUORUM_APIS, *_OF_LOGINS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
 )
+_KEY: Final = Struct(">h")
+_SIZE: Final = Struct(">i")
 
 
 class Gate:
@@ -85,6 +95,21 @@ class Gate:
             return _parts_later(header, answer)
         return _parts(header, answer)
 
+    def handle_stranger(self, frame: bytes, session: Session) -> Answer:
+        """Answer one frame of a client that has to log in now; what does not lead to a login ends the connection."""
+        login = session.login
+        assert login is not None, "the listener has no logins"
+        if login.takes_raw_tokens:
+            return _raw_answer(frame, session, login)
+        api_key = _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else None
+        if api_key not in _OF_LOGINS:
+            is_late = login.is_done
+            return login.expire() if is_late else login.refuse(f"{_shown(api_key)} without a login")
+        try:
+            return self.handle(frame, session)
+        except (DecodeError, KafkaError) as error:
+            return login.refuse(f"unusable request: {error}")
+
     def _context(self, header: RequestHeader, session: Session) -> RequestContext:
         if header.client_id != session.client_id:
             session.is_called(header.client_id)
@@ -105,6 +130,21 @@ def _read_request(header: RequestHeader, view: memoryview, position: int) -> obj
         f"{ApiKey(header.api_key).name} version {header.api_version} is not served "
         f"(served: {api.min_version} to {api.max_version})",
     )
+
+
+async def _raw_answer(token: bytes, session: Session, login: Login) -> list[Part]:
+    """The answer to a token that came without a request around it, after a handshake of version 0."""
+    try:
+        reply = await session.authenticate(token)
+    except AuthenticationError as error:
+        await login.refuse(str(error))
+    return [_SIZE.pack(len(reply.token)) + reply.token]
+
+
+def _shown(api_key: int | None) -> str:
+    """An API's name, of a key that a client chose."""
+    api = None if api_key is None else api_of(api_key)
+    return f"a request of key {api_key}" if api is None else api.key.name
 
 
 async def _parts_later(header: RequestHeader, answer: Awaitable[Any]) -> list[Part]:

@@ -7,6 +7,10 @@ from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
 from ottla.runtime.disk import Disk
 from ottla.server.coordinators.coordinators import Coordinators
+from ottla.server.coordinators.marker_writer import MarkerWriter
+from ottla.server.coordinators.transactions import Transactions
+from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.rights import Rights
 from ottla.server.load_metrics import Load
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.partition_table import Partitions
@@ -29,6 +33,10 @@ class Services:
     flusher: Flusher
     producer_ids: ProducerIds
     coordinators: Coordinators
+    markers: MarkerWriter
+    transactions: Transactions
     load: Load
+    rights: Rights | None
+    quotas: Quotas
     disk: Disk
     now_ms: Callable[[], int]

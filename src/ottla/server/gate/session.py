@@ -8,6 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ottla.runtime.clock import monotonic_ms
+from ottla.security.principal import ANONYMOUS, Principal
+from ottla.server.gate.login import Login, Reply
+
 
 class ClientSoftware(NamedTuple):
     """The name and version of a client library, as ApiVersions tells them from version 3 on (KIP-511)."""
@@ -16,20 +20,8 @@ class ClientSoftware(NamedTuple):
     version: str
 
 
-class Principal(NamedTuple):
-    """On whose behalf a session asks, in Kafka's form `User:alice`."""
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
 # As in Kafka: a client that did not say who it is.
 UNKNOWN_SOFTWARE: Final = ClientSoftware("unknown", "unknown")
-# As in Kafka: a client of a listener that does not ask for authentication.
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 @dataclass(slots=True, eq=False)
@@ -44,17 +36,26 @@ class Session:
     # As the latest decoded request has it: clients may change it, and some send none.
     client_id: str | None = None
     software: ClientSoftware = UNKNOWN_SOFTWARE
-    # Listeners do not authenticate yet, so these three keep their defaults. With SASL a session has its
-    # principal, and the time until which it counts as authenticated (KIP-368); with quotas the time until
-    # which its requests are not read.
+    # On whose behalf the client asks: as a certificate or SASL said, with the time until which that counts
+    # (KIP-368), by the monotonic clock. With a quota that was exceeded, the time until which requests are not
+    # handled.
     principal: Principal = ANONYMOUS
     authenticated_until_ms: int | None = None
     throttled_until_ms: int | None = None
+    # The security protocol of the listener, and the listener whose addresses this client is told.
+    protocol: str = "PLAINTEXT"
+    advertised_listener: str = ""
+    # The login that clients of this listener begin with; None if the listener has no logins.
+    login: Login | None = None
     peer: str = field(init=False)
+    _when_unmuted: Callable[[], None] | None = field(init=False, default=None)
     _when_closed: dict[str, Callable[[], None]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.peer = f"{self.host}:{self.port}"
+        self.advertised_listener = self.advertised_listener or self.listener
+        if self.login is not None:
+            self.call_when_closed("login", self.login.close)
 
     def is_called(self, client_id: str | None) -> None:
         """Take over the client id of the latest request."""
@@ -63,6 +64,46 @@ class Session:
     def runs(self, software: ClientSoftware) -> None:
         """Take over which client library the client says it is."""
         self.software = software
+
+    def authenticated_as(self, principal: Principal, until_ms: int | None = None) -> None:
+        """Take over whom the client has proved to be, and until when that counts; None is without end."""
+        self.principal = principal
+        self.authenticated_until_ms = until_ms
+
+    @property
+    def must_log_in(self) -> bool:
+        """Whether nothing but a login is answered now: there was none, or the last one does not count any more."""
+        if self.login is None:
+            return False
+        until_ms = self.authenticated_until_ms
+        return not self.login.is_done or (until_ms is not None and monotonic_ms() >= until_ms)
+
+    async def authenticate(self, token: bytes) -> Reply:
+        """Hand the client's next token to its login; after the last one, the session is the user's.
+
+        Raises AuthenticationError.
+        """
+        assert self.login is not None, "the listener has no logins"
+        reply = await self.login.respond(token)
+        if reply.user is not None:
+            until_ms = monotonic_ms() + reply.lifetime_ms if reply.lifetime_ms else None
+            self.authenticated_as(Principal("User", reply.user), until_ms)
+        return reply
+
+    def is_throttled_until(self, until_ms: int) -> None:
+        """Have no further request handled until then: the client has exceeded a quota."""
+        self.throttled_until_ms = until_ms
+
+    def unmute(self, until_ms: int) -> None:
+        """Have requests handled again, unless the client is throttled for longer by now."""
+        if self.throttled_until_ms == until_ms:
+            self.throttled_until_ms = None
+            if self._when_unmuted is not None:
+                self._when_unmuted()
+
+    def call_when_unmuted(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when requests are handled again."""
+        self._when_unmuted = callback
 
     def call_when_closed(self, name: str, callback: Callable[[], None]) -> None:
         """Have `callback` called once the connection is closed; a second callback of the same name replaces

@@ -5,10 +5,14 @@ Rules:
   the answers of one read with one call.
 - The requests of one read that have a gatherer (gate/handlers.py: Produce) are carried out together: one
   append per partition instead of one per request.
+- On a listener with logins, the gate sees every frame of a client that has to log in, one after the other. All
+  other connections pay one comparison per read for that.
 - While the gate is shut (gate/dispatch.py), the requests of clients stay in the buffer.
 - A request that has to wait mutes the connection: later frames stay in the buffer until it is answered. Only
   gathered requests may overtake each other's waiting (one fsync then serves many), and their answers still
   leave in order.
+- A client that has exceeded a quota (gate/quotas.py) gets its answer at once, and its next requests stay in
+  the buffer for a while.
 - For a client that does not take its answers no further answers are made, and its requests are not read
   without end.
 - Whatever is wrong with the bytes closes this connection with a logged reason, and touches nothing else.
@@ -31,6 +35,7 @@ from ottla.server.answers.deferred import Deferred, Outcome
 from ottla.server.answers.send_queue import Part, SendQueue, part_bytes
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Answer, Gatherer, UnanswerableError
+from ottla.server.gate.login import Login, LoginRefusedError
 from ottla.server.gate.session import Session
 from ottla.server.net.receive_buffer import BUSY_BYTES, ReceiveBuffer
 
@@ -85,7 +90,7 @@ class Connection:
         self._gathering: Gatherer | None = None
         self._max_queued_bytes = limits.response_bytes
         self._on_closed = on_closed
-        self._buffer = ReceiveBuffer(limits.request_max_bytes)
+        self._buffer = ReceiveBuffer(limits.request_max_bytes, network.least_room_bytes)
         self._queue = SendQueue(sock, network)
         self._pending: deque[_Pending] = deque()
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
@@ -99,6 +104,9 @@ class Connection:
         self.is_closed = False
         self.received_bytes = 0
         self.last_active = self._loop.time()
+        self._login = session.login
+        self._login_deadline = None if self._login is None else self._login_deadline_of(self._login)
+        session.call_when_unmuted(self.resume)
         self._loop.add_reader(self._descriptor, self._on_readable)
 
     @property
@@ -124,8 +132,12 @@ class Connection:
             self._settling = self._loop.create_future()
             await self._settling
 
+    def read(self) -> None:
+        """Take what the socket has received already: a TLS handshake may have brought the first requests along."""
+        self._on_readable()
+
     def resume(self) -> None:
-        """Handle the requests that waited for the gate to open."""
+        """Handle the requests that waited: for the gate to open, or because a quota was exceeded."""
         if self._may_process():
             self._process()
 
@@ -145,6 +157,8 @@ class Connection:
             if pending.deferred is not None:
                 self._loop.call_soon(pending.deferred.abandon)
         self._pending.clear()
+        if self._login_deadline is not None:
+            self._login_deadline.cancel()
         self._socket.close()
         self._tell_settled()
         self._on_closed(self)
@@ -181,6 +195,7 @@ class Connection:
     def _may_process(self) -> bool:
         return (
             not self._muted
+            and self.session.throttled_until_ms is None
             and self._queue.queued_bytes <= self._max_queued_bytes
             and len(self._pending) < _MAX_WAITING_TURNS
             and self._close_reason is None
@@ -192,7 +207,8 @@ class Connection:
         answers: list[Part] = []
         try:
             try:
-                self._handle_frames(answers)
+                if self._login is None or self._is_logged_in(self._login, answers):
+                    self._handle_frames(answers)
             finally:
                 self._finish_gathered(answers)
         except (DecodeError, KafkaError, UnanswerableError) as error:
@@ -256,6 +272,29 @@ class Connection:
             position = buffer.start = frame_end
         buffer.check_frame_size()
 
+    def _is_logged_in(self, login: Login, answers: list[Part]) -> bool:
+        """Handle the frames of a client that has to log in; whether it need not, or not any more."""
+        while self.session.must_log_in:
+            if self._muted or self._pending:
+                return False
+            try:
+                frame = self._buffer.take_frame(login.config.max_receive_size)
+            except KafkaError as error:
+                self._answer(login.refuse(str(error)), answers)
+                return False
+            if frame is None:
+                return False
+            self._answer(self._gate.handle_stranger(frame, self.session), answers)
+        return True
+
+    def _login_deadline_of(self, login: Login) -> asyncio.TimerHandle:
+        def end() -> None:
+            if not login.is_done:
+                login.failed("the client did not finish its login in time")
+                self.close()
+
+        return self._loop.call_later(login.config.login_timeout_ms / 1000, end)
+
     def _gatherer_of(self, api_key: int, answers: list[Part]) -> Gatherer | None:
         """The gatherer of an API's requests, if it has one. Requests gathered of another API are carried out
         first.
@@ -283,7 +322,9 @@ class Connection:
             self._answer_later(outcome, mutes=False)
 
     def _handle(self, frame: bytes, answers: list[Part]) -> None:
-        answer: Answer = self._gate.handle(frame, self.session)
+        self._answer(self._gate.handle(frame, self.session), answers)
+
+    def _answer(self, answer: Answer, answers: list[Part]) -> None:
         if isinstance(answer, list):
             self._emit(answer, answers)
             self._unsent_bytes += sum(map(part_bytes, answer))
@@ -327,6 +368,9 @@ class Connection:
         elif isinstance(outcome, UnanswerableError):
             pending.parts = outcome.answers
             self._close_reason = f"unusable request: {outcome}"
+        elif isinstance(outcome, LoginRefusedError):
+            pending.parts, pending.mutes = outcome.answers, False
+            self._loop.call_later(outcome.linger_s, self.close)
         elif isinstance(outcome, DecodeError | KafkaError):
             self.close(f"unusable request: {outcome}")
         else:

@@ -1,4 +1,4 @@
-"""Accepts connections, keeps their number in bounds, and lets them go.
+"""Accepts connections at one address, and lets them go.
 
 `localhost` is bound on every address it resolves to, with one port: a client that tries ::1 first must not
 have to wait for a refusal. Port 0 asks the kernel for a free one.
@@ -7,16 +7,16 @@ have to wait for a refusal. Port 0 asks the kernel for a free one.
 import asyncio
 import errno
 import logging
-from collections import Counter
 
-from ottla.config import ConnectionConfig
 from ottla.config.listeners import Listener as ListenerAddress
-from ottla.runtime.network import ListeningSocket, Network, Socket
+from ottla.runtime.network import ListeningSocket, Socket
 from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.session import Session
 from ottla.server.load_metrics import Traffic
+from ottla.server.net.admission import Admission
 from ottla.server.net.connection import Connection
+from ottla.server.net.entrance import Entrance
 
 logger = logging.getLogger(__name__)
 
@@ -33,24 +33,27 @@ class Listener:
     """
 
     def __init__(
-        self, address: ListenerAddress, gate: Gate, limits: ConnectionConfig, network: Network
+        self,
+        address: ListenerAddress,
+        advertised_name: str,
+        gate: Gate,
+        admission: Admission,
+        entrance: Entrance,
     ) -> None:
-        self._network = network
+        tls = entrance.tls
+        self._network = entrance.network if tls is None else tls.network
+        self._handshakes = None if tls is None else tls.handshakes(self._greeted, self._dismissed)
+        self._logins = entrance.logins
+        self._protocol = address.protocol
+        self._advertised_name = advertised_name
         self.name = address.name
         self.host = address.host
         self.port = address.port
         self._gate = gate
-        self._limits = limits
+        self._admission = admission
         self._sockets: list[ListeningSocket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
-        self._per_ip: Counter[str] = Counter()
-        self._ip_of: dict[Connection, str] = {}
         self._past = Traffic(0, 0)
-
-    @property
-    def connection_count(self) -> int:
-        """How many connections are open."""
-        return len(self._connections)
 
     @property
     def traffic(self) -> Traffic:
@@ -61,17 +64,15 @@ class Listener:
 
     def bind(self) -> None:
         """Have the address, and let clients queue at it. Raises OSError when it cannot be had."""
-        asked_port = self.port
+        asked_port, backlog = self.port, self._admission.limits.listen_backlog_size
         failure: OSError | None = None
         for family, address in self._network.resolve(self.host, self.port):
             try:
-                self._sockets.append(
-                    self._network.listen(family, address, self.port, self._limits.listen_backlog_size)
-                )
+                self._sockets.append(self._network.listen(family, address, self.port, backlog))
             except OSError as error:
                 failure = error
                 if error.errno == errno.EADDRINUSE and asked_port:
-                    self._close_sockets()
+                    self.close_sockets()
                     raise
                 continue
             self.port = self._sockets[-1].getsockname()[1]
@@ -85,9 +86,8 @@ class Listener:
         for listening in self._sockets:
             loop.add_reader(listening.fileno(), self._accept, listening)
 
-    def open_gate(self) -> None:
-        """Let clients in, not only other nodes."""
-        self._gate.open()
+    def resume(self) -> None:
+        """Handle the requests that waited for the gate to open."""
         for connection in tuple(self._connections):
             connection.resume()
 
@@ -96,7 +96,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             loop.remove_reader(listening.fileno())
-        self._close_sockets()
+        self.close_sockets()
 
     async def drain(self, timeout_s: float) -> None:
         """Let owed answers leave for a while, then close every connection."""
@@ -107,11 +107,14 @@ class Listener:
                 wait.cancel()
         for connection in tuple(self._connections):
             connection.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
 
     def reap(self) -> None:
         """Close connections that were idle too long; take large buffers back from silent ones."""
         now = asyncio.get_running_loop().time()
-        max_idle_s = self._limits.max_idle_ms / 1000
+        limits = self._admission.limits
+        max_idle_s = limits.max_idle_ms / 1000
         for connection in tuple(self._connections):
             silent_s = now - connection.last_active
             if max_idle_s >= 0 and silent_s > max_idle_s and not connection.is_owed_an_answer:
@@ -119,7 +122,7 @@ class Listener:
                     "closing the connection from %s: idle for %d s", connection.session.peer, silent_s
                 )
                 connection.close()
-            elif silent_s > self._limits.idle_buffer_release_ms / 1000:
+            elif silent_s > limits.idle_buffer_release_ms / 1000:
                 connection.release_memory()
             else:
                 connection.trim_memory()
@@ -153,42 +156,54 @@ class Listener:
 
     def _welcome(self, accepted: Socket, address: tuple[str, int]) -> None:
         ip = address[0]
-        refusal = self._refusal(ip)
+        refusal, limits = self._admission.refusal(ip), self._admission.limits
+        if refusal is None and self._logins is not None:
+            refusal = self._logins.refusal(ip)
         if refusal is not None:
             logger.warning("refusing a connection from %s: %s", ip, refusal)
             accepted.close()
             return
-        self._network.configure(accepted, self._limits.send_buffer_bytes, self._limits.receive_buffer_bytes)
-        connection = Connection(
-            accepted,
-            Session(self.name, ip, address[1]),
-            self._gate,
-            self._network,
-            self._limits,
-            self._forget,
-        )
-        self._connections.add(connection)
-        self._ip_of[connection] = ip
-        self._per_ip[ip] += 1
+        self._network.configure(accepted, limits.send_buffer_bytes, limits.receive_buffer_bytes)
+        self._admission.opened(ip)
+        session = self._session(address)
+        if self._handshakes is None:
+            self._connect(accepted, session)
+        else:
+            self._handshakes.begin(accepted, session)
 
-    def _refusal(self, ip: str) -> str | None:
-        if len(self._connections) >= self._limits.max_connections:
-            return f"{len(self._connections)} connections are open, the limit is max.connections"
-        if self._per_ip[ip] >= self._limits.max_connections_per_ip:
-            return f"{self._per_ip[ip]} connections from there are open, the limit is max.connections.per.ip"
-        return None
+    def _greeted(self, sock: Socket, session: Session) -> None:
+        """A TLS handshake is complete. Requests may have come with it, which the kernel does not announce."""
+        self._connect(sock, session).read()
+
+    def _dismissed(self, session: Session) -> None:
+        """A TLS handshake failed, and its socket is closed."""
+        self._admission.closed(session.host)
+        session.close()
+
+    def _session(self, address: tuple[str, int]) -> Session:
+        return Session(
+            self.name,
+            address[0],
+            address[1],
+            protocol=self._protocol,
+            advertised_listener=self._advertised_name,
+            login=None if self._logins is None else self._logins.begin(address[0], self.name),
+        )
+
+    def _connect(self, sock: Socket, session: Session) -> Connection:
+        limits = self._admission.limits
+        connection = Connection(sock, session, self._gate, self._network, limits, self._forget)
+        self._connections.add(connection)
+        return connection
 
     def _forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
         received, sent = connection.received_bytes, connection.sent_bytes
         self._past = Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
-        ip = self._ip_of.pop(connection, None)
-        if ip is not None:
-            self._per_ip[ip] -= 1
-            if not self._per_ip[ip]:
-                del self._per_ip[ip]
+        self._admission.closed(connection.session.host)
 
-    def _close_sockets(self) -> None:
+    def close_sockets(self) -> None:
+        """Give the addresses back."""
         for listening in self._sockets:
             listening.close()
         self._sockets = []

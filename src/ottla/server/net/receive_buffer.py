@@ -18,6 +18,8 @@ INITIAL_BYTES = 16 * 1024
 BUSY_BYTES = 1024 * 1024
 # The least room worth a system call.
 _LEAST_ROOM_BYTES = 4 * 1024
+# How TLS begins, seen as the size of a frame.
+_TLS_SIZES = range(0x16030000, 0x16040000)
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = 4
@@ -28,11 +30,23 @@ _LEAST_FRAME_BYTES = 8
 class ReceiveBuffer:
     """Room for the socket at one end, whole frames at the other."""
 
-    __slots__ = ("_peak", "data", "end", "max_frame_bytes", "start", "view")
+    __slots__ = (
+        "_full_bytes",
+        "_least_room_bytes",
+        "_peak",
+        "data",
+        "end",
+        "max_frame_bytes",
+        "start",
+        "view",
+    )
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    def __init__(self, max_frame_bytes: int, least_room_bytes: int = _LEAST_ROOM_BYTES) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self.data = bytearray(INITIAL_BYTES)
+        self._least_room_bytes = least_room_bytes
+        # A socket that wants more room than that never fills it to the end (TLS: records have an overhead).
+        self._full_bytes = 1 if least_room_bytes <= _LEAST_ROOM_BYTES else least_room_bytes // 2
+        self.data = bytearray(max(INITIAL_BYTES, least_room_bytes))
         self.view = memoryview(self.data)
         self.start = 0
         self.end = 0
@@ -43,10 +57,10 @@ class ReceiveBuffer:
         """A view to receive into. Moves or grows the buffer when there is too little room at its end."""
         if self.start == self.end:
             self.start = self.end = 0
-        elif len(self.data) - self.end < _LEAST_ROOM_BYTES or self._frame_overhangs():
+        elif len(self.data) - self.end < self._least_room_bytes or self._frame_overhangs():
             self._move_to_front()
-        if self.end == len(self.data) or len(self.data) - self.end < _LEAST_ROOM_BYTES:
-            self._resize(len(self.data) * 2)
+        if len(self.data) - self.end < self._least_room_bytes:
+            self._resize(max(len(self.data) * 2, self.end - self.start + self._least_room_bytes))
         return self.view[self.end :]
 
     def received(self, size_bytes: int) -> None:
@@ -54,7 +68,7 @@ class ReceiveBuffer:
         self.end += size_bytes
         if self.end > self._peak:
             self._peak = self.end
-        if self.end == len(self.data) and len(self.data) < BUSY_BYTES:
+        if len(self.data) - self.end < self._full_bytes and len(self.data) < BUSY_BYTES:
             # The kernel had more than fitted. Take more at a time from now on.
             self._resize(min(len(self.data) * 4, BUSY_BYTES))
 
@@ -64,11 +78,34 @@ class ReceiveBuffer:
             return
         (size,) = _SIZE.unpack_from(self.data, self.start)
         if not _LEAST_FRAME_BYTES <= size <= self.max_frame_bytes:
+            if size in _TLS_SIZES:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "it looks like TLS, and this listener is without: use the port of a listener with SSL, or "
+                    "set the client's security.protocol to PLAINTEXT",
+                )
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"a frame of {size} bytes (allowed: {_LEAST_FRAME_BYTES} to {self.max_frame_bytes}, "
                 "socket.request.max.bytes)",
             )
+
+    def take_frame(self, most_bytes: int) -> bytes | None:
+        """The frame at `start`, without its size, whatever is in it; None if it is not there to its end.
+
+        Raises KafkaError for a frame of a size that is not allowed.
+        """
+        if self.end - self.start < _SIZE_BYTES:
+            return None
+        (size,) = _SIZE.unpack_from(self.data, self.start)
+        if not 0 <= size <= most_bytes:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a frame of {size} bytes (at most {most_bytes})")
+        frame_end = self.start + _SIZE_BYTES + size
+        if frame_end > self.end:
+            return None
+        frame = bytes(self.view[self.start + _SIZE_BYTES : frame_end])
+        self.start = frame_end
+        return frame
 
     @property
     def has_whole_frame(self) -> bool:

@@ -42,7 +42,8 @@ class FlushPolicy:
         self._has_limits = (
             self._counts_flushed or config.flush_messages < LONG_MAX or config.ottla_flush_bytes < LONG_MAX
         )
-        self.is_by_time = config.flush_ms < LONG_MAX
+        # Records from before the setting was turned on are flushed by the clock: no append may follow them.
+        self.is_by_time = config.flush_ms < LONG_MAX or self._counts_flushed
 
     def must_flush(self, acks_all: bool) -> bool:
         """Whether an append may be acknowledged only after an fsync."""
@@ -68,8 +69,10 @@ class FlushPolicy:
         )
 
     def is_overdue(self, now_ms: int) -> bool:
-        """Whether the oldest unflushed record has waited for flush.ms."""
+        """Whether the oldest unflushed record has waited for flush.ms, or need not wait at all."""
         durability = self._log.durability
+        if self._counts_flushed:
+            return durability.flushed_offset < self._log.log_end_offset
         return (
             durability.unflushed_messages > 0
             and now_ms - durability.unflushed_since_ms >= self._config.flush_ms

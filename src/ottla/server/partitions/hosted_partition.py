@@ -11,14 +11,17 @@ brokers wrote. A leadership goes on when the same broker is elected again in the
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from ottla.config import TopicConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
+from ottla.log.producers.verification import Verification
 from ottla.log.reading.reader import FileRange
 from ottla.log.writing.append import Appended
 from ottla.model import ACKS_ALL
+from ottla.records.control import TransactionMarker
 from ottla.replication.events import (
     Assigned,
     CommitsRefused,
@@ -38,6 +41,8 @@ from ottla.server.partitions.waiters import Waiters
 
 logger = logging.getLogger(__name__)
 
+
+_MARKER_BYTES: Final = 78  # the control batch that ends a transaction
 
 Propose = Callable[["HostedPartition", ProposeIsr | StepDown], None]
 
@@ -94,6 +99,7 @@ class HostedPartition:
         self.lag_records = 0
         self.is_closed = False
         self._propose = propose
+        log.producers.transactions.replicated_to(replica.high_watermark)
 
     @property
     def name(self) -> str:
@@ -103,7 +109,7 @@ class HostedPartition:
     @property
     def last_stable_offset(self) -> int:
         """Where a reader of committed records must stop."""
-        return self.replica.readable_up_to(READ_COMMITTED, self.log.producers.first_unstable_offset)
+        return self.replica.readable_up_to(READ_COMMITTED, self.log.first_unstable_offset)
 
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
@@ -145,11 +151,16 @@ class HostedPartition:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return self.replica.append_error(acks)
 
-    def append(self, record_sets: Sequence[memoryview], now_ms: int) -> list[Appended | KafkaError]:
-        """Append a producer's record sets in order, with one write."""
-        log = self.log
+    def append(
+        self,
+        record_sets: Sequence[memoryview],
+        now_ms: int,
+        verified: Collection[Verification] | None = None,
+    ) -> list[Appended | KafkaError]:
+        """Append a producer's record sets in order, with one write. `verified` as for `Log.append`."""
+        log, leader_epoch = self.log, self.replica.leader_epoch
         end_before = log.log_end_offset
-        outcomes = log.append(record_sets, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
+        outcomes = log.append(record_sets, leader_epoch=leader_epoch, now_ms=now_ms, verified=verified)
         end = log.log_end_offset
         if end != end_before:
             self._log_end_offset_moved(end, sum(map(len, record_sets)), now_ms)
@@ -164,6 +175,21 @@ class HostedPartition:
         self._log_end_offset_moved(self.log.log_end_offset, len(batch), now_ms)
         return appended
 
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> int:
+        """Append the marker that ends a transaction, unless the log has it.
+
+        The marker is replicated when the high watermark reaches the returned offset. KafkaError when it is
+        refused, or cannot be written.
+        """
+        error = self.append_error(ACKS_ALL)
+        if error:
+            raise KafkaError(error)
+        end_before = self.log.log_end_offset
+        end = self.log.append_marker(marker, leader_epoch=self.replica.leader_epoch, now_ms=now_ms)
+        if end != end_before:
+            self._log_end_offset_moved(end, _MARKER_BYTES, now_ms)
+        return end
+
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Truncate the log. The caller has lowered the recovery point (log/writing/truncation.py)."""
         self.log.truncate_to(offset)
@@ -175,6 +201,8 @@ class HostedPartition:
         self.flushed.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason))
         self.flushed = Watermark(self.log.durability.flushed_offset)
         self.step(LogEndOffsetMoved(self.log.log_end_offset), now_ms)
+        # The transactions were read from the log again, ended ones among them.
+        self.log.producers.transactions.replicated_to(self.replica.high_watermark)
 
     def note_lag(self, records: int) -> None:
         """The number of records that this follower lacks, as of the leader's latest answer."""
@@ -182,7 +210,7 @@ class HostedPartition:
 
     def read(self, offset: int, max_bytes: int, isolation_level: int, at_least_one: bool) -> FileRange | None:
         """Whole batches from `offset` on that this reader may see."""
-        upper = self.replica.readable_up_to(isolation_level, self.log.producers.first_unstable_offset)
+        upper = self.replica.readable_up_to(isolation_level, self.log.first_unstable_offset)
         return self.log.read(offset, max_bytes, upper_offset=upper, at_least_one=at_least_one)
 
     def advance_log_start_offset(self, offset: int) -> None:
@@ -269,4 +297,7 @@ class HostedPartition:
 
     def _high_watermark_advanced(self, high_watermark: int) -> None:
         self.high_watermark.advance(high_watermark)
-        self.waiters.committed(is_all=high_watermark == self.log.log_end_offset)
+        transactions = self.log.producers.transactions
+        ends_transaction = bool(transactions) and transactions.replicated_to(high_watermark)
+        is_all = high_watermark == self.log.log_end_offset
+        self.waiters.committed(is_all=is_all, ends_transaction=ends_transaction)

@@ -29,6 +29,7 @@ from ottla.replication.events import Assigned
 from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
 from ottla.replication.partition import PartitionReplica
 from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.disk import is_out_of_room
 from ottla.server.partitions.file_removal import Removable, Remover
 from ottla.server.partitions.hosted_partition import HostedPartition, Propose, propose_nothing
 from ottla.server.partitions.partition_table import Partitions
@@ -78,6 +79,22 @@ class Hosting:
         for name in self._strays():
             if self._directory.topic_id_of(name) not in image.topics_by_id:
                 logger.warning("%s is in the data directory but belongs to no topic; it is left alone", name)
+
+    def lost_replicas(self, *, keeps_writes: bool) -> list[HostedPartition]:
+        """The replicas whose logs lack records that they held; asked before their roles are taken.
+
+        A log that ends, or has a hole, below its last known high watermark has lost committed records. With
+        `keeps_writes` (the machine has run since they were written) any damaged record was in the log once.
+        """
+        found = []
+        for hosted in self._partitions:
+            extent = hosted.log.extent
+            hole = extent.first_lost_offset
+            end = extent.end_offset if hole is None else hole
+            is_damaged = keeps_writes and (hole is not None or extent.has_damaged_tail)
+            if is_damaged or end < self._directory.high_watermark(hosted.topic, hosted.index):
+                found.append(hosted)
+        return found
 
     async def apply(self, before: ClusterImage, after: ClusterImage) -> None:
         """Carry a change of metadata out. It is decided: what the disk refuses is logged, and done later."""
@@ -145,6 +162,8 @@ class Hosting:
             yield from self._host(image, topic)
         except OSError as problem:
             self._partitions.unopened.add(topic.name)
+            if is_out_of_room(problem):
+                self._directory.note_failure(problem)
             logger.error("a log of %s cannot be opened now: %s. It will be tried again.", topic.name, problem)
 
     def _host(self, image: ClusterImage, topic: TopicImage) -> Iterator[None]:
@@ -187,6 +206,7 @@ class Hosting:
             replicas=tuple(placed.replicas),
             partition_epoch=placed.partition_epoch,
             is_recovering=placed.is_recovering,
+            damaged=frozenset(filter(placed.is_damaged_on, placed.replicas)),
         )
         hosted.assign(assigned, monotonic_ms())
 
@@ -232,6 +252,7 @@ class Hosting:
             replica_lag_time_max_ms=self._config.replication.lag_time_max_ms,
             min_insync_replicas=config.min_insync_replicas,
             isolation_patience_ms=self._isolation_patience_ms,
+            replica_silence_max_ms=self._config.replication.silence_max_ms,
         )
         return HostedPartition(topic.name, topic.topic_id, placed.index, log, replica, self._propose)
 

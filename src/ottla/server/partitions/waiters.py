@@ -2,18 +2,19 @@
 
 Readers     consumers in a long poll; they hear of records when the high watermark passes them
 Cursors     followers' positions; they hear of records when the log grows, and of the high watermark and the
-log start
-            with their next answer
+            log start with their next answer, or at once where consumers read from followers
 Callers     of DeleteRecords, until the log start of a follower moves
 
 Producers wait for watermarks (acknowledgement.py).
 """
 
 import asyncio
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.replication.events import FollowerFetched
 from ottla.runtime.ordered_set import OrderedSet
+
+_ENOUGH_BYTES: Final = 1 << 62  # for any reader
 
 
 class Reader(Protocol):
@@ -58,7 +59,7 @@ class Cursor(Protocol):
 class Waiters:
     """The readers, cursors and callers that wait for one partition."""
 
-    __slots__ = ("_start_waiters", "_unseen_bytes", "cursors", "readers")
+    __slots__ = ("_start_waiters", "_unseen_bytes", "cursors", "hurries_commits", "readers")
 
     def __init__(self) -> None:
         self.readers: OrderedSet[Reader] = OrderedSet()
@@ -66,6 +67,8 @@ class Waiters:
         self._start_waiters: list[asyncio.Future[None]] = []
         # Appended and not yet below the high watermark: what readers have not heard of.
         self._unseen_bytes = 0
+        # Whether consumers read from followers, which learn of the high watermark with an answer only.
+        self.hurries_commits = False
 
     def add_reader(self, reader: Reader) -> None:
         """Have a consumer's fetch woken from now on."""
@@ -94,11 +97,18 @@ class Waiters:
         for cursor in self.cursors:
             cursor.on_append(size_bytes)
 
-    def committed(self, is_all: bool) -> None:
-        """The high watermark rose; `is_all`, to the end of the log."""
+    def committed(self, is_all: bool, ends_transaction: bool = False) -> None:
+        """The high watermark rose; `is_all`, to the end of the log.
+
+        With `ends_transaction` it passed a marker, and readers of committed records may read what they were
+        held back from.
+        """
         for cursor in self.cursors:
-            cursor.on_news()
-        size_bytes = self._unseen_bytes
+            if self.hurries_commits:
+                cursor.on_change()
+            else:
+                cursor.on_news()
+        size_bytes = _ENOUGH_BYTES if ends_transaction else self._unseen_bytes
         if is_all:
             self._unseen_bytes = 0
         if self.readers:
@@ -106,6 +116,10 @@ class Waiters:
             # on.
             for reader in tuple(self.readers):
                 reader.on_append(size_bytes)
+
+    def hurry_commits(self) -> None:
+        """A consumer reads from a follower: in this leadership, followers hear of commits at once."""
+        self.hurries_commits = True
 
     def log_start_moved(self) -> None:
         """Records were deleted here: followers hear of it at once."""
@@ -115,6 +129,7 @@ class Waiters:
     def leadership_ended(self) -> None:
         """The appends of the former leadership are not counted any more."""
         self._unseen_bytes = 0
+        self.hurries_commits = False
 
     def wake(self) -> None:
         """Let all waiting requests answer with the present records."""

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from ottla.config import BrokerConfig
-from ottla.controller.image import CAPACITY_FEATURE
+from ottla.config import Listener as ListenerAddress
+from ottla.config.listeners import PROTOCOL_NUMBERS
+from ottla.controller.image import CAPACITY_FEATURE, LOST_DIRECTORY
+from ottla.controller.records import TRANSACTION_VERSION_FEATURE, TRANSACTION_VERSION_LEVEL
 from ottla.controller.replica_trust import KEPT_WRITES_FEATURE
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_BROKER_EPOCH
@@ -29,6 +32,7 @@ from ottla.protocol.messages.brokers import (
     Listener,
 )
 from ottla.server.quorum.quorum import Quorum
+from ottla.server.quorum.replica_directories import assignment
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +53,15 @@ _REFUSALS: Final = {
 class Identity:
     """Which life of which broker this is.
 
-    `keeps_writes`: nothing is lost of what earlier lives wrote to the directory.
+    `directory_ids`: of the log directory, the present id first. `listeners`: where clients and brokers reach the
+    broker. `keeps_writes`: nothing is lost of what earlier lives wrote to the directory.
     """
 
     cluster_id: str
     incarnation_id: UUID
-    directory_id: UUID
+    directory_ids: tuple[UUID, ...]
     previous_broker_epoch: int
-    host: str
-    port: int
+    listeners: tuple[ListenerAddress, ...]
     keeps_writes: bool = False
 
 
@@ -72,6 +76,7 @@ class Membership:
         self._now = asyncio.Event()  # do not wait for the next beat
         self._admitted: asyncio.Future[None] | None = None
         self._wants_to_stop = False
+        self._is_directory_offline = False
         self._may_stop = asyncio.Event()
         quorum.watch(self._now.set)
 
@@ -87,12 +92,36 @@ class Membership:
         await self._register()
         await self._quorum.replayed(self.broker_epoch)
 
+    async def report_lost(self, replicas: Iterable[tuple[UUID, int]]) -> None:
+        """Tell the controller, however long it takes, which replicas lack records that they held."""
+        lost = list(replicas)
+        while lost:
+            request = assignment(self._config.node.id, self.broker_epoch, LOST_DIRECTORY, lost)
+            try:
+                response = await self._quorum.submit(request, timeout_ms=_ATTEMPT_MS)
+            except KafkaError as error:
+                logger.debug("lost replicas are not reported yet: %s", error)
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if response.error_code in _UNKNOWN_HERE:
+                await self._register()
+            elif response.error_code:
+                raise _refusal(ErrorCode(response.error_code))
+            else:
+                return
+
     async def join(self) -> None:
         """Beat from now on; return when the broker is let in."""
         loop = asyncio.get_running_loop()
         self._admitted = loop.create_future()
         self._beating = loop.create_task(self._beat())
         await self._admitted
+
+    def directory_is(self, is_offline: bool) -> None:
+        """Tell the controller at once whether the log directory can be used."""
+        self._is_directory_offline = is_offline
+        self._quorum.directory_is(is_offline)
+        self._now.set()
 
     async def leave(self, timeout_s: float) -> None:
         """Have others take over what this broker leads; not longer than a while, for it stops in any case."""
@@ -158,20 +187,17 @@ class Membership:
             cluster_id=identity.cluster_id,
             incarnation_id=identity.incarnation_id,
             listeners=[
-                Listener(
-                    name=config.node.advertised_listener.name,
-                    host=identity.host,
-                    port=identity.port,
-                    security_protocol=0,
-                )
+                Listener(each.name, each.host, each.port, PROTOCOL_NUMBERS[each.protocol])
+                for each in identity.listeners
             ],
             features=[
                 Feature(CAPACITY_FEATURE, 0, config.membership.capacity),
                 Feature(KEPT_WRITES_FEATURE, 0, keeps_writes),
+                Feature(TRANSACTION_VERSION_FEATURE, 0, TRANSACTION_VERSION_LEVEL),
             ],
             rack=config.node.rack,
             previous_broker_epoch=known_epoch,
-            log_dirs=[identity.directory_id],
+            log_dirs=list(identity.directory_ids),
         )
 
     # ---- heartbeats
@@ -195,12 +221,14 @@ class Membership:
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._quorum.image.last_offset,
             want_shut_down=self._wants_to_stop,
+            offline_log_dirs=list(self._identity.directory_ids) if self._is_directory_offline else [],
         )
         try:
             response: BrokerHeartbeatResponse = await self._quorum.submit(request, timeout_ms=_ATTEMPT_MS)
         except KafkaError as error:
             logger.debug("no heartbeat: %s", error)
             return False
+        self._quorum.answered()
         if response.error_code in _UNKNOWN_HERE:
             await self._come_back()
             return False
@@ -225,12 +253,6 @@ class Membership:
             logger.error("%s", error.message)
             return
         await self._quorum.replayed(self.broker_epoch)
-
-
-def advertised(config: BrokerConfig, port: int, hostname: Callable[[], str]) -> tuple[str, int]:
-    """Where others reach this node; what the settings leave open is filled in."""
-    listener = config.node.advertised_listener
-    return listener.host or hostname(), listener.port or port
 
 
 def _refusal(code: ErrorCode) -> KafkaError:

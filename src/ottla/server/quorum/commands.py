@@ -17,7 +17,11 @@ from typing import Any, Final
 from ottla.controller.commands import BalanceLeaders, FenceBrokers
 from ottla.controller.decision import Decision
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from ottla.protocol.messages.brokers import (
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+)
 from ottla.protocol.messages.partitions import AlterPartitionRequest
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
 from ottla.runtime.ordered_set import OrderedSet
@@ -29,6 +33,7 @@ logger = logging.getLogger(__name__)
 _OF_BROKERS: Final = (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
     BalanceLeaders,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
@@ -128,7 +133,13 @@ class Commands:
         if not decision.records:
             _answer(future, decision.response)
             return
-        end_offset = self._member.append(decision.records)
+        try:
+            end_offset = self._member.append(decision.records)
+        except KafkaError:
+            if self.is_open:
+                raise
+            # This node has resigned, because it cannot write: the next controller may carry the command out.
+            raise NotControllerError from None
         await self._replayed(end_offset)
         _report(decision)
         if isinstance(request, _OF_BROKERS):
@@ -193,7 +204,7 @@ def _report(decision: Decision) -> None:
     for topic, partition in decision.waiting:
         logger.error(
             "%s-%d waits for you: every replica may miss records that were acknowledged. "
-            "ottla topics describe names the command that lets one lead that is there",
+            "ottla cluster recover shows what each of them has, and lets one lead",
             topic,
             partition,
         )

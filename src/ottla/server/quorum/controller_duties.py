@@ -25,11 +25,13 @@ from ottla.protocol.messages.brokers import (
 from ottla.server.quorum.commands import NotControllerError
 from ottla.server.quorum.peers import Peers
 from ottla.server.quorum.quorum import Quorum
+from ottla.server.quorum.unclean_recovery import UncleanRecovery
 
 logger = logging.getLogger(__name__)
 
 # A living broker tells a new controller of itself at once; silent brokers are looked for after this.
 _PROBE_AFTER_S: Final = 0.02
+_PROBE_EVERY_S: Final = 0.2
 _PROBE_MS: Final = 1_000
 
 
@@ -43,6 +45,7 @@ class ControllerDuties:
         self._liveness = BrokerLiveness(
             config.membership.session_timeout_ms, config.membership.disconnect_grace_ms
         )
+        self._recovery = UncleanRecovery(config, quorum, peers)
         self._tasks: list[asyncio.Task[None]] = []
         self._now = asyncio.Event()  # look again, something changed
         quorum.watch(self._controller_changed)
@@ -86,9 +89,13 @@ class ControllerDuties:
         self._tasks = []
         self._liveness.deactivate()
         if self._quorum.is_controller:
-            self._liveness.activate(self._quorum.image, self._now_ms())
+            former_id = self._quorum.former_leader_id
+            heard_ms = None if former_id is None else self._peers.heard_ms(former_id)
+            heard = {} if former_id is None or heard_ms is None else {former_id: heard_ms}
+            self._liveness.activate(self._quorum.image, self._now_ms(), heard)
             loop = asyncio.get_running_loop()
-            self._tasks = [loop.create_task(self._watch()), loop.create_task(self._probe())]
+            duties = (self._watch(), self._probe(), self._recovery.run())
+            self._tasks = [loop.create_task(duty) for duty in duties]
             if self._config.leader_balance.enable:
                 self._tasks.append(loop.create_task(self._balance()))
 
@@ -122,12 +129,18 @@ class ControllerDuties:
                 )
 
     async def _probe(self) -> None:
-        """See whether the brokers that this controller has not heard of are there at all."""
-        await asyncio.sleep(_PROBE_AFTER_S)
-        unheard = [
-            each for each in self._liveness.unheard(self._quorum.image) if each != self._config.node.id
-        ]
-        await asyncio.gather(*(self._probe_one(broker_id) for broker_id in unheard))
+        """See whether the brokers that this controller has not heard of are there at all, until all are heard or gone:
+        a broker may die before it has found this controller.
+        """
+        pause_s = _PROBE_AFTER_S
+        while True:
+            await asyncio.sleep(pause_s)
+            pause_s = _PROBE_EVERY_S
+            found = self._liveness.unheard(self._quorum.image)
+            unheard = [each for each in found if each != self._config.node.id]
+            if not unheard:
+                return
+            await asyncio.gather(*(self._probe_one(broker_id) for broker_id in unheard))
 
     async def _probe_one(self, broker_id: int) -> None:
         if not await self._peers.is_listening(broker_id, _PROBE_MS):

@@ -1,11 +1,12 @@
 """Whether a voter whose disk remembers nothing may begin with an empty memory: whether the quorum is new.
 
 A voter without memory is either new or has lost its disk, and one that lost its disk must not vote
-(`ottla.raft.vote_recovery`). It is new if no voter has ever voted. Every majority that it could have been
-part of shares a voter with any `voters - majority + 1` of the others; if that many of them say that they are
-in epoch 0, there was no such majority. So the first start of a quorum of three needs all three; afterwards a
-voter that comes back with an empty disk hears of a later epoch, and earns its vote back. One voter alone
-always founds.
+(`ottla.raft.vote_recovery`). It is new if no voter has ever voted, and it knows that when all others say that
+they are in epoch 0: a candidate enters its epoch, durably, before it asks for votes, so no candidate is left
+that could have an older vote of this voter. Fewer witnesses would rule out majorities of the past, and not
+the candidate that still collects one. So the first start of a quorum needs all voters, or a majority whose
+directories were prepared (`preparation`); afterwards a voter that comes back with an empty disk hears of a
+later epoch, and earns its vote back. One voter alone always founds.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ class Founding:
     @property
     def is_proven(self) -> bool:
         """Whether no voter has ever voted."""
-        others_needed = len(self._voters.ids) - self._voters.majority + 1 if len(self._voters.ids) > 1 else 0
-        return not self._is_refuted and len(self._new) >= others_needed
+        return not self._is_refuted and not self.unheard
 
     @property
     def unheard(self) -> list[int]:

@@ -13,33 +13,35 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
 from ottla.protocol.apis import api_of
 from ottla.protocol.declaration import declaration_of
 from ottla.raft import events
 from ottla.raft.events import Effect, Event
 from ottla.raft.messages import (
     Answer,
+    BeginEpoch,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
-    ReplicaKey,
-    SnapshotId,
 )
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.replica import RaftReplica
-from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.ordered_set import OrderedSet
 from ottla.runtime.runtime import Runtime
+from ottla.server.quorum.fetched_snapshot import FetchedSnapshot
 from ottla.server.quorum.founding import Founding
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.peers import Peers
 from ottla.server.quorum.state_file import QuorumStateFile
+from ottla.server.quorum.tenant import Quorate, Tenant
+from ottla.server.quorum.vote_writer import VoteWriter
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.quorum import DescribeQuorumResponse
@@ -58,41 +60,15 @@ _OTHER_CLUSTER: Final = (
 _REFUSED_APPEND_PAUSE_S: Final = 0.3
 _CHANGE_LOG: Final = (
     events.AppendLeaderChange,
+    events.AppendVoters,
     events.AppendRecords,
     events.TruncateTo,
     events.ResetLog,
 )
 
 
-class Tenant(Protocol):
-    """The consumer of committed records, called in order on the loop; it must not call back at once."""
-
-    def committed(self, high_watermark: int) -> None:
-        """Every record below is committed."""
-
-    def led_by(self, leader_id: int | None, epoch: int) -> None:
-        """Another leader, or none."""
-
-    def established(self, epoch: int) -> None:
-        """This node leads, and everything that was ever committed is below its high watermark."""
-
-    def load(self, snapshot_id: SnapshotId) -> None:
-        """Take the snapshot's state in place of one's own. ValueError or OSError if it cannot be read."""
-
-    def failed(self, reason: KafkaError) -> None:
-        """The disk failed under the log: nothing more is committed here."""
-
-    def halted(self, reason: str) -> None:
-        """Something happened that cannot: the process must end."""
-
-
-class Quorate(NamedTuple):
-    """Which quorum this is, and who of it is here."""
-
-    cluster_id: str
-    identity: ReplicaKey
-    voters: VoterSet
-    settings: RaftSettings
+# What a leader whose disk failed still does: nothing of it needs the disk.
+_FAREWELL: Final = (events.Send, events.Reply, events.LeaderChanged)
 
 
 class QuorumMember:
@@ -106,18 +82,19 @@ class QuorumMember:
         self._log = log
         self._file = file
         self._peers = peers
-        memory = file.read() if self.is_voter else None
+        memory = file.read() if quorum.is_controller else None
         self._replica = self._new_replica(memory)
         is_question = memory is None and self.is_voter and (self.is_alone or log.log_end_offset == 0)
         self._founding = Founding(quorum.identity.node_id, quorum.voters) if is_question else None
         self._tenant: Tenant | None = None
         self._tickets: OrderedSet[asyncio.Future[Answer]] = OrderedSet()
         self._thread = runtime.threads.pool(1, "ottla-metadata")
+        self._votes = VoteWriter(file, self._thread, self._refuse_tickets, is_alone=self.is_alone)
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._writing: OrderedSet[asyncio.Task[None]] = OrderedSet()  # of them, those that wait for the disk
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
-        self._pieces = bytearray()
+        self._fetched = FetchedSnapshot(log.snapshots)
         self._complain_at = 0.0
         self._is_append_refused = False
         self._has_failed = False
@@ -125,14 +102,15 @@ class QuorumMember:
         self._do: dict[type[Any], Callable[[Any], None]] = {
             events.PersistVote: self._persist_vote,
             events.Send: self._send,
-            events.Reply: self._reply,
+            events.Reply: lambda effect: self._answer(effect.ticket, effect.answer),
             events.ReplyRecords: self._reply_records,
             events.ReplySnapshot: self._reply_snapshot,
-            events.AppendLeaderChange: self._append_leader_change,
+            events.AppendLeaderChange: self._append_control,
+            events.AppendVoters: self._append_control,
             events.AppendRecords: self._append_records,
             events.TruncateTo: lambda effect: log.truncate_to(effect.offset),
             events.Flush: lambda effect: self._write(self._flush()),
-            events.WriteSnapshot: self._write_snapshot,
+            events.WriteSnapshot: lambda effect: self._fetched.add(effect.position, effect.data),
             events.FinishSnapshot: self._finish_snapshot,
             events.ResetLog: self._reset_log,
             events.HighWatermarkAdvanced: lambda effect: self._told.committed(effect.high_watermark),
@@ -145,12 +123,12 @@ class QuorumMember:
 
     @property
     def is_voter(self) -> bool:
-        return self._quorum.identity.node_id in self._quorum.voters
+        return self.voters.has(self._quorum.identity)
 
     @property
     def is_alone(self) -> bool:
         """Whether this node is the whole quorum."""
-        return self.is_voter and len(self._quorum.voters.ids) == 1
+        return self.is_voter and len(self.voters.ids) == 1
 
     @property
     def replica(self) -> RaftReplica:
@@ -158,8 +136,14 @@ class QuorumMember:
         return self._replica
 
     @property
+    def is_out_of_room(self) -> bool:
+        """Whether the disk has no room for what the quorum decides: this node does not know the latest."""
+        return self._log.is_full or self._votes.is_waiting_for_room
+
+    @property
     def voters(self) -> VoterSet:
-        return self._quorum.voters
+        """The voters of this moment."""
+        return self._replica.voters
 
     @property
     def unheard_founders(self) -> list[int]:
@@ -211,6 +195,7 @@ class QuorumMember:
     async def stop(self) -> None:
         """Do nothing any more; what is being written is finished first."""
         self._is_stopped = True
+        self._votes.stop()
         if self._alarm is not None:
             self._alarm.cancel()
         for task in self._tasks.without(self._writing):
@@ -224,9 +209,18 @@ class QuorumMember:
         """Append a decision's records, as the leader; their end offset. KafkaError if the disk refuses."""
         if self._has_failed or self._is_stopped:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log takes no writes any more")
-        end_offset = self._log.append(records, self._replica.epoch)
+        try:
+            end_offset = self._log.append(records, self._replica.epoch)
+        except KafkaError as problem:
+            self._leader_append_failed(problem)
+            raise
         self._step(events.LogChanged())
         return end_offset
+
+    def change_voters(self, voters: VoterSet) -> int:
+        """Name other voters, as the leader; the end offset of the record that does."""
+        self._step(events.ChangeVoters(voters))
+        return self._log.log_end_offset
 
     async def answer(self, message: Any) -> Any:
         """The answer to another node's question, as Kafka's message."""
@@ -242,6 +236,9 @@ class QuorumMember:
             return api.response(error_code=refused.code)
         if self._has_failed or self._is_stopped:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "this node takes no part in the quorum any more")
+        if isinstance(request, BeginEpoch) and request.endpoints:
+            # The leader may be a voter that the log here does not name yet.
+            self._peers.learn(request.leader_id, Address(*request.endpoints[0][1:]))
         ticket = asyncio.get_running_loop().create_future()
         self._tickets.add(ticket)
         try:
@@ -269,6 +266,14 @@ class QuorumMember:
             is_changed |= type(effect) in _CHANGE_LOG
         if is_changed and not self._is_append_refused:
             self._step(events.LogChanged())
+
+    def _leader_append_failed(self, problem: KafkaError) -> None:
+        """A leader whose disk is full resigns. One whose disk fails otherwise halts."""
+        if self._log.is_broken or not (self.is_alone or self._log.is_full):
+            self._fail(problem)
+        elif not self.is_alone:
+            logger.error("%s: another voter should be the controller", problem.message)
+            self._step(events.LogFull())
 
     def _set_alarm(self) -> None:
         deadline_ms = self._replica.next_deadline_ms
@@ -330,9 +335,6 @@ class QuorumMember:
             self._complain_at = now + _COMPLAINT_S
             logger.error("node %d refuses a question of the quorum: %s", node_id, refused.message)
 
-    def _reply(self, effect: events.Reply) -> None:
-        self._answer(effect.ticket, effect.answer)
-
     def _reply_records(self, effect: events.ReplyRecords) -> None:
         records = self._log.read(effect.offset, effect.max_bytes)
         self._answer(effect.ticket, replace(effect.answer, records=records))
@@ -357,15 +359,14 @@ class QuorumMember:
     # ---- the disk
 
     def _persist_vote(self, effect: events.PersistVote) -> None:
-        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._file.write, effect.state)
-        self._write(self._vote_persisted(writing, effect.number))
+        self._write(self._vote_persisted(effect))
 
-    async def _vote_persisted(self, writing: asyncio.Future[None], number: int) -> None:
+    async def _vote_persisted(self, effect: events.PersistVote) -> None:
         try:
-            await writing
+            if await self._votes.write(effect):
+                self._step(events.VotePersisted(effect.number))
         except OSError as problem:
             self._fail(problem)
-        self._step(events.VotePersisted(number))
 
     async def _flush(self) -> None:
         job = self._log.begin_flush()
@@ -378,41 +379,36 @@ class QuorumMember:
         self._log.complete_flush(job)
         self._step(events.Flushed())
 
-    def _append_leader_change(self, effect: events.AppendLeaderChange) -> None:
-        self._log.append_leader_change(effect)
+    def _append_control(self, effect: events.AppendLeaderChange | events.AppendVoters) -> None:
+        try:
+            self._log.append_control(effect)
+        except KafkaError as problem:
+            if self.is_alone or not self._log.is_full:
+                raise
+            logger.error("%s: another voter should be the controller", problem.message)
+            self._is_append_refused = True
+            asyncio.get_running_loop().call_soon(self._step, events.LogFull())
 
     def _append_records(self, effect: events.AppendRecords) -> None:
         try:
             self._log.append_fetched(effect.records)
         except KafkaError as problem:
-            if self._log.is_broken:
+            if self._log.is_failing and not self._log.is_full:
                 raise
             logger.error("what the leader sent could not be appended: %s", problem)
             self._is_append_refused = True
-            loop = asyncio.get_running_loop()
-            loop.call_later(_REFUSED_APPEND_PAUSE_S, self._step, events.AppendRefused())
+            refused = events.AppendRefused(is_full=self._log.is_full)
+            asyncio.get_running_loop().call_later(_REFUSED_APPEND_PAUSE_S, self._step, refused)
 
     # ---- snapshots that others have
 
-    def _write_snapshot(self, effect: events.WriteSnapshot) -> None:
-        if effect.position == 0:
-            self._pieces = bytearray()
-        self._pieces += effect.data
-
     def _finish_snapshot(self, effect: events.FinishSnapshot) -> None:
-        content, self._pieces = bytes(self._pieces), bytearray()
-        self._write(self._keep_snapshot(effect, content))
+        self._write(self._keep_snapshot(effect, self._fetched.take()))
 
     async def _keep_snapshot(self, effect: events.FinishSnapshot, content: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(None, self._log.snapshots.check, content)
-            await loop.run_in_executor(None, self._log.snapshots.write, effect.snapshot_id, content)
-        except (OSError, ValueError) as problem:
-            logger.error("the snapshot %s cannot be kept: %s", effect.snapshot_id, problem)
-            self._step(events.SnapshotRefused(effect.attempt))
-            return
-        self._step(events.SnapshotReady(effect.attempt))
+        is_kept = await self._fetched.keep(effect.snapshot_id, content)
+        attempt = effect.attempt
+        self._step(events.SnapshotReady(attempt) if is_kept else events.SnapshotRefused(attempt))
 
     def _reset_log(self, effect: events.ResetLog) -> None:
         self._log.snapshots.replace(effect.snapshot_id)
@@ -445,7 +441,7 @@ class QuorumMember:
         self._step(events.Tick())
 
     def _new_replica(self, memory: QuorumState | None) -> RaftReplica:
-        _, identity, voters, settings = self._quorum
+        _, identity, voters, _, settings = self._quorum
         return RaftReplica(identity, voters, self._log, memory, settings, self._random.randrange)
 
     # ---- the end
@@ -460,11 +456,19 @@ class QuorumMember:
         if self._has_failed:
             return
         self._has_failed = True
+        self._resign()
         text = problem.message if isinstance(problem, KafkaError) else getattr(problem, "strerror", None)
         reason = f"the metadata could not be made durable: {text or problem}"
         logger.error("%s", reason)
         self._refuse_tickets()
         self._told.failed(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+
+    def _resign(self) -> None:
+        """Tell the other voters that this one leads no more. They would find out; so they need not wait."""
+        if self._replica.is_leader and not self.is_alone:
+            for effect in self._replica.step(events.Leave(), self.now_ms()):
+                if isinstance(effect, _FAREWELL):
+                    self._do[type(effect)](effect)
 
     def _halt(self, reason: str) -> None:
         self._has_failed = True

@@ -20,10 +20,12 @@ from ottla.log.log import Log
 from ottla.log.plan.retention import plan_retention
 from ottla.log.writing.flush import FlushJob
 from ottla.model import NO_EPOCH, EpochEnd, TopicPartition
-from ottla.raft.events import AppendLeaderChange
+from ottla.raft.events import AppendLeaderChange, AppendVoters
 from ottla.raft.leader_change import leader_change_batch
 from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, SnapshotId
-from ottla.records.batch import CorruptRecord, read_header
+from ottla.raft.voter_records import voters_batch, voters_in
+from ottla.raft.voters import LoggedVoters, VoterSet
+from ottla.records.batch import CorruptRecord, iter_batches, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.runtime.disk import Disk
@@ -34,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 _KEEPS_ALL: Final = TopicConfig(cleanup_policy=())
 _BEGINNING: Final = SnapshotId(0, NO_EPOCH)
+_SCAN_BYTES: Final = 1 << 20
 
 
 class MetadataLog:
@@ -53,8 +56,10 @@ class MetadataLog:
         self.is_whole = True
         self.lost_offset = 0  # everything before it is gone, and no snapshot has it
         self._start = _BEGINNING
+        self._voters: list[LoggedVoters] = []
         self._find_start()
         self._cut_at_hole()
+        self._find_voters()
 
     def take_snapshot_records(self) -> list[Any]:
         """The records of the snapshot that the log was opened with; once, so that they do not stay in
@@ -90,6 +95,18 @@ class MetadataLog:
     def latest_snapshot(self) -> SnapshotId | None:
         return self.snapshots.latest
 
+    @property
+    def voters(self) -> LoggedVoters | None:
+        return self._voters[-1] if self._voters else None
+
+    @property
+    def former_voters(self) -> VoterSet | None:
+        return self._voters[-2].voters if len(self._voters) > 1 else None
+
+    def voters_at(self, offset: int) -> VoterSet | None:
+        """The newest set of voters below an offset; None if the log names none there."""
+        return next((each.voters for each in reversed(self._voters) if each.end_offset <= offset), None)
+
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch that is at most `epoch`, and where it ends."""
         return self._log.extent.leader_epochs.end_offset_for(epoch, self.log_end_offset)
@@ -110,6 +127,16 @@ class MetadataLog:
         """Whether nothing can be written any more, whatever the disk does from now on."""
         return self._log.status.refusal is not None
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last write failed, or nothing can be written any more."""
+        return self._log.status.is_failing or self.is_broken
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last write failed for lack of room only, and left the log as it was."""
+        return self._log.status.is_full and not self.is_broken
+
     def read(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
         """Whole batches from the one that holds `offset` on; at least one if there is one."""
         upper = self.log_end_offset if upper_offset is None else upper_offset
@@ -127,11 +154,17 @@ class MetadataLog:
         self._log.append_records(memoryview(build_batch(values)), leader_epoch=epoch, now_ms=now_ms)
         return self.log_end_offset
 
-    def append_leader_change(self, effect: AppendLeaderChange) -> None:
-        """Append the record with which an epoch begins."""
+    def append_control(self, effect: AppendLeaderChange | AppendVoters) -> None:
+        """Append the record with which an epoch begins, or the one that names the voters."""
         now_ms = self._now_ms()
-        batch = memoryview(leader_change_batch(effect, now_ms))
-        self._log.append_records(batch, leader_epoch=effect.epoch, now_ms=now_ms)
+        batch = (
+            voters_batch(effect.voters, effect.epoch, now_ms)
+            if isinstance(effect, AppendVoters)
+            else leader_change_batch(effect, now_ms)
+        )
+        self._log.append_records(memoryview(batch), leader_epoch=effect.epoch, now_ms=now_ms)
+        if isinstance(effect, AppendVoters):
+            self._voters.append(LoggedVoters(effect.voters, self.log_end_offset))
 
     def append_fetched(self, records: bytes | memoryview) -> None:
         """Append what a leader sent, as it is. KafkaError if it does not fit, or the disk refuses."""
@@ -144,17 +177,20 @@ class MetadataLog:
             reason = f"offset {base_offset} comes where {self.log_end_offset} is next"
             raise KafkaError(ErrorCode.INVALID_RECORD, reason)
         self._log.append_replicated(view, self._now_ms())
+        self._voters += voters_in(iter_batches(view))
 
     def truncate_to(self, offset: int) -> None:
         """Cut the end off, durably."""
         self._directory.lower_checkpoints({TopicPartition(METADATA_TOPIC, METADATA_PARTITION): offset})
         self._log.truncate_to(offset)
+        self._voters = [each for each in self._voters if each.end_offset <= offset]
 
     def begin_at(self, snapshot_id: SnapshotId) -> None:
         """Throw all away and begin at the end of a snapshot, which is durable."""
         self._directory.lower_checkpoints({TopicPartition(METADATA_TOPIC, METADATA_PARTITION): 0})
         self._log.truncate_fully(snapshot_id.end_offset)
         self._start = snapshot_id
+        self._voters = self._voters_of_start()
 
     def begin_flush(self) -> FlushJob:
         return self._log.durability.begin_flush()
@@ -202,6 +238,19 @@ class MetadataLog:
             self._lost(f"begins at {log.log_start_offset}, and there is no snapshot of what was before")
             self.lost_offset = log.log_start_offset
             self.begin_at(_BEGINNING)
+
+    def _voters_of_start(self) -> list[LoggedVoters]:
+        found = None if self._start == _BEGINNING else self.snapshots.voters(self._start)
+        return [] if found is None else [LoggedVoters(found, self._start.end_offset)]
+
+    def _find_voters(self) -> None:
+        """Find the sets of voters in the snapshot before the log, and in the log."""
+        self._voters = self._voters_of_start()
+        offset = self.log_start_offset
+        while offset < self.log_end_offset:
+            batches = list(iter_batches(memoryview(self.read(offset, _SCAN_BYTES))))
+            self._voters += [each for each in voters_in(batches) if each.end_offset > offset]
+            offset = batches[-1].next_offset
 
     def _cut_at_hole(self) -> None:
         """Truncate before the first hole. If nothing is left, the log restarts empty."""

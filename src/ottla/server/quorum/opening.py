@@ -11,17 +11,20 @@ from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
 from ottla.model import Address
-from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
+from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
+from ottla.raft.quorum_state import QuorumState
 from ottla.raft.settings import RaftSettings
-from ottla.raft.voters import VoterSet
+from ottla.raft.voters import VoterNode, VoterSet
 from ottla.runtime.runtime import Runtime
-from ottla.server.quorum.member import Quorate, QuorumMember
+from ottla.server.quorum.member import QuorumMember
 from ottla.server.quorum.metadata_log import MetadataLog
+from ottla.server.quorum.peer_login import security_between_brokers
 from ottla.server.quorum.peers import Peers
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.quorum.replay import MetadataReplay, OnImage
 from ottla.server.quorum.snapshot_writer import SnapshotWriter
 from ottla.server.quorum.state_file import QuorumStateFile
+from ottla.server.quorum.tenant import Quorate
 
 
 def open_directory(config: BrokerConfig, directory: LogDirectory, new_uuid: Callable[[], UUID]) -> None:
@@ -48,31 +51,53 @@ def open_quorum(
 ) -> Quorum:
     """The quorum as of what is on this disk; it does nothing before it is started."""
     disk, now_ms, new_uuid = runtime.disk, runtime.clock.wall_ms, runtime.random.uuid4
+    listener_name = config.node.advertised_listener.name
     voters = {voter.node_id: Address(voter.host, voter.port) for voter in config.node.voters}
 
     def address_of(node_id: int) -> Address | None:
+        voter = quorum.member.voters.node(node_id)
+        if voter is not None and voter.endpoints:
+            return Address(*voter.endpoints[0][1:])
         if node_id in voters:
             return voters[node_id]
         broker = quorum.image.brokers.get(node_id)
-        endpoint = broker.endpoint(config.node.advertised_listener.name) if broker is not None else None
+        endpoint = broker.endpoint(listener_name) if broker is not None else None
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     file = QuorumStateFile(disk, f"{directory.path}/{METADATA_TOPIC}-{METADATA_PARTITION}")
     log = MetadataLog(directory, disk, file, now_ms)
-    voter_set = VoterSet(voters or [config.node.id])
-    _refuse_loss(log, is_alone=len(voter_set.ids) == 1)
-    if config.node.is_voter and len(voter_set.ids) > 1 and file.read() is None:
+    voter_set = configured_voters(config)
+    _refuse_loss(log, is_alone=voter_set.ids == {config.node.id} and log.voters is None)
+    if config.node.is_voter and voter_set.ids != {config.node.id} and file.read() is None:
         # Other nodes that knew this directory knew one that remembers its votes.
         directory.renew_id(config.node.id, new_uuid())
+        if config.node.id not in voter_set:
+            # Votes of the settings' voters count by node, those of a node that is added by its directory, too,
+            # and from this one none was ever given.
+            file.write(QuorumState(max(log.last_epoch, 0)))
     identity = ReplicaKey(config.node.id, directory.directory_id)
-    peers = Peers(config.node.id, address_of)
-    quorate = Quorate(directory.cluster_id, identity, voter_set, raft_settings(config.quorum))
+    peers = Peers(config.node.id, address_of, security_between_brokers(config))
+    settings = raft_settings(config.quorum)
+    quorate = Quorate(directory.cluster_id, identity, voter_set, config.node.is_voter, settings)
     member = QuorumMember(quorate, log, file, peers, runtime)
     controller = Controller(config.node.id, directory.cluster_id, config, new_uuid)
     writer = SnapshotWriter(log, config.quorum.max_record_bytes_between_snapshots, now_ms)
     replay = MetadataReplay(log, controller, writer, on_image)
     quorum = Quorum(member, replay, peers, now_ms, on_halt)
     return quorum
+
+
+def configured_voters(config: BrokerConfig) -> VoterSet:
+    """The voters that the settings name, with their addresses; this node alone if they name none."""
+    advertised = config.node.advertised_listener
+    name = next((each.upper() for each in config.node.controller_listener_names), advertised.name)
+    own = Endpoint(name, advertised.host, advertised.port)
+    alone = VoterNode(config.node.id, endpoints=(own,) if advertised.port else ())
+    named = [
+        VoterNode(each.node_id, endpoints=(Endpoint(name, each.host, each.port),))
+        for each in config.node.voters
+    ]
+    return VoterSet(named or [alone])
 
 
 def raft_settings(config: QuorumConfig) -> RaftSettings:

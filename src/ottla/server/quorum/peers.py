@@ -14,14 +14,21 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
+from ottla.errors import KafkaError
 from ottla.model import Address
 from ottla.protocol.apis import api_of
 from ottla.protocol.declaration import declaration_of
+from ottla.runtime.clock import monotonic_ms
+from ottla.security.settings import PLAINTEXT, Security
 from ottla.wire.connection import CannotConnectError, Connection, NobodyListensError
 from ottla.wire.stream import ConnectionLostError
+
+logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.2  # a node that comes back should not be noticed much later
@@ -33,16 +40,26 @@ Watcher = Callable[[int, str], None]
 class Peers:
     """Asks other nodes. `address_of` finds a node's address; None if it is not known."""
 
-    def __init__(self, node_id: int, address_of: AddressOf) -> None:
+    def __init__(self, node_id: int, address_of: AddressOf, security: Security = PLAINTEXT) -> None:
         self.client_id = f"broker-{node_id}"
         self._address_of = address_of
+        self._security = security
+        self._learned: dict[int, Address] = {}
         self._links: dict[tuple[int, str], _Link] = {}
         self._watchers: list[Watcher] = []
         self._is_closed = False
+        self._heard_ms: dict[int, int] = {}
 
     def watch(self, watcher: Watcher) -> None:
         """Be told the id of a node whose connection died, or was refused, and what the connection was for."""
         self._watchers.append(watcher)
+
+    def learn(self, node_id: int, address: Address) -> None:
+        """A node says where it is; for nodes that are not known otherwise."""
+        self._learned[node_id] = address
+
+    def _find(self, node_id: int) -> Address | None:
+        return self._address_of(node_id) or self._learned.get(node_id)
 
     async def ask(
         self,
@@ -69,23 +86,33 @@ class Peers:
             connection.reuse_memory()
         left_ms = max(int((deadline - loop.time()) * 1000), 1)
         try:
-            return await connection.ask(request, version, timeout_ms=left_ms)
+            answer = await connection.ask(request, version, timeout_ms=left_ms)
         except TimeoutError:
             await connection.close()
             raise
+        self._heard_ms[node_id] = monotonic_ms()
+        return answer
+
+    def heard_ms(self, node_id: int) -> int | None:
+        """When a node last answered, by the monotonic clock; None if it never did."""
+        return self._heard_ms.get(node_id)
 
     async def is_listening(self, node_id: int, timeout_ms: int) -> bool:
         """Whether a connection to a node is taken, or at least not refused: silence says nothing."""
-        address = self._address_of(node_id)
+        address = self._find(node_id)
         if address is None:
             return True
         try:
             connection = await Connection.open(
-                address.host, address.port, client_id=self.client_id, timeout_ms=timeout_ms
+                address.host,
+                address.port,
+                client_id=self.client_id,
+                timeout_ms=timeout_ms,
+                security=self._security,
             )
         except (NobodyListensError, ConnectionLostError):
             return False
-        except OSError:
+        except (OSError, KafkaError):
             return True
         await connection.close()
         return True
@@ -96,7 +123,7 @@ class Peers:
 
     def name_of(self, node_id: int) -> str:
         """A node as people know it."""
-        address = self._address_of(node_id)
+        address = self._find(node_id)
         return f"node {node_id}" if address is None else f"node {node_id} ({address})"
 
     async def close(self) -> None:
@@ -105,14 +132,15 @@ class Peers:
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
     async def _connected(self, node_id: int, purpose: str, timeout_ms: int) -> Connection:
-        address = self._address_of(node_id)
+        address = self._find(node_id)
         if address is None or self._is_closed:
             raise CannotConnectError(f"the address of node {node_id} is not known")
         link = self._links.get((node_id, purpose))
         if link is None or link.address != address:
             if link is not None:
                 await link.close()
-            link = _Link(address, self.client_id, lambda: self._lost(node_id, purpose))
+            lost = partial(self._lost, node_id, purpose)
+            link = _Link(address, self.client_id, self._security, lost)
             self._links[node_id, purpose] = link
         return await link.connected(timeout_ms)
 
@@ -124,9 +152,12 @@ class Peers:
 class _Link:
     """One connection, opened again when it is gone."""
 
-    def __init__(self, address: Address, client_id: str, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, address: Address, client_id: str, security: Security, on_lost: Callable[[], None]
+    ) -> None:
         self.address = address
         self._client_id = client_id
+        self._security = security
         self._on_lost = on_lost
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -171,10 +202,13 @@ class _Link:
                 self.address.port,
                 client_id=self._client_id,
                 timeout_ms=timeout_ms,
+                security=self._security,
                 on_lost=self._on_lost,
             )
-        except OSError as error:
+        except (OSError, KafkaError) as error:
             # Also a connection that ended during the greeting: nothing but the greeting was sent.
+            if isinstance(error, KafkaError) and str(error) != str(self._refusal):
+                logger.error("this node cannot log in to another: %s", error)
             self._refuse(CannotConnectError(str(error)))
             if isinstance(error, NobodyListensError):
                 self._on_lost()

@@ -15,18 +15,24 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_BROKER_EPOCH, NO_NODE
+from ottla.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from ottla.raft.messages import METADATA_TOPIC, METADATA_TOPIC_ID, SnapshotId
+from ottla.runtime.clock import monotonic_ms
 from ottla.server.quorum.commands import Commands, NotControllerError
 from ottla.server.quorum.forwarding import forward
 from ottla.server.quorum.member import QuorumMember
 from ottla.server.quorum.peers import Peers
 from ottla.server.quorum.replay import MetadataReplay
+from ottla.server.quorum.voter_changes import VoterChanges
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.fetch import FetchRequest
     from ottla.protocol.messages.quorum import DescribeQuorumResponse
 
 logger = logging.getLogger(__name__)
+
+# Voters of a new quorum have no memory, too, until each has heard of all others.
+_LOST_PATIENCE_MS: Final = 3_000
 
 # A controller that cannot be reached, or that has just lost its place, is tried again after this pause.
 _RETRY_S: Final = 0.02
@@ -55,11 +61,17 @@ class Quorum:
         self._now_ms = now_ms
         self._on_halt = on_halt
         self._commands = Commands(member, replay, now_ms)
+        self._voter_changes = VoterChanges(member, replay)
         self._watchers: list[ControllerWatcher] = []
         self._changed = asyncio.Event()
         self._failure: KafkaError | None = None
         self._told_leader_id: int | None = None
+        self.former_leader_id: int | None = None  # the last controller that this node knew beside itself
+        self._is_directory_offline = False
+        self._told_lost_memory = False
+        self._lost_since_ms: int | None = None
         self.broker_epoch = NO_BROKER_EPOCH  # of the registration of this start, once there is one
+        self.answered_ms = 0  # when the controller last answered a heartbeat, by the monotonic clock
 
     # ---- what it is
 
@@ -83,9 +95,28 @@ class Quorum:
         leader_id = self.member.replica.leader_id
         return NO_NODE if leader_id is None else leader_id
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the image here stays behind, because the disk has no room for newer records, and others go on."""
+        return self.member.is_out_of_room and not self.member.is_alone
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether other brokers may lead what this one led, before the image here says so."""
+        return self.is_frozen or (self._is_directory_offline and not self.member.is_alone)
+
+    def directory_is(self, is_offline: bool) -> None:
+        """The log directory takes no writes, which the controller is told, or takes them again."""
+        self._is_directory_offline = is_offline
+
     def registered(self, broker_epoch: int) -> None:
         """The controller registered this start of the broker under an epoch."""
         self.broker_epoch = broker_epoch
+
+    def answered(self) -> None:
+        """The controller answered a heartbeat: this node reaches it, and is heard. Without room it learns nothing."""
+        if not self.is_frozen:
+            self.answered_ms = monotonic_ms()
 
     def watch(self, watcher: ControllerWatcher) -> None:
         """Be told, on the loop, whenever another node becomes the active controller, or none."""
@@ -104,13 +135,33 @@ class Quorum:
         founders = member.unheard_founders
         if founders:
             missing = ", ".join(map(self.peers.name_of, founders))
-            return f"There is no controller yet: a new quorum is founded when {missing} answers, too."
+            return (
+                f"There is no controller yet: a new quorum is founded when {missing} answers, too, or by a majority "
+                "of voters whose directories were prepared with ottla format."
+            )
+        if self._is_memory_lost:
+            return self._describe_lost_memory()
         if not silent:
             return f"There is no controller: the {len(voters)} voters are electing one."
         missing = ", ".join(map(self.peers.name_of, silent))
         return (
             f"There is no controller: {len(answering)} of {len(voters)} voters answer, {member.voters.majority} are "
             f"needed. Start {missing}."
+        )
+
+    @property
+    def _is_memory_lost(self) -> bool:
+        """Whether a majority of voters has forgotten its votes, and the quorum is not merely new."""
+        replica = self.member.replica
+        has_voted = replica.epoch > 0 and replica.leader_id is None
+        return has_voted and self.member.voters.is_majority(replica.forgetful_voters)
+
+    def _describe_lost_memory(self) -> str:
+        lost = ", ".join(map(self.peers.name_of, self.member.replica.forgetful_voters))
+        return (
+            f"No controller can be elected: {lost} lost their disks or votes, and a majority of voters must remember "
+            "theirs. Start one of them with the directory that it had; if there is none, docs/cluster.md, Recovering, "
+            "says how to give up the metadata that only they had."
         )
 
     def describe(self) -> DescribeQuorumResponse:
@@ -193,6 +244,8 @@ class Quorum:
         """Carry a command out here. NotControllerError if this node does not decide, and did not."""
         if not self.is_controller:
             raise NotControllerError
+        if isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest):
+            return await self._voter_changes.carry_out(request)
         return await self._commands.put(request)
 
     async def _submit_once(self, request: Any, version: int | None, forward_ms: int) -> Any:
@@ -242,7 +295,20 @@ class Quorum:
 
     async def answer(self, context: Any, request: Any) -> Any:
         """Answer Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, and Fetch of the metadata log."""
-        return await self.member.answer(request)
+        response = await self.member.answer(request)
+        self._watch_memory()
+        return response
+
+    def _watch_memory(self) -> None:
+        """Say that a majority has forgotten its votes, once, and not while a new quorum is being founded."""
+        now_ms = self.member.now_ms()
+        if not self._is_memory_lost:
+            self._lost_since_ms, self._told_lost_memory = None, False
+        elif self._lost_since_ms is None:
+            self._lost_since_ms = now_ms
+        elif not self._told_lost_memory and now_ms - self._lost_since_ms >= _LOST_PATIENCE_MS:
+            self._told_lost_memory = True
+            logger.error("%s", self._describe_lost_memory())
 
     # ---- what the member tells
 
@@ -254,6 +320,8 @@ class Quorum:
         is_news = leader_id is not None or self._told_leader_id is not None
         if is_news and not self.member.is_alone:
             logger.info("the metadata quorum is led by %s in epoch %d", _name(leader_id), epoch)
+        if self._told_leader_id is not None and self._told_leader_id != self.node_id:
+            self.former_leader_id = self._told_leader_id
         self._told_leader_id = leader_id
         if leader_id != self.node_id:
             self._commands.shut(

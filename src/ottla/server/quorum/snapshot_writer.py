@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ottla.controller.image import ClusterImage
 from ottla.controller.snapshot import snapshot_records
 from ottla.raft.messages import SnapshotId
+from ottla.raft.voters import VoterSet
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.snapshots import snapshot_content
 
@@ -54,8 +55,9 @@ class SnapshotWriter:
 
     async def _write(self, image: ClusterImage) -> None:
         snapshot_id = SnapshotId(image.last_offset + 1, image.last_epoch)
+        voters = self._log.voters_at(snapshot_id.end_offset)
         try:
-            await asyncio.get_running_loop().run_in_executor(None, self._keep, snapshot_id, image)
+            await asyncio.get_running_loop().run_in_executor(None, self._keep, snapshot_id, image, voters)
             self._forget(snapshot_id)
         except OSError as problem:
             logger.error("no snapshot of the metadata was written, the next one is tried later: %s", problem)
@@ -64,8 +66,8 @@ class SnapshotWriter:
         finally:
             self._writing = None
 
-    def _keep(self, snapshot_id: SnapshotId, image: ClusterImage) -> None:
-        content = snapshot_content(snapshot_records(image), snapshot_id.epoch, self._now_ms())
+    def _keep(self, snapshot_id: SnapshotId, image: ClusterImage, voters: VoterSet | None) -> None:
+        content = snapshot_content(snapshot_records(image), snapshot_id.epoch, self._now_ms(), voters)
         self._log.snapshots.write(snapshot_id, content)
 
     def _forget(self, snapshot_id: SnapshotId) -> None:

@@ -18,6 +18,8 @@ from typing import Any, Final
 from ottla.controller.records import decode_record, encode_record
 from ottla.protocol.codec import DecodeError, Int16, Int64, encode, record
 from ottla.raft.messages import SnapshotId
+from ottla.raft.voter_records import voters_batch, voters_in
+from ottla.raft.voters import VoterSet
 from ottla.records.batch import BatchView, CorruptRecord, iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.control import ControlRecordType, control_key, control_type_of
@@ -48,11 +50,17 @@ class SnapshotFooterRecord:
     version: Int16 = 0
 
 
-def snapshot_content(records: Iterable[Any], epoch: int, timestamp_ms: int) -> bytes:
-    """The file's content."""
+def snapshot_content(
+    records: Iterable[Any], epoch: int, timestamp_ms: int, voters: VoterSet | None = None
+) -> bytes:
+    """The file's content. `voters` are those that the log names before the snapshot's end, if any."""
     out = bytearray()
     header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
     offset = _add_control(out, 0, ControlRecordType.SNAPSHOT_HEADER, header, epoch, timestamp_ms)
+    if voters is not None:
+        batch = voters_batch(voters, epoch, timestamp_ms, offset)
+        out += batch
+        offset = BatchView(memoryview(batch)).next_offset
     left = iter(records)
     while chunk := list(islice(left, _RECORDS_PER_BATCH)):
         values = [
@@ -114,6 +122,11 @@ class Snapshots:
     def records(self, snapshot_id: SnapshotId) -> list[Any]:
         """The content of a snapshot; SnapshotError or OSError if it cannot be read."""
         return list(snapshot_records(self._disk.read(self._path(snapshot_id))))
+
+    def voters(self, snapshot_id: SnapshotId) -> VoterSet | None:
+        """The voters that a readable snapshot names; None if it names none."""
+        found = voters_in(iter_batches(memoryview(self._disk.read(self._path(snapshot_id)))))
+        return next((each.voters for each in found), None)
 
     def latest_records(self) -> list[Any]:
         """The content of the latest readable snapshot; nothing if there is none. Damaged ones are set

@@ -87,6 +87,14 @@ class Fetchers:
         elif changes.changed or changes.removed or before.brokers is not after.brokers:
             self._follow(self._touched(before, after, changes.changed))
 
+    def restart(self, partition: HostedPartition) -> None:
+        """The log lost records outside of a fetch: look at it as before the first fetch from its leader."""
+        place = self._places.pop(partition, None)
+        if place is not None:
+            self._lanes[place].unfollow(partition)
+        if self._is_running:
+            self._follow([partition])
+
     def _touched(
         self, before: ClusterImage, after: ClusterImage, changed: Iterable[TopicImage]
     ) -> Iterable[HostedPartition]:

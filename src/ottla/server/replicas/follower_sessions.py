@@ -9,7 +9,9 @@ Rules
 - A fetch that names few partitions still says of all others in the session that the follower holds what it
   held. The partition asks for that before an append and before time is counted (`Cursor.repeat`); when it
   counts, replication/follower_progress.py decides.
-- Each replica has one cursor in a partition: that of its newest session.
+- Each replica has one cursor in a partition: that of its newest session. The session that loses the cursor ends
+  with its next fetch, and the follower begins another one: the newest session may have been asked for by a fetch
+  that was held up on its way, and that the follower has given up.
 - A follower hears of a new leader at about the same time as the leader does. A leader of new partitions
   therefore keeps the fetches of its followers waiting only shortly, until they have had time to name those
   partitions.
@@ -111,6 +113,7 @@ class Cursor:
 
     def replaced(self) -> None:
         self.session.drop(self)
+        self.session.supersede()
 
     # Called by the fetch
 
@@ -163,6 +166,7 @@ class FollowerSession:
         # In the order in which they are read: who got records goes to the end.
         self.news: dict[Cursor, None] = {}
         self.waiting: Waiting | None = None
+        self.is_superseded = False
         self._patience_ms = _UNLIMITED_MS
 
     def update(self, request: FetchRequest, uses_topic_ids: bool) -> None:
@@ -206,6 +210,11 @@ class FollowerSession:
         self.cursors.pop(cursor.key, None)
         self.news.pop(cursor, None)
         cursor.detach()
+
+    def supersede(self) -> None:
+        """Another session of the follower has a partition of this one: the follower has to name all again."""
+        self.is_superseded = True
+        self.wake()
 
     def wait(self, waiting: Waiting) -> None:
         """A fetch of this session waits for records."""
@@ -271,6 +280,9 @@ class FollowerSessions:
         else:
             found = self._sessions.get(request.session_id)
             if found is None or found.replica_id != replica_id or found.broker_epoch != broker_epoch:
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            if found.is_superseded:
+                self._close([found])
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             if found.epoch != request.session_epoch:
                 return ErrorCode.INVALID_FETCH_SESSION_EPOCH

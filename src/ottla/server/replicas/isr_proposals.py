@@ -18,6 +18,7 @@ from uuid import UUID
 
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import LEAVING_BROKER_EPOCH
 from ottla.protocol.messages.partitions import (
     AlterPartitionPartitionData,
     AlterPartitionRequest,
@@ -62,13 +63,13 @@ class Isr:
         self._failing: OrderedSet[HostedPartition] = OrderedSet()
         self._resignations: list[_Change] = []
         self._given_up: set[_Change] = set()
-        self._controller_seen_ms = 0
+        self._started_ms = 0
         self._sending: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Carry proposals to the controller from now on."""
-        self._controller_seen_ms = monotonic_ms()
+        self._started_ms = monotonic_ms()
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
         self._send_soon()
 
@@ -140,7 +141,9 @@ class Isr:
             leader_epoch=proposal.leader_epoch,
             new_isr=list(proposal.isr),
             new_isr_with_epochs=[
-                BrokerState(member, own_epoch if member == self._node_id else epoch)
+                BrokerState(
+                    member, own_epoch if member == self._node_id and epoch != LEAVING_BROKER_EPOCH else epoch
+                )
                 for member, epoch in epochs
             ],
             leader_recovery_state=_RECOVERED,
@@ -163,9 +166,8 @@ class Isr:
 
     async def _tick_all(self) -> None:
         now_ms = monotonic_ms()
-        if self._quorum.controller_id >= 0:
-            self._controller_seen_ms = now_ms
-        silent = ControllerSilent(now_ms - self._controller_seen_ms)
+        # Not whether a controller is known: one that this node hears, and does not reach, elects other leaders.
+        silent = ControllerSilent(now_ms - max(self._started_ms, self._quorum.answered_ms))
         for count, partition in enumerate(self._partitions):
             if partition.replica.followers and not partition.is_closed:
                 now_ms = monotonic_ms()
@@ -195,9 +197,11 @@ class Isr:
             return
         news, self._given_up = set(changes) - self._given_up, set(changes)
         for change in news:
+            is_whole = LEAVING_BROKER_EPOCH in change.proposal.broker_epochs
+            reason = "does not reach its followers" if is_whole else "cannot be written here"
             logger.error(
-                "the log of partition %d of topic %s cannot be written here: another in-sync replica should lead",
-                change.partition_index, change.topic_id,
+                "the log of partition %d of topic %s %s: another in-sync replica should lead",
+                change.partition_index, change.topic_id, reason,
             )  # fmt: skip
         answers = await self._ask(changes)
         if isinstance(answers, ErrorCode) and news:

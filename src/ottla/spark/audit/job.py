@@ -34,6 +34,7 @@ from ottla.spark.audit.scope import (
 )
 from ottla.spark.audit.table import Columns, comparison, open_table, rows_of
 from ottla.spark.audit.verdict import Fault, Offender, PartitionAudit, Side, Verdict, runs
+from ottla.spark.kafka_security import security_of
 
 __all__ = ["AuditError", "Bound", "Columns", "Edge", "Verdict", "audit"]
 
@@ -88,7 +89,8 @@ def audit(
 
 def _ends(bootstrap: str, topic: str, bounds: tuple[Bound, ...], options: Mapping[str, str]) -> LogEnds:
     is_committed = options.get(_ISOLATION, "").lower() == "read_committed"
-    with Admin(bootstrap, client_id="ottla-audit", timeout_ms=_ASK_TIMEOUT_MS) as admin:
+    security = security_of(options)
+    with Admin(bootstrap, client_id="ottla-audit", timeout_ms=_ASK_TIMEOUT_MS, security=security) as admin:
         return ask_ends(admin, topic, bounds, read_committed=is_committed)
 
 

@@ -9,6 +9,7 @@ from ottla.blocking import Admin
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.model import TopicPartition
+from ottla.security.settings import PLAINTEXT, Security
 from ottla.spark.pipelines.flow_progress import Offsets
 
 _CLIENT_ID: Final = "ottla-pipeline"
@@ -16,11 +17,11 @@ _CLIENT_ID: Final = "ottla-pipeline"
 _TIMEOUT_MS: Final = 15_000
 
 
-def reach_brokers(bootstrap_servers: str) -> None:
+def reach_brokers(bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
     """Raise what an unanswered request raises. One that is refused takes milliseconds, Spark's start takes
     seconds.
     """
-    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS) as admin:
+    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security) as admin:
         admin.describe_cluster()
 
 

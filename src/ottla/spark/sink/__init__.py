@@ -1,3 +1,3 @@
 """DataFrames into topics: `writer` on the driver, `task` on executors, `encoding` the kernel from Arrow to
-record batches.
+record batches. `exactly_once` has the transactions, `write_identity` who writes what.
 """

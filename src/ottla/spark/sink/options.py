@@ -15,11 +15,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client.producer.producer import Producer
+from ottla.security.settings import PLAINTEXT
+from ottla.spark.kafka_security import is_about_security, security_of
 from ottla.spark.option_values import OptionError, boolean, nearest, one_of, positive
 from ottla.spark.source.plan.kafka_options import BOOTSTRAP_SERVERS, PREFIX, USED, WITHOUT_EFFECT
 from ottla.spark.source.plan.options import NAMES as SOURCE_NAMES
 
-_NAMES: Final = ("topic", "bootstrap.servers", "kafka.bootstrap.servers")
+_NAMES: Final = (
+    "topic",
+    "delivery",
+    "txnAppId",
+    "txnVersion",
+    "bootstrap.servers",
+    "kafka.bootstrap.servers",
+)
 # Spark's own, for whatever it writes.
 _OF_SPARK: Final = (
     "asyncprogresstrackingcheckpointintervalms",
@@ -29,10 +38,12 @@ _OF_SPARK: Final = (
     "queryname",
     "serialization.format",
 )
-_TRANSACTIONS: Final = (
-    "the sink writes at least once, each task with an idempotent producer; transactions, which would make it exactly once, "
-    "are not there yet"
-)
+_TRANSACTIONS: Final = 'the sink names its transactions itself; .option("delivery", "exactly-once") makes it write in transactions'
+_ONLY_EXACTLY_ONCE: Final = 'it goes with .option("delivery", "exactly-once")'
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
+# The longest that brokers allow by default: the time between the first record of a batch and its commit.
+_TRANSACTION_TIMEOUT_MS: Final = 900_000
 
 
 def _positive(option: str, text: str) -> int:
@@ -80,6 +91,13 @@ PRODUCER_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = 
     "retry.backoff.max.ms": ("retry_backoff_max_ms", _from_zero),
     "retry.backoff.ms": ("retry_backoff_ms", _from_zero),
 }
+# Those of transactions: with at-least-once delivery the first has no effect, and the second is refused.
+_TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
+_TWO_PHASE_COMMIT: Final = "transaction.two.phase.commit.enable"
+TRANSACTION_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
+    _TRANSACTION_TIMEOUT: ("transaction_timeout_ms", _positive),
+    _TWO_PHASE_COMMIT: ("two_phase_commit", boolean),
+}
 
 _WITHOUT_EFFECT: Final = (
     "auto.include.jmx.reporter",
@@ -103,7 +121,7 @@ _WITHOUT_EFFECT: Final = (
     "send.buffer.bytes",
     "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
-    "transaction.timeout.ms",
+    _TRANSACTION_TIMEOUT,
 )
 
 _REFUSED: Final = {
@@ -113,9 +131,8 @@ _REFUSED: Final = {
     "partitioner.class": "it names a Java class; fill the column 'partition' instead",
     "partitioner.ignore.keys": "fill the column 'partition' instead",
     "transactional.id": _TRANSACTIONS,
-    "transaction.two.phase.commit.enable": _TRANSACTIONS,
+    _TWO_PHASE_COMMIT: _ONLY_EXACTLY_ONCE,
 }
-_SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.")
 _MISSING: Final = (
     "Option 'kafka.bootstrap.servers' is missing: say which brokers to write to, "
     'as in .option("kafka.bootstrap.servers", "localhost:9092").'
@@ -123,12 +140,23 @@ _MISSING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class ExactlyOnce:
+    """The wish for exactly-once delivery: who writes, and which version of what is written; None if Spark says it."""
+
+    app_id: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write: `topic` is None where the rows say it. `producer` are the arguments of our producer."""
+    """Where to write: `topic` is None where the rows say it. `producer` are the arguments of our producer.
+    `exactly_once` is None with at-least-once delivery.
+    """
 
     bootstrap_servers: str
     topic: str | None
     producer: Mapping[str, Any]
+    exactly_once: ExactlyOnce | None = None
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -136,17 +164,41 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         _refuse_unknown(name)
+    exactly_once = _exactly_once(given)
     settings: dict[str, Any] = {}
     for name, value in given.items():
         if name.startswith(PREFIX):
-            settings |= _setting(name.removeprefix(PREFIX), value)
+            settings |= _setting(name.removeprefix(PREFIX), value, is_exactly_once=exactly_once is not None)
+    if exactly_once is not None:
+        settings.setdefault("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
+    if (security := security_of(given)) != PLAINTEXT:
+        settings["security"] = security
     servers = (given.get(PREFIX + BOOTSTRAP_SERVERS) or given.get(BOOTSTRAP_SERVERS) or "").strip()
     if not servers:
         raise OptionError(_MISSING)
     topic = given.get("topic")
     if topic is not None:
         topic = _text("topic", topic)
-    return SinkOptions(servers, topic, _possible(servers, settings))
+    return SinkOptions(servers, topic, _possible(servers, settings, exactly_once), exactly_once)
+
+
+def _exactly_once(given: Mapping[str, str]) -> ExactlyOnce | None:
+    delivery = one_of("delivery", given.get("delivery", AT_LEAST_ONCE), (AT_LEAST_ONCE, EXACTLY_ONCE))
+    app_id, version = given.get("txnappid"), given.get("txnversion")
+    if delivery == AT_LEAST_ONCE:
+        for name, value in (("txnAppId", app_id), ("txnVersion", version)):
+            if value is not None:
+                raise OptionError(f"Option '{name}' has no meaning here: {_ONLY_EXACTLY_ONCE}.")
+        return None
+    if boolean("asyncProgressTrackingEnabled", given.get("asyncprogresstrackingenabled", "false")):
+        raise OptionError(
+            "Option 'asyncProgressTrackingEnabled' does not go with exactly-once delivery: Spark would repeat batches "
+            "that it has forgotten to have planned in another way."
+        )
+    if app_id is not None and ("/" in _text("txnAppId", app_id)):
+        raise OptionError(f"Option 'txnAppId' must not contain '/': '{app_id}'.")
+    number = None if version is None else positive("txnVersion", version, zero=True)
+    return ExactlyOnce(None if app_id is None else app_id.strip(), number)
 
 
 def _refuse_unknown(name: str) -> None:
@@ -156,27 +208,28 @@ def _refuse_unknown(name: str) -> None:
     if name.startswith(PREFIX) or name in known or name in _OF_SPARK:
         return
     guess = nearest(name, (*_NAMES, *SOURCE_NAMES))
-    hint = f"Did you mean '{guess}'?" if guess else "There are: topic, and those that begin with 'kafka.'."
+    hint = (
+        f"Did you mean '{guess}'?"
+        if guess
+        else "There are: topic, delivery, and those that begin with 'kafka.'."
+    )
     raise OptionError(f"Option '{name}' is unknown. {hint}")
 
 
-def _setting(name: str, value: str) -> dict[str, Any]:
+def _setting(name: str, value: str, *, is_exactly_once: bool) -> dict[str, Any]:
     """The producer's argument that a setting of Java's producer means; none if it has no effect."""
-    if name == BOOTSTRAP_SERVERS or name in _WITHOUT_EFFECT:
+    if is_exactly_once and name in TRANSACTION_SETTINGS:
+        ours, read = TRANSACTION_SETTINGS[name]
+        return {ours: read(PREFIX + name, value)}
+    if name == BOOTSTRAP_SERVERS or name in _WITHOUT_EFFECT or is_about_security(name):
         return {}
     if name in PRODUCER_SETTINGS:
         ours, read = PRODUCER_SETTINGS[name]
         return {ours: read(PREFIX + name, value)}
     if name in _REFUSED:
-        if name == "partitioner.ignore.keys" and not boolean(PREFIX + name, value):
+        if name in ("partitioner.ignore.keys", _TWO_PHASE_COMMIT) and not boolean(PREFIX + name, value):
             return {}
         raise OptionError(f"Option 'kafka.{name}' is not supported: {_REFUSED[name]}.")
-    if name == "security.protocol" and value.strip().upper() == "PLAINTEXT":
-        return {}
-    if name.startswith(_SECURITY_PREFIXES):
-        raise OptionError(
-            f"Option 'kafka.{name}' is not supported: Ottla's client speaks plain text only (security.protocol PLAINTEXT)."
-        )
     return _of_the_consumer(name)
 
 
@@ -189,10 +242,12 @@ def _of_the_consumer(name: str) -> dict[str, Any]:
     raise OptionError(f"Option 'kafka.{name}' is unknown: no Kafka producer has such a setting.{hint}")
 
 
-def _possible(servers: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _possible(
+    servers: str, settings: Mapping[str, Any], exactly_once: ExactlyOnce | None
+) -> Mapping[str, Any]:
     """The settings, if a producer can be made of them: some do not go together."""
     try:
-        Producer(servers, **settings)
+        Producer(servers, transactional_id=None if exactly_once is None else "sink", **settings)
     except ValueError as error:
         raise OptionError(f"The options of the producer cannot be carried out: {error}.") from None
     return settings

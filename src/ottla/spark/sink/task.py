@@ -2,7 +2,7 @@
 
 Rules
 - One idempotent producer for a task. The commit message is made when every record of the task is
-  acknowledged.
+  acknowledged. For exactly-once delivery see `exactly_once`.
 - Small batches of Arrow are put together, large ones are cut: encoding pays from some thousand rows on, and
   must not take all memory.
 - Rows of a task stay in their order on each partition.
@@ -119,7 +119,7 @@ def write_task(
     of them from being delivered.
     """
     freeze_what_is_loaded()
-    with Producer(options.bootstrap_servers, **_defaults(options)) as producer:
+    with Producer(options.bootstrap_servers, **producer_arguments(options)) as producer:
         writer = TaskWriter(producer, options, columns)
         for chunk in chunks(batches):
             writer.write(chunk)
@@ -172,5 +172,6 @@ def _block_bytes(producer: Mapping[str, Any]) -> int:
     return max(1, min(batch_bytes, request_bytes - _HEADER_ROOM_BYTES, buffer_bytes // 4))
 
 
-def _defaults(options: SinkOptions) -> dict[str, Any]:
+def producer_arguments(options: SinkOptions) -> dict[str, Any]:
+    """The arguments of a task's producer."""
     return {"client_id": "ottla-spark-sink", **options.producer}

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ottla.client.sync.planner_admin import PlannerAdmin
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+from ottla.security.settings import PLAINTEXT, Security
 from ottla.spark.source.plan.offsets import PartitionOffsets, parse_numbers
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ _PAUSE_S: Final = 30.0
 class GroupProgress:
     """Commits to one group. Connects when it first has something to commit."""
 
-    def __init__(self, bootstrap_servers: str, group_id: str) -> None:
+    def __init__(self, bootstrap_servers: str, group_id: str, security: Security = PLAINTEXT) -> None:
         self._bootstrap_servers = bootstrap_servers
+        self._security = security
         self._group_id = group_id
         self._admin: PlannerAdmin | None = None
         self._not_before_s = 0.0
@@ -69,7 +71,10 @@ class GroupProgress:
     def _refused(self, offsets: Mapping[TopicPartition, int]) -> KafkaError | None:
         if self._admin is None:
             self._admin = PlannerAdmin(
-                self._bootstrap_servers, client_id="ottla-spark-progress", timeout_ms=_TIMEOUT_MS
+                self._bootstrap_servers,
+                client_id="ottla-spark-progress",
+                timeout_ms=_TIMEOUT_MS,
+                security=self._security,
             )
         outcomes = self._admin.alter_group_offsets(self._group_id, offsets)
         return next((error for error in outcomes.values() if error is not None), None)
@@ -98,12 +103,13 @@ class QueryGroups(StreamingQueryListener):
     have no group.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
         self._bootstrap_servers = bootstrap_servers
+        self._security = security
         self._groups: dict[str, GroupProgress] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_bootstrap_servers": self._bootstrap_servers, "_groups": {}}
+        return {"_bootstrap_servers": self._bootstrap_servers, "_security": self._security, "_groups": {}}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing is processed yet."""
@@ -121,7 +127,7 @@ class QueryGroups(StreamingQueryListener):
 
     def _group(self, name: str) -> GroupProgress:
         if name not in self._groups:
-            self._groups[name] = GroupProgress(self._bootstrap_servers, name)
+            self._groups[name] = GroupProgress(self._bootstrap_servers, name, self._security)
         return self._groups[name]
 
 

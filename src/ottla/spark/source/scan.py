@@ -22,6 +22,7 @@ import pyarrow as pa
 from ottla.client.sync.blocking_brokers import BlockingBrokers
 from ottla.client.sync.range_reader import OffsetsLostError, RangeReader, RangeSettings
 from ottla.model import parse_addresses
+from ottla.security.settings import PLAINTEXT, Security
 from ottla.spark.decode.fetched import Decoder, Wanted
 from ottla.spark.decode.schema import SPARK_SCHEMA, SPARK_SCHEMA_WITH_HEADERS, arrow_schema
 from ottla.spark.source.plan.data_loss import DataLossError, report_data_loss
@@ -48,6 +49,7 @@ class ScanSettings:
 
     bootstrap_servers: str
     client: Mapping[str, str] = field(default_factory=dict)
+    security: Security = PLAINTEXT
     include_headers: bool = False
     fail_on_data_loss: bool = True
     read_committed: bool = False
@@ -65,7 +67,7 @@ def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]
     """
     if range.size <= 0:
         return
-    key = (settings.bootstrap_servers, tuple(sorted(settings.client.items())))
+    key = (settings.bootstrap_servers, tuple(sorted(settings.client.items())), settings.security)
     brokers = _POOL.take(key) or _brokers(settings)
     reader = RangeReader(brokers, range.topic_partition, range.start, range.end, _range_settings(settings))
     try:
@@ -146,6 +148,7 @@ def _brokers(settings: ScanSettings) -> BlockingBrokers:
         parse_addresses(settings.bootstrap_servers),
         client_id=settings.client.get("client.id", "ottla-spark"),
         timeout_ms=_number(settings, "request.timeout.ms", 30_000),
+        security=settings.security,
     )
 
 

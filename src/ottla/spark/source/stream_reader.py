@@ -94,7 +94,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _progress(self) -> GroupProgress:
         from ottla.spark.source.progress import GroupProgress
 
-        return GroupProgress(self._options.bootstrap_servers, self._options.group_id)
+        return GroupProgress(self._options.bootstrap_servers, self._options.group_id, self._options.security)
 
     # ---- how far
 

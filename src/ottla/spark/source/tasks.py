@@ -40,6 +40,7 @@ def scanned(
     freeze_what_is_loaded()
     settings = ScanSettings(
         bootstrap_servers=options.bootstrap_servers,
+        security=options.security,
         client=options.client,
         include_headers=options.include_headers,
         fail_on_data_loss=options.fail_on_data_loss,

@@ -28,6 +28,14 @@ T = TypeVar("T")
 # Before data count as lost, a broker that has just come back gets this many chances, a second apart if
 # nothing else is said.
 _LEAST_LOOKS: Final = 6
+# A password that is wrong now is wrong in a second, too.
+_REFUSED_LOGINS: Final = frozenset(
+    {
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ErrorCode.ILLEGAL_SASL_STATE,
+    }
+)
 _ABSENT: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -181,7 +189,8 @@ class TopicOffsets:
                 return question(self._connected())
             except (ConnectionError, TimeoutError, KafkaError) as error:
                 self.close()
-                if attempts < 1 or time.monotonic() >= deadline:
+                is_final = isinstance(error, KafkaError) and error.code in _REFUSED_LOGINS
+                if is_final or attempts < 1 or time.monotonic() >= deadline:
                     raise self._in_words(error) from None
             time.sleep(self._options.retry_interval_ms / 1000)
 
@@ -189,7 +198,9 @@ class TopicOffsets:
         if self._admin is None:
             client_id = self._options.client.get("client.id", "ottla-spark-driver")
             servers = self._options.bootstrap_servers
-            self._admin = PlannerAdmin(servers, client_id=client_id, timeout_ms=self._timeout_ms)
+            self._admin = PlannerAdmin(
+                servers, client_id=client_id, timeout_ms=self._timeout_ms, security=self._options.security
+            )
         return self._admin
 
     @property

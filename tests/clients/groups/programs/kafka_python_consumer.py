@@ -9,7 +9,8 @@ broker:
 - A rebalance that its leader asked for because of news in the metadata is lost, if `poll` returns before it
   is over: it takes the assignment's snapshot for up to date and never applies the assignment. So this member
   gets the metadata before it joins, and where metadata changes later it polls for longer than a rebalance
-  takes.
+  takes. On a busy machine a rebalance may outlast that poll, and then the member would send no heartbeat
+  until its session ends; so it asks for another rebalance whenever a poll ends in the middle of one.
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ class KafkaPythonMember:
             least = LONG_POLL_SECONDS if self._is_joining() else self._least_poll_seconds
             batches = self._consumer.poll(timeout_ms=int(max(seconds, least) * 1000))
             if not batches and self._is_joining():
+                self._consumer._coordinator.request_rejoin()
                 batches = self._consumer.poll(timeout_ms=int(LONG_POLL_SECONDS * 1000))
         return [
             Consumed(record.topic, record.partition, record.offset, record.value.decode())

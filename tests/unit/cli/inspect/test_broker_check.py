@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.wire.fake_broker import HANG_UP, FakeBroker, all_versions
 
-from ottla.cli.inspect.broker_check import check_broker
+from ottla.cli.inspect.broker_check import DAMAGED_REPLICAS, check_broker
 from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
@@ -19,6 +19,12 @@ from ottla.protocol.messages.cluster import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
+)
+from ottla.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -45,6 +51,11 @@ def newest(timestamp: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[found])])
 
 
+def load(damaged_replicas: int) -> DescribeConfigsResponse:
+    entry = DescribeConfigsResourceResult(name=DAMAGED_REPLICAS, value=str(damaged_replicas))
+    return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[entry])])
+
+
 class Cluster:
     """The fake broker's answers; a test changes those that it is about."""
 
@@ -54,6 +65,7 @@ class Cluster:
         self.controller_id = 1
         self.directory = DescribeLogDirsResult(log_dir="/data", total_bytes=100 << 30, usable_bytes=50 << 30)
         self.newest_timestamp = -1
+        self.damaged_replicas = 0
         self.versions: Any = all_versions
 
     def examine(self, bootstrap: str = "127.0.0.1:{port}") -> Examination:
@@ -64,6 +76,7 @@ class Cluster:
         broker.on(MetadataRequest, lambda *_: self._metadata(broker.port))
         broker.on(DescribeLogDirsRequest, lambda *_: DescribeLogDirsResponse(results=[self.directory]))
         broker.on(ListOffsetsRequest, lambda *_: newest(self.newest_timestamp))
+        broker.on(DescribeConfigsRequest, lambda *_: load(self.damaged_replicas))
         async with broker:
             return await check_broker(bootstrap.format(port=broker.port))
 
@@ -129,6 +142,22 @@ def test_a_partition_without_a_leader_is_an_error(cluster: Cluster) -> None:
 def test_replicas_that_fell_behind_are_a_warning(cluster: Cluster) -> None:
     cluster.topics[0].partitions = [partition(replica_nodes=[1, 2, 3], isr_nodes=[1, 3])]
     assert only(cluster.examine()) == (Severity.WARNING, "orders-0: the replicas on [2] are not in sync")
+
+
+def test_a_damaged_replica_on_a_broker_that_runs_is_an_error(cluster: Cluster) -> None:
+    cluster.topics[0].partitions = [
+        partition(leader=1, replica_nodes=[1, 2], isr_nodes=[2], offline_replicas=[1])
+    ]
+    severity, problem = only(cluster.examine())
+    assert severity is Severity.ERROR
+    assert "orders-0: the replica on broker 1 has records that cannot be read" in problem
+
+
+def test_damaged_replicas_that_stay_in_use_are_an_error(cluster: Cluster) -> None:
+    cluster.damaged_replicas = 2
+    severity, problem = only(cluster.examine())
+    assert severity is Severity.ERROR
+    assert problem == "broker 1: it has 2 replicas with records that cannot be read"
 
 
 def test_errors_in_the_metadata_are_passed_on(cluster: Cluster) -> None:

@@ -5,21 +5,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.unit.cli.inspect.conftest import Usage
 from tests.unit.cli.inspect.data_files import NOW_MS, SEGMENT, batch, write_data_directory, write_partition
 
 from ottla.cli.inspect.data_directory_check import check_data
 from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
+from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-
-
-class Usage(NamedTuple):
-    total: int
-    used: int
-    free: int
-
 
 SIZE = len(batch(0))
 
@@ -28,13 +22,6 @@ SIZE = len(batch(0))
 def root(tmp_path: Path) -> Path:
     """A healthy data directory after a clean stop: orders-0 with offsets 0 to 9."""
     return write_data_directory(tmp_path / "data")
-
-
-@pytest.fixture(autouse=True)
-def _roomy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine that the tests run on is none of their business."""
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(100 << 30, 50 << 30, 50 << 30))
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (8192, 8192))
 
 
 def found(report: Examination, severity: Severity) -> list[str]:
@@ -224,6 +211,7 @@ def test_a_partition_without_a_segment_is_an_error(root: Path) -> None:
 
 INDEX = "00000000000000000000.index"
 TIMES = "00000000000000000000.timeindex"
+ABORTED = "00000000000000000000.txnindex"
 
 
 @pytest.mark.parametrize(
@@ -236,6 +224,10 @@ TIMES = "00000000000000000000.timeindex"
         (INDEX, OFFSET_ENTRY.pack(3, 3 * SIZE), "the entry for offset 3 points at no batch"),
         (TIMES, TIME_ENTRY.pack(NOW_MS, 3) * 2, "its entries do not rise"),
         (TIMES, TIME_ENTRY.pack(NOW_MS, 10), "it names offset 10, and the segment ends at 10"),
+        (ABORTED, b"abc", "3 bytes are not a whole number of entries"),
+        (ABORTED, AbortedEntry(7, 2, 4, 5).pack() * 2, "its entries do not rise"),
+        (ABORTED, AbortedEntry(7, 4, 2, 5).pack(), "its entries do not rise"),
+        (ABORTED, AbortedEntry(7, 2, 10, 11).pack(), "it names markers at 10 to 10, and the segment has the"),
     ],
 )
 def test_a_wrong_index_is_a_warning(root: Path, name: str, content: bytes, problem: str) -> None:
@@ -243,6 +235,12 @@ def test_a_wrong_index_is_a_warning(root: Path, name: str, content: bytes, probl
     severity, text = only(check_data(root, deep=False))
     assert severity is Severity.WARNING
     assert problem in text
+
+
+def test_a_list_of_aborted_transactions_is_no_finding(root: Path) -> None:
+    entries = AbortedEntry(7, 0, 4, 5).pack() + AbortedEntry(8, 2, 9, 10).pack()
+    (root / "orders-0" / ABORTED).write_bytes(entries)
+    assert check_data(root, deep=True).findings == []
 
 
 def test_a_missing_index_is_a_warning(root: Path) -> None:

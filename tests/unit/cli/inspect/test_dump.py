@@ -23,6 +23,13 @@ from tests.unit.cli.inspect.data_files import (
 
 from ottla.cli.inspect.dump import dump
 from ottla.controller.records import TopicRecord, encode_record
+from ottla.group.records import (
+    GroupMetadataValue,
+    GroupRecord,
+    OffsetCommitValue,
+    group_record,
+    offset_record,
+)
 from ottla.log.producers.producer_snapshot import render_snapshot
 from ottla.log.producers.producer_state import ProducedBatch, ProducerEntry, Producers
 from ottla.records.batch import TimestampType
@@ -30,6 +37,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.control import ControlRecordType, EndTransactionMarker, build_marker, control_key
 from ottla.records.record import Record
+from ottla.transaction.records import PartitionsSchema, TransactionLogValue, transaction_record
 
 
 def run(*arguments: object) -> Result:
@@ -279,6 +287,39 @@ def test_the_metadata_log_is_decoded_without_being_asked(tmp_path: Path) -> None
     assert "type 99" in shown[1]["metadata"]["problem"]
     assert shown[2]["control"] == {"type": "LEADER_CHANGE"}
     assert "TopicRecord name=orders topic_id=AAAAAAAAAAAAAAAAAAAABw" in run(log).output
+
+
+def test_the_records_of_coordinators_are_decoded(tmp_path: Path) -> None:
+    group = GroupMetadataValue("consumer", 3, "range", "m-1")
+    partitions = [PartitionsSchema("orders", [0, 2])]
+    state = TransactionLogValue(40, producer_epoch=7, transaction_status=2, transaction_partitions=partitions)
+    logs: dict[str, list[tuple[bytes, bytes | None]]] = {
+        "__consumer_offsets-4": [
+            offset_record("billing", "orders", 1, OffsetCommitValue(17, metadata="here")),
+            offset_record("billing", "orders", 1, None),
+            group_record("billing", group),
+            GroupRecord(b"\0\x63", None),
+            GroupRecord(b"\0", None),
+        ],
+        "__transaction_state-9": [transaction_record("t-1", state), transaction_record("t-1", None)],
+    }
+    shown = []
+    for name, records in logs.items():
+        batch = build_batch([Record(n, NOW_MS, key, value) for n, (key, value) in enumerate(records)])
+        log = write_partition(tmp_path / name, [batch])
+        shown += [row["coordinator"] for row in rows(log, "--records") if row["kind"] == "record"]
+        text = run(log, "--records").output
+    assert [each["type"] for each in shown] == [
+        *["Offset", "Offset", "Group", "unknown", "unknown"],
+        *["Transaction", "Transaction"],
+    ]
+    assert (shown[0]["group"], shown[0]["partition"], shown[0]["offset"]) == ("billing", 1, 17)
+    assert shown[1]["is_tombstone"]
+    assert (shown[2]["generation"], shown[2]["leader"]) == (3, "m-1")
+    assert shown[5]["transaction_status"] == "PrepareCommit"
+    assert shown[5]["transaction_partitions"] == [{"topic": "orders", "partition_ids": [0, 2]}]
+    assert "Transaction transactional_id=t-1 producer_id=40" in text
+    assert "Transaction transactional_id=t-1 is_tombstone=True" in text
 
 
 def test_a_snapshot_of_the_metadata_log_is_a_log(tmp_path: Path) -> None:

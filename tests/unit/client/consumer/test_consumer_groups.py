@@ -183,11 +183,15 @@ def test_waiting_for_records_is_polling_however_long_it_takes() -> None:
 
     async def body(consumer: Consumer) -> None:
         consumer.subscribe(["t"])
-        await consumer.poll(timeout_ms=200)
+        polling = asyncio.create_task(consumer.poll(timeout_ms=60_000))
+        await asyncio.sleep(0.1)  # longer than the interval
+        await eventually(lambda: len(cluster.asked_for(groups.HeartbeatRequest)) > 3)
         assert cluster.asked_for(groups.LeaveGroupRequest) == []
+        polling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await polling
 
     in_group(cluster, body, max_poll_interval_ms=40)
-    assert len(cluster.asked_for(groups.HeartbeatRequest)) > 3
 
 
 def test_the_leader_notices_new_partitions() -> None:

@@ -74,13 +74,17 @@ def test_a_loop_ends_when_another_task_closes_the_consumer() -> None:
     async def body(consumer: Consumer) -> None:
         consumer.assign([T0])
 
-        async def read() -> list[bytes | None]:
-            return [record.value async for record in consumer]
+        has_read = asyncio.Event()
+
+        async def read() -> None:
+            async for record in consumer:
+                assert record.value == b"a"
+                has_read.set()
 
         reading = asyncio.ensure_future(read())
-        await asyncio.sleep(0.05)
+        await has_read.wait()
         await consumer.close()
-        assert await reading == [b"a"]
+        await reading
         with pytest.raises(RuntimeError, match="not open any more"):
             _ = [record async for record in consumer]
 

@@ -17,6 +17,8 @@ import pytest
 
 import ottla.testing
 from ottla.blocking import Admin
+from ottla.client.cluster.connections import Connections
+from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.consumer.group_membership import GroupMembership, Topics
 from ottla.client.consumer.plan.settings import ConsumerSettings
@@ -52,7 +54,8 @@ def settings(group_id: str, strategy: list[str]) -> ConsumerSettings:
 async def reading(
     broker: ottla.testing.EmbeddedBroker, group_id: str, strategy: list[str] = EAGER
 ) -> AsyncIterator[Reading]:
-    parts = Reading(parse_addresses(broker.bootstrap), "test", settings(group_id, strategy))
+    known = KnownCluster(parse_addresses(broker.bootstrap), remembers_coordinators=True)
+    parts = Reading(Connections(known, client_id="test", timeout_ms=30_000), settings(group_id, strategy))
     await parts.open()
     try:
         yield parts

@@ -167,3 +167,9 @@ def test_an_inquiry_is_settled_and_a_cluster_that_never_answered_is_not_waited_f
     never = brokers_at(Address("127.0.0.1", 1), timeout_ms=600_000)
     with pytest.raises(CannotConnectError):
         never.settle(describe_topics(never.known, ["orders"]))
+
+
+def test_brokers_that_do_not_announce_a_feature_are_named() -> None:
+    with ottla.testing.broker() as broker, opened(broker) as brokers:
+        assert brokers.lacking("ottla.group.commit") == []
+        assert brokers.lacking("mind.reading") == [parse_address(broker.bootstrap)]

@@ -49,7 +49,10 @@ def test_a_topic_shows_all_its_settings() -> None:
     assert [config.name for config in result.configs] == [
         setting.name for setting in settings_of(TopicConfig)
     ]
-    assert all(config.config_source == 5 and not config.read_only for config in result.configs)
+    sources = {config.name: config.config_source for config in result.configs}
+    assert sources.pop("min.insync.replicas") == 3
+    assert set(sources.values()) == {5}
+    assert not any(config.read_only for config in result.configs)
     assert all(config.synonyms == [] and config.documentation is None for config in result.configs)
 
 
@@ -113,9 +116,9 @@ def test_a_broker_shows_all_its_settings_and_which_are_read_only() -> None:
 
 def test_the_default_of_all_brokers_shows_what_was_set_there_and_nothing_else() -> None:
     cluster = Cluster()
-    assert described(cluster, BROKER, "").configs == []
+    assert [config.name for config in described(cluster, BROKER, "").configs] == ["min.insync.replicas"]
     set_on_broker(cluster, "", "log.segment.bytes", "300")
-    (config,) = described(cluster, BROKER, "").configs
+    _, config = described(cluster, BROKER, "").configs
     assert (config.name, config.value, config.config_source) == ("log.segment.bytes", "300", 3)
 
 

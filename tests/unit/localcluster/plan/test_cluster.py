@@ -9,6 +9,7 @@ import pytest
 
 from ottla.config import BrokerConfig
 from ottla.localcluster.plan.cluster import (
+    MEMORY_SETTING,
     ClusterOptions,
     broker_settings,
     plan_broker,
@@ -54,6 +55,15 @@ def test_what_the_user_sets_comes_before_what_the_cluster_would() -> None:
     state = planned(settings={"min.insync.replicas": "3", "num.partitions": "8"})
     assert state.settings["min.insync.replicas"] == "3"
     assert state.settings["num.partitions"] == "8"
+
+
+def test_a_cluster_in_memory_has_no_directories_and_takes_none_over() -> None:
+    memory = {MEMORY_SETTING: "67108864"}
+    state = planned(settings=memory)
+    assert "log.dirs" not in broker_settings(Path("/data"), state, state.brokers[0])
+    assert MEMORY_SETTING in planned(state, settings=memory).settings
+    with pytest.raises(ClusterError, match="give a cluster in memory a directory of its own"):
+        planned(planned(), settings=memory)
 
 
 @pytest.mark.parametrize("name", ["node.id", "listeners", "controller.quorum.voters", "log.dirs"])

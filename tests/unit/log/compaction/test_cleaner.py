@@ -22,8 +22,8 @@ from tests.unit.log.logs import DIRECTORY, content, open_log, read_all
 
 from ottla.log.compaction.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.compaction.plan.offset_map import OffsetMap
-from ottla.log.compaction.plan.transaction_trail import TXN_INDEX_ENTRY
 from ottla.log.log import Log
+from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.records.batch import CorruptRecord
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -189,7 +189,7 @@ def test_the_transaction_index_is_kept_in_step() -> None:
     disk = SimulatedDisk()
     log = open_log(disk, settings=COMPACTED)
     for number in range(2):
-        base = append_records(
+        append_records(
             log,
             (b"a", b"aborted"),
             producer_id=7 + number,
@@ -197,10 +197,7 @@ def test_the_transaction_index_is_kept_in_step() -> None:
             base_sequence=0,
             is_transactional=True,
         )
-        end = append_marker(log, 7 + number, is_commit=False)
-        disk.open(f"{DIRECTORY}/{0:020d}.txnindex", create=True).append(
-            [TXN_INDEX_ENTRY.pack(0, 7 + number, base, end, end)]
-        )
+        append_marker(log, 7 + number, is_commit=False)
     append_records(log, (b"b", b"1"))
     log.roll(NOW_MS)
     log.producers.expire(NOW_MS + 10**9, 1)

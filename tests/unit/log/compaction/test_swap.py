@@ -21,10 +21,10 @@ from tests.unit.log.logs import DIRECTORY, content, open_log, read_all
 from ottla.log.compaction.cleaned_segment import CleanedSegment
 from ottla.log.compaction.cleaner import Cleaner
 from ottla.log.compaction.log_compaction import SegmentGroup
-from ottla.log.compaction.plan.transaction_trail import TXN_INDEX_ENTRY
 from ottla.log.files.file_names import CLEANED, DELETED, SWAP
 from ottla.log.log import Log
 from ottla.log.plan.retention import Deletion, Reason, RetentionPlan
+from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 
 
 def dirty(disk: SimulatedDisk, segments: int = 4) -> Log:
@@ -270,7 +270,7 @@ def test_a_stale_transaction_index_never_survives_a_crash(number: int, has_txn_i
     disk = SimulatedDisk()
     log = dirty(disk)
     log.durability.flush()
-    old_entries, new_entries = TXN_INDEX_ENTRY.pack(0, 7, 1, 2, 2), TXN_INDEX_ENTRY.pack(0, 8, 1, 2, 2)
+    old_entries, new_entries = TXN_INDEX_ENTRY.pack(0, 7, 0, 1, 1), TXN_INDEX_ENTRY.pack(0, 8, 0, 1, 1)
     disk.put(f"{DIRECTORY}/{0:020d}.txnindex", old_entries)
     group, made = cleaned(disk, log)
     if has_txn_index:

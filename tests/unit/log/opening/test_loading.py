@@ -428,3 +428,13 @@ def test_a_segment_begun_before_a_crash_is_durable_after_the_first_flush_behind_
         )
         assert log.log_end_offset == end + 1
         assert {offset: data for offset, data in content(log).items() if offset < end} == before
+
+
+def test_a_segment_that_ends_with_a_large_batch_needs_no_index(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch(value=b"small"), batch(value=bytes(100_000)))
+    log.close()
+    with caplog.at_level("WARNING"):
+        assert open_log(disk).log_end_offset == 2
+    assert caplog.messages == []

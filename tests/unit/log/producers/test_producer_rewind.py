@@ -137,9 +137,9 @@ def test_where_transactions_are_cut_the_whole_story_is_read_again() -> None:
     log = open_log(SimulatedDisk())
     append(log, sent(0))
     append(log, batch(producer_id=1, producer_epoch=0, sequence=1, attributes=0x10))
-    assert log.producers.first_unstable_offset == 1
+    assert log.first_unstable_offset == 1
     assert rebuilds(log, 1)
-    assert log.producers.first_unstable_offset is None
+    assert log.first_unstable_offset is None
 
 
 def test_a_snapshot_of_what_was_cut_is_gone() -> None:

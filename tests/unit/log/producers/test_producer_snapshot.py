@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot, render_snapshot
-from ottla.log.producers.producer_state import Incoming, ProducedBatch, Producers, Staged
+from ottla.log.producers.producer_state import Ending, Incoming, ProducedBatch, Producers, Staged
+from ottla.records.control import EndTransactionMarker
 
 
 def producers(*incoming: Incoming) -> Producers:
@@ -16,7 +17,7 @@ def producers(*incoming: Incoming) -> Producers:
     staged = Staged(found)
     for each in incoming:
         staged.apply(each)
-    found.install(staged.take())
+    staged.install()
     return found
 
 
@@ -54,8 +55,8 @@ def test_a_sequence_that_wrapped_comes_back() -> None:
 def test_a_producer_that_only_ended_a_transaction_comes_back() -> None:
     state = Producers()
     staged = Staged(state)
-    staged.end_transaction(7, 3, 11, 99)
-    state.install(staged.take())
+    staged.end_transaction(Ending(7, 3, EndTransactionMarker(True, 11), 0, 99))
+    staged.install()
     entry = parse_snapshot(render_snapshot(state)).get(7)
     assert entry is not None
     assert (entry.epoch, entry.coordinator_epoch, entry.last_timestamp, len(entry.batches)) == (3, 11, 99, 0)

@@ -3,7 +3,7 @@
 import pytest
 from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
-from tests.unit.log.logs import append, config, open_log, refusal
+from tests.unit.log.logs import append, config, open_log, refusal, replicate
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
@@ -24,7 +24,9 @@ def end(log: Log, *, commit: bool, epoch: int = 0, producer: int = 7) -> Appende
     marker = build_marker(
         EndTransactionMarker(commit, 1), producer_id=producer, producer_epoch=epoch, timestamp=NOW_MS
     )
-    return log.append_records(memoryview(marker), leader_epoch=0, now_ms=NOW_MS)
+    appended = log.append_records(memoryview(marker), leader_epoch=0, now_ms=NOW_MS)
+    replicate(log)
+    return appended
 
 
 def test_an_exact_retry_is_answered_with_the_original_offset_and_stored_once() -> None:
@@ -156,14 +158,14 @@ def test_a_producer_that_was_silent_for_long_is_forgotten_and_may_go_on_as_a_new
 def test_an_open_transaction_bounds_what_is_stable_until_its_marker() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch(2))
-    assert log.producers.first_unstable_offset is None
+    assert log.first_unstable_offset is None
     append(log, produced(0, 2, attributes=TRANSACTIONAL), produced(2, 1, attributes=TRANSACTIONAL))
     append(log, produced(0, 1, attributes=TRANSACTIONAL, producer=8))
-    assert log.producers.first_unstable_offset == 2
+    assert log.first_unstable_offset == 2
     end(log, commit=True)
-    assert log.producers.first_unstable_offset == 5
+    assert log.first_unstable_offset == 5
     end(log, commit=False, producer=8)
-    assert log.producers.first_unstable_offset is None
+    assert log.first_unstable_offset is None
 
 
 def test_a_batch_outside_the_open_transaction_of_its_producer_is_refused() -> None:
@@ -191,16 +193,17 @@ def test_transactions_survive_a_restart(clean: bool) -> None:
     end(log, commit=True)
     log.close(clean=clean)
     log = open_log(disk, clean=clean, recovery_point=log.log_end_offset if clean else 0)
-    assert log.producers.first_unstable_offset == 1
+    replicate(log)
+    assert log.first_unstable_offset == 1
     entry = log.producers.get(7)
     assert entry is not None
     assert entry.coordinator_epoch == 1
     end(log, commit=True, producer=8)
-    assert log.producers.first_unstable_offset is None
+    assert log.first_unstable_offset is None
 
 
 def test_a_transaction_whose_records_were_deleted_holds_nothing_back() -> None:
     log = open_log(SimulatedDisk())
     append(log, produced(0, attributes=TRANSACTIONAL), batch(5))
     log.advance_log_start_offset(3)
-    assert log.producers.first_unstable_offset is None
+    assert log.first_unstable_offset is None

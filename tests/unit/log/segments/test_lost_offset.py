@@ -43,6 +43,20 @@ def test_a_torn_end_is_no_loss_the_log_just_ends_earlier() -> None:
     assert facts(log) == (1, None)
 
 
+def test_a_last_batch_that_was_whole_and_is_damaged_is_noticed() -> None:
+    for position, is_damaged in ((-1, True), (-len(batch()) + 20, True), (None, False)):
+        disk = SimulatedDisk()
+        append(open_log(disk), batch(), batch())
+        written = disk.content(f"{DIRECTORY}/{0:020d}.log")
+        if position is None:
+            del written[-5:]
+        else:
+            written[position] ^= 1
+        log = open_log(disk, clean=False)
+        assert facts(log) == (1, None)
+        assert log.extent.has_damaged_tail is is_damaged
+
+
 def test_damage_with_records_behind_it_is_a_loss_from_its_first_offset_on() -> None:
     log = damaged(SimulatedDisk())
     assert log.extent.first_lost_offset == 2

@@ -283,3 +283,13 @@ def test_a_new_leader_epoch_begins_with_its_first_batch_and_not_with_a_refused_o
     assert log.extent.leader_epochs.entries == [(1, 0)]
     append(log, batch(3), leader_epoch=2)
     assert log.extent.leader_epochs.entries == [(1, 0), (2, 3)]
+
+
+def test_the_level_of_an_enforced_compression_counts() -> None:
+    sizes = []
+    for level in (-131072, 19):
+        settings = config(compression_type="zstd", compression_zstd_level=level)
+        log = open_log(SimulatedDisk(), settings=settings)
+        append(log, batch(value=b"ottla " * 1000))
+        sizes.append(log.extent.segments.size_bytes)
+    assert sizes[1] < sizes[0] // 10

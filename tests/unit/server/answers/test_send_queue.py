@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.simulation.world.disk import SimulatedDisk
 
 from ottla.log.reading.reader import FileRange
+from ottla.log.status import Status
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.network import OsNetwork
 from ottla.server.answers.send_queue import SENDFILE_BYTES, SendQueue
@@ -48,7 +50,7 @@ def test_bytes_and_file_ranges_leave_in_order_however_slow_the_reader(
     file = OsDisk().open(str(tmp_path / "segment"), create=True)
     file.append([data])
     queue = SendQueue(ours, OsNetwork())
-    drained = queue.send([b"head", FileRange(file, 10, size, 0), b"tail"])
+    drained = queue.send([b"head", FileRange(file, 10, size, 0, Status("orders-0")), b"tail"])
     drained = queue.send([b"next response"]) and drained
     got = received(theirs)
     while not drained:
@@ -66,7 +68,7 @@ def test_a_range_whose_file_was_removed_is_still_sent_to_the_end(pair: Pair, tmp
     file = OsDisk().open(str(path), create=True)
     file.append([data])
     queue = SendQueue(ours, OsNetwork())
-    drained = queue.send([b"head", FileRange(file, 0, len(data), 0)])
+    drained = queue.send([b"head", FileRange(file, 0, len(data), 0, Status("orders-0"))])
     del file
     path.unlink()
     got = received(theirs)
@@ -81,4 +83,21 @@ def test_a_file_that_ends_too_early_is_an_error_and_no_endless_loop(pair: Pair, 
     file = OsDisk().open(str(tmp_path / "segment"), create=True)
     file.append([bytes(1000)])
     with pytest.raises(ConnectionAbortedError):
-        SendQueue(ours, OsNetwork()).send([FileRange(file, 0, SENDFILE_BYTES * 2, 0)])
+        SendQueue(ours, OsNetwork()).send([FileRange(file, 0, SENDFILE_BYTES * 2, 0, Status("orders-0"))])
+
+
+def test_a_range_that_cannot_be_read_is_noted_at_its_log(pair: Pair) -> None:
+    ours, _ = pair
+    disk = SimulatedDisk()
+    disk.put("/data/segment", bytes(1000))
+    file = disk.open("/data/segment")
+    disk.failing["read"] = 5
+    status = Status("orders-0")
+    with pytest.raises(OSError, match="Input/output error"):
+        SendQueue(ours, OsNetwork()).send([FileRange(file, 0, 1000, 42, status)])
+    assert status.take_unread() == 41
+    disk.failing.clear()
+    with pytest.raises(ConnectionAbortedError):
+        SendQueue(ours, OsNetwork()).send([FileRange(file, 0, 1001, 42, status)])
+    assert status.take_unread() == 41
+    assert status.take_unread() is None

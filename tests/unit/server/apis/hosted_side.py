@@ -8,7 +8,7 @@ a change of metadata or a `commit`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,22 +27,26 @@ from ottla.controller.image import (
     ResourceType,
     TopicImage,
 )
+from ottla.errors import ErrorCode
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
+from ottla.model import TopicPartition
 from ottla.replication.events import FollowerFetched
 from ottla.replication.isolation import ControllerSilent
 from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.threads import OsThreads
+from ottla.runtime.unsynced_disk import UnsyncedDisk
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Registered
+from ottla.server.gate.quotas import Quotas
 from ottla.server.net.connection import Connection
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosting import Hosting
 from ottla.server.partitions.partition_table import Partitions
-from ottla.testing.unsynced_disk import UnsyncedDisk
 
 NODE, OTHER = 1, 2
+_NEVER_ADDED = TopicPartition("orders", 1)
 # More than a leader waits for the controller and its followers.
 _LONG_MS = 3_600_000
 
@@ -104,6 +108,16 @@ class Metadata:
         self.image = replace(self.image, topics_by_name=by_name, topics_by_id=by_id)
 
 
+async def _verify(
+    _: str, __: int, ___: int, partitions: Collection[Any], *, adds: bool
+) -> dict[Any, ErrorCode]:
+    """The coordinator is another broker, and knows every partition but one."""
+    return {
+        partition: ErrorCode.TRANSACTION_ABORTABLE if partition == _NEVER_ADDED else ErrorCode.NONE
+        for partition in partitions
+    }
+
+
 class Side:
     """One broker and one client of it."""
 
@@ -119,8 +133,11 @@ class Side:
         services: Any = SimpleNamespace(
             config=config,
             quorum=SimpleNamespace(image=self.image),
+            rights=None,
+            quotas=Quotas(config.quotas, lambda: self.now_ms),
             partitions=self.partitions,
             flusher=self._flusher,
+            transactions=SimpleNamespace(verify=_verify),
             now_ms=lambda: self.now_ms,
         )
         self._services = services

@@ -7,9 +7,16 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.log.reading.reader import FileRange
+from ottla.log.segments.aborted_entry import AbortedEntry
+from ottla.log.status import Status
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.frame import read_response, response_frame
-from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 from ottla.runtime.disk import File, OsDisk
 from ottla.server.answers.send_queue import Part
 from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts
@@ -26,9 +33,13 @@ def file(tmp_path: Path) -> File:
 
 
 def results(file: File) -> list[PartitionResult]:
-    found = PartitionResult("orders", IDS[0], 0, ErrorCode.NONE, 9, 8, 1, FileRange(file, 100, 70_000, 9))
+    found = PartitionResult(
+        "orders", IDS[0], 0, ErrorCode.NONE, 9, 8, 1, FileRange(file, 100, 70_000, 9, Status("orders-0"))
+    )
     empty = PartitionResult("orders", IDS[0], 1, ErrorCode.NONE, 5, 5, 0)
-    small = PartitionResult("payments", IDS[1], 3, ErrorCode.NONE, 2, 2, 0, FileRange(file, 0, 61, 2))
+    small = PartitionResult(
+        "payments", IDS[1], 3, ErrorCode.NONE, 2, 2, 0, FileRange(file, 0, 61, 2, Status("orders-0"))
+    )
     gone = PartitionResult("payments", IDS[1], 4, ErrorCode.OFFSET_OUT_OF_RANGE)
     return [found, empty, small, gone]
 
@@ -54,7 +65,9 @@ def compiled(version: int, read_committed: bool, given: list[PartitionResult]) -
                 high_watermark=result.high_watermark,
                 last_stable_offset=result.last_stable_offset,
                 log_start_offset=result.log_start_offset,
-                aborted_transactions=[] if read_committed else None,
+                aborted_transactions=[AbortedTransaction(*entry[:2]) for entry in result.aborted]
+                if read_committed
+                else None,
                 records=memoryview(b"" if found is None else found.file.read(found.position, found.size)),
             )
         )
@@ -71,6 +84,16 @@ def test_the_hand_written_layout_equals_the_compiled_codec(
     given = results(file)
     parts = fetch_response_parts(version, 17, 42, read_committed, given)
     assert joined(parts) == compiled(version, read_committed, given)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("count", [1, 200])
+def test_aborted_transactions_stand_in_the_layout(version: int, count: int, file: File) -> None:
+    given = results(file)
+    given[0].aborted = [AbortedEntry(number, number * 3, number * 3 + 1, 0) for number in range(count)]
+    given[2].aborted = [AbortedEntry(1 << 40, 1 << 41, 1 << 42, 0)]
+    parts = fetch_response_parts(version, 17, 42, True, given)
+    assert joined(parts) == compiled(version, True, given)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

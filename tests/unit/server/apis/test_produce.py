@@ -263,6 +263,7 @@ USUAL = st.builds(
     Style,
     version=st.sampled_from(range(7, VERSIONS.stop)),
     acks=st.sampled_from([-1, 1]),
+    transactional_id=st.sampled_from([None, "mine"]),
     targets=st.sampled_from(PARTITIONS[:3]).map(lambda target: (target,)),
 )
 ANY = st.builds(
@@ -277,7 +278,7 @@ BATCHES = st.one_of(
     st.builds(Batch, size=st.sampled_from([0, 10, 200]), key=st.sampled_from([b"k", None])),
     st.builds(Batch, compression=st.sampled_from(Compression), size=st.just(100)),
     st.builds(Batch, producer_id=st.just(4), sequence=st.integers(0, 3)),
-    st.builds(Batch, is_transactional=st.just(True)),
+    st.builds(Batch, is_transactional=st.just(True), sequence=st.integers(0, 3)),
     st.builds(Batch, damage=st.sampled_from(["null", "empty", "checksum", "cut"])),
 )
 SETTINGS = st.fixed_dictionaries(
@@ -344,6 +345,16 @@ def test_a_repeated_request_is_recognised_until_its_topic_is_another(version: in
     assert Counting.recognised - before == 4
 
 
+def test_requests_within_an_open_transaction_are_recognised() -> None:
+    style = Style(transactional_id="mine")
+    batches = [Batch(is_transactional=True, sequence=sequence) for sequence in range(6)]
+    before = Counting.recognised
+    one_by_one = [sends([(style, batch)]) for batch in batches[:4]]
+    asyncio.run(run([*one_by_one, sends([(style, batch) for batch in batches[4:]])]))
+    # The first one is verified; the second one is decoded, and its shape learnt within the transaction.
+    assert Counting.recognised - before == 4
+
+
 def test_a_refused_request_is_decoded_so_that_the_client_hears_why() -> None:
     style = Style(acks=-1, version=10, targets=(("payments", 0),))
     leaves = place(("payments", 0), {"leader": OTHER, "isr": BOTH, "replicas": BOTH})
@@ -395,9 +406,9 @@ MISTAKES = {
     ),
     "a transactional batch is taken": Mistake(
         ProduceShape.match,
-        "or data[position + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL",
-        "or False",
-        twice(ORDERS, batch=Batch(is_transactional=True)),
+        "data[position + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL",
+        "False",
+        twice(replace(ORDERS, transactional_id="mine"), batch=Batch(is_transactional=True)),
         0,
     ),
     "the append time is left out": Mistake(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from ottla.replication.events import Assigned
 from ottla.runtime.clock import OsClock
-from ottla.server.coordinators import group_replay
+from ottla.server.coordinators import log_reading
 from ottla.server.coordinators.java_hash import partition_for
 
 OFFSETS = "__consumer_offsets"
@@ -38,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[TroubledDisk]:
-    monkeypatch.setattr(group_replay, "_RETRY_S", 0.01)
+    monkeypatch.setattr(log_reading, "_RETRY_S", 0.01)
     troubled = TroubledDisk()
     yield troubled
     troubled.may_sync.set()
@@ -226,6 +228,26 @@ def test_while_a_shard_loads_its_groups_wait_and_others_do_not(data: Path, disk:
         disk.fails_read = lambda path: False
         wait_until(lambda: fetch(peer, late)[0] == 0, "the last shard is loaded")
         assert fetch(peer, late) == (0, 7)
+
+
+def test_groups_are_loaded_again_when_their_partition_is_led_again(data: Path, disk: TroubledDisk) -> None:
+    with broker_thread(data, SMALL, disk) as broker, Peer(broker.port) as peer:
+        create_topic(peer, "t")
+        find(peer, "g")
+        assert commit(peer, "g", 7) == 0
+    with broker_thread(data, SMALL, disk) as broker, Peer(broker.port) as peer:
+        wait_until(lambda: fetch(peer, "g") == (0, 7), "the shard is loaded")
+        partition = broker.partition(OFFSETS, partition_for("g", PARTITIONS))
+        replica = partition.replica
+        members = (replica.node_id,)
+        for leader in (9, replica.node_id):
+            epochs = replica.leader_epoch + 1, replica.partition_epoch + 1
+            decided = Assigned(leader, epochs[0], members, members, epochs[1])
+            broker.call(partial(partition.assign, decided, 0))
+            create_topic(
+                peer, f"next-{leader}"
+            )  # any change of metadata has coordinators look at their partitions
+        wait_until(lambda: fetch(peer, "g") == (0, 7), "the shard is loaded again")
 
 
 def test_a_broker_stops_at_once_while_a_shard_loads(data: Path, disk: TroubledDisk) -> None:

@@ -1,9 +1,11 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.integration.quorum_nodes import eventually
 from tests.unit.server.group_shards import Hosted, ask, commit_request, committed, wall_ms
 
 from ottla.errors import ErrorCode, KafkaError
@@ -20,7 +22,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.control import EndTransactionMarker, build_marker
 from ottla.records.record import Record
-from ottla.server.coordinators import group_replay
+from ottla.server.coordinators import group_replay, log_reading
 from ottla.server.coordinators.group_shard import GroupShard
 
 PRODUCER = 77
@@ -91,18 +93,83 @@ def test_a_damaged_record_is_named_and_passed_over(hosted: Hosted, caplog: pytes
     assert "record 1 of __consumer_offsets-0 is passed over" in caplog.text
 
 
-def test_a_damaged_batch_is_named_and_passed_over(hosted: Hosted, caplog: pytest.LogCaptureFixture) -> None:
+def append_three(hosted: Hosted) -> None:
+    """Three batches, of which the one in the middle is compressed."""
     append(hosted, offset(0, 1))
     append(hosted, offset(1, 2), compression=Compression.GZIP)
     append(hosted, offset(2, 3))
+
+
+def damage_the_second(hosted: Hosted) -> tuple[Path, bytes]:
+    """The disk changes a batch; the file, and its content before."""
     (path,) = Path(hosted.partition.log.directory).glob("*.log")
     first, damaged, _ = (batch.size_bytes for batch in hosted.batches())
-    stored = bytearray(path.read_bytes())
+    before = path.read_bytes()
+    stored = bytearray(before)
     stored[first + damaged - 20 : first + damaged] = bytes(20)
     path.write_bytes(stored)
+    return path, before
+
+
+def test_a_damaged_batch_of_the_only_copy_is_named_and_passed_over(
+    hosted: Hosted, caplog: pytest.LogCaptureFixture
+) -> None:
+    append_three(hosted)
+    damage_the_second(hosted)
     with caplog.at_level(logging.ERROR):
         assert loaded(hosted) == {("t", 0): 1, ("t", 2): 3}
-    assert "the batch at 1 of __consumer_offsets-0 is passed over" in caplog.text
+    assert "the batch at 1 of __consumer_offsets-0 is damaged and passed over" in caplog.text
+
+
+def test_damaged_records_that_another_replica_has_are_waited_for(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reading, "_RETRY_S", 0.01)
+    append_three(hosted)
+    path, before = damage_the_second(hosted)
+    hosted.hold_watermark()
+    status = hosted.partition.log.status
+
+    async def mended() -> None:
+        await eventually(lambda: status.unread_offset is not None, "the damage is noted")
+        path.write_bytes(before)
+
+    async def scenario() -> dict[tuple[str, int], int]:
+        found, _ = await asyncio.gather(_loaded(hosted), mended())
+        return found
+
+    assert asyncio.run(scenario()) == {("t", 0): 1, ("t", 1): 2, ("t", 2): 3}
+    assert status.take_unread() == 0
+
+
+def test_a_damaged_replica_that_hands_over_answers_nothing_of_what_it_read(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reading, "_RETRY_S", 0.01)
+    append_three(hosted)
+    damage_the_second(hosted)
+    hosted.hold_watermark()
+
+    async def scenario() -> None:
+        shard = hosted.shard()
+        loading = asyncio.ensure_future(shard.load())
+        status = hosted.partition.log.status
+        await eventually(lambda: status.unread_offset is not None, "the damage is noted")
+        hosted.lose_leadership()
+        await asyncio.wait_for(loading, 30)
+        assert not shard.is_current
+
+    asyncio.run(scenario())
+
+
+def test_damaged_records_that_nobody_takes_over_are_passed_over_in_the_end(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reading, "_RETRY_S", 0.001)
+    append_three(hosted)
+    damage_the_second(hosted)
+    hosted.hold_watermark()
+    assert loaded(hosted) == {("t", 0): 1, ("t", 2): 3}
 
 
 @pytest.mark.parametrize(("is_commit", "expected"), [(True, 9), (False, 1)])
@@ -137,7 +204,7 @@ def test_a_log_that_cannot_be_read_now_is_tried_again(
     hosted: Hosted, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(hosted, offset(0, 1))
-    monkeypatch.setattr(group_replay, "_RETRY_S", 0.01)
+    monkeypatch.setattr(log_reading, "_RETRY_S", 0.01)
     troubles = iter([KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), OSError(5, "no luck")])
     read = Log.read
 
@@ -151,7 +218,7 @@ def test_a_log_that_cannot_be_read_now_is_tried_again(
     monkeypatch.setattr(Log, "read", troubled)
     with caplog.at_level(logging.ERROR):
         assert loaded(hosted) == {("t", 0): 1}
-    assert caplog.text.count("cannot be read, its groups have to wait") == 2
+    assert caplog.text.count("cannot be read, its clients have to wait") == 2
 
 
 def test_a_log_of_several_segments_whose_start_was_deleted_is_read_from_there(tmp_path: Path) -> None:
@@ -166,8 +233,8 @@ def test_a_log_of_several_segments_whose_start_was_deleted_is_read_from_there(tm
 def test_records_that_are_deleted_while_it_reads_are_not_missed(
     hosted: Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_replay, "_READ_BYTES", 1000)
-    monkeypatch.setattr(group_replay, "_RECORDS_PER_TURN", 1)
+    monkeypatch.setattr(log_reading, "_READ_BYTES", 1000)
+    monkeypatch.setattr(log_reading, "_RECORDS_PER_TURN", 1)
     for number in range(600):
         append(hosted, offset(number, number))
 
@@ -203,5 +270,6 @@ def test_what_is_appended_while_it_reads_is_replayed(hosted: Hosted) -> None:
 
 def test_an_empty_log_is_read_at_once(hosted: Hosted) -> None:
     machine = GroupCoordinator(hosted.settings, str)
-    asyncio.run(group_replay.replay_log(hosted.partition, machine, lambda: True))
+    replay_of = partial(group_replay.replay_of_groups, machine)
+    asyncio.run(log_reading.replay_log(hosted.partition, replay_of, lambda: True))
     assert not machine.groups

@@ -66,6 +66,16 @@ def test_an_offset_that_was_never_committed_is_not_told(hosted: Hosted) -> None:
     run(hosted, scenario)
 
 
+def test_a_shard_ends_with_its_leadership_even_if_the_broker_leads_again(hosted: Hosted) -> None:
+    shard = hosted.shard()
+    assert shard.is_current
+    hosted.lose_leadership()
+    hosted.regain_leadership()
+    assert hosted.partition.replica.is_leader
+    assert not shard.is_current
+    assert hosted.shard().is_current
+
+
 def test_a_loaded_shard_tells_nothing_that_is_not_committed_yet(hosted: Hosted) -> None:
     async def scenario(shard: GroupShard) -> None:
         hosted.hold_watermark()

@@ -2,10 +2,12 @@ import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.unit.server.connected import frame
 
+from ottla.config import AuthorisationConfig, BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import DECLARED_APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey
 from ottla.protocol.codec import DecodeError
@@ -13,14 +15,22 @@ from ottla.protocol.frame import read_response
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.security.acl.rules import Acl, Operation, Pattern, Permission, ResourceType
 from ottla.server.answers.deferred import Deferred
 from ottla.server.apis.table import registered
 from ottla.server.gate.basis import basis_of
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import ApiFamily, Gatherer, RequestContext
+from ottla.server.gate.rights import Rights
 from ottla.server.gate.session import UNKNOWN_SOFTWARE, Session
 
-SERVICES: Any = SimpleNamespace(partitions=SimpleNamespace(version=7), flusher=None)
+SERVICES: Any = SimpleNamespace(
+    partitions=SimpleNamespace(version=7),
+    flusher=None,
+    rights=None,
+    quotas=SimpleNamespace(are_set=False),
+    config=BrokerConfig(),
+)
 
 
 def session() -> Session:
@@ -80,7 +90,8 @@ def test_an_answer_may_be_parts_or_come_later() -> None:
 def test_before_the_gate_opens_only_other_nodes_are_admitted() -> None:
     gate = Gate(SERVICES, registered)
     for_nodes = {*INTERNAL_APIS, *QUORUM_APIS, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
-    assert {key for key in DECLARED_APIS if gate.admits(key)} == for_nodes
+    for_logins = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+    assert {key for key in DECLARED_APIS if gate.admits(key)} == for_nodes | for_logins
     gate.open()
     assert gate.is_open
     assert all(gate.admits(key) for key in [*DECLARED_APIS, 1000])
@@ -148,9 +159,22 @@ def ask_versions(
 
 
 def test_a_remembered_decision_rests_on_the_partitions_that_are_hosted() -> None:
-    services: Any = SimpleNamespace(partitions=SimpleNamespace(version=7), flusher=None)
+    services: Any = SimpleNamespace(partitions=SimpleNamespace(version=7), rights=None)
     asking = session()
     before = basis_of(services, asking)
     assert basis_of(services, asking) == before
     services.partitions.version = 8
+    assert basis_of(services, asking) != before
+
+
+def test_a_remembered_decision_rests_on_the_acls() -> None:
+    acls: dict[UUID, Acl] = {}
+    rights = Rights(AuthorisationConfig(class_name="acl"), lambda: acls)
+    services: Any = SimpleNamespace(partitions=SimpleNamespace(version=7), rights=rights)
+    asking = session()
+    before = basis_of(services, asking)
+    assert basis_of(services, asking) == before
+    acls = {
+        UUID(int=1): Acl(Pattern(ResourceType.TOPIC, "t"), "User:a", "*", Operation.READ, Permission.DENY)
+    }
     assert basis_of(services, asking) != before

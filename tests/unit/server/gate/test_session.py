@@ -1,4 +1,5 @@
-from ottla.server.gate.session import ANONYMOUS, UNKNOWN_SOFTWARE, ClientSoftware, Session
+from ottla.security.principal import ANONYMOUS, Principal
+from ottla.server.gate.session import UNKNOWN_SOFTWARE, ClientSoftware, Session
 
 
 def test_a_new_session_knows_where_it_comes_from_and_nothing_else() -> None:
@@ -21,6 +22,14 @@ def test_a_session_takes_over_what_its_client_says_of_itself() -> None:
     assert (session.client_id, session.software) == ("shop", ("librdkafka", "2.6.0"))
     session.is_called(None)
     assert session.client_id is None
+
+
+def test_a_session_takes_over_whom_its_client_has_proved_to_be() -> None:
+    session, alice = Session("SSL", "127.0.0.1", 1), Principal("User", "alice")
+    session.authenticated_as(alice, until_ms=5_000)
+    assert (session.principal, session.authenticated_until_ms) == (alice, 5_000)
+    session.authenticated_as(alice)
+    assert session.authenticated_until_ms is None
 
 
 def test_two_sessions_of_the_same_address_are_two() -> None:

@@ -96,3 +96,15 @@ def test_a_connection_that_needs_its_large_buffer_keeps_it() -> None:
         capacity = len(buffer.data)
         buffer.trim()
         assert len(buffer.data) == capacity
+
+
+def test_frames_of_strangers_come_out_one_by_one_up_to_their_limit() -> None:
+    buffer = ReceiveBuffer(1000)
+    sent = b"\0\0\0\x03abc" + b"\0\0\0\0" + b"\0\0\0\x05de"
+    buffer.writable()[: len(sent)] = sent
+    buffer.received(len(sent))
+    assert buffer.take_frame(3) == b"abc"
+    assert buffer.take_frame(3) == b""
+    assert buffer.take_frame(5) is None
+    with pytest.raises(KafkaError, match="a frame of 5 bytes"):
+        buffer.take_frame(4)

@@ -242,6 +242,8 @@ def test_a_log_that_is_truncated_before_the_flush_ends_acknowledges_nothing(tmp_
             scene.disk.may_sync.set()
             FollowedLog(scene.partition).truncate(0, 0)
             assert wait.outcome() is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            scene.assign(leader_epoch=EPOCH + 2)
+            assert await scene.wait(ACKS_LEADER).ended() is ErrorCode.NONE  # of the leadership after that
 
     run(scenario)
 

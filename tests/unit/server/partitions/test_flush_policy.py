@@ -77,3 +77,11 @@ def test_a_flush_is_overdue_when_records_have_waited_for_flush_ms() -> None:
     assert (made.is_overdue(99), made.is_overdue(100)) == (False, True)
     assert not policy(log={"unflushed_messages": 0}, flush_ms=100).is_overdue(100)
     assert not policy().is_by_time
+
+
+def test_records_from_before_flushing_was_turned_on_are_flushed_by_the_clock() -> None:
+    turned_on = policy(3, ottla_flush_on_acks_all=True)
+    assert turned_on.is_by_time
+    assert turned_on.is_overdue(now_ms=0)
+    assert not policy(3, log={"flushed_offset": 10}, ottla_flush_on_acks_all=True).is_overdue(now_ms=0)
+    assert not policy(3).is_by_time

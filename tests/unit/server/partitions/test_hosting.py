@@ -104,8 +104,12 @@ def test_a_broker_acts_on_no_image_from_before_its_start(tmp_path: Path) -> None
         assert hosted.log.log_end_offset == 1
         assert not hosted.replica.is_leader
         assert not hosting.is_active
+        hosting.checkpoint()
         remover.stop()
         hosted.log.close(clean=False)
         directory.close(clean=False)
 
     asyncio.run(scenario())
+    # The record was not flushed: the next start has to look at it again.
+    recovery_points = (tmp_path / "node-1" / "recovery-point-offset-checkpoint").read_text()
+    assert recovery_points.splitlines()[2:] == ["t 0 0"]

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.server.metadata import eventually
 
 from ottla.config import BrokerConfig
+from ottla.config import Listener as ListenerAddress
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.brokers import (
     BrokerHeartbeatRequest,
@@ -23,7 +24,7 @@ from ottla.protocol.messages.brokers import (
 from ottla.server.quorum.broker_membership import Identity, Membership
 from ottla.server.quorum.quorum import Quorum
 
-IDENTITY = Identity("c", UUID(int=1), UUID(int=2), 17, "localhost", 9092)
+IDENTITY = Identity("c", UUID(int=1), (UUID(int=2),), 17, (ListenerAddress("PLAINTEXT", "localhost", 9092),))
 NO_CONTROLLER = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "There is no controller.")
 
 
@@ -37,10 +38,17 @@ class ToldQuorum:
         self.heartbeats: list[Any] = [BrokerHeartbeatResponse(is_fenced=False)]
         self.heard: list[Any] = []
         self.replays: list[int] = []
+        self.answers = 0
         self.tell: Callable[[], None] = lambda: None
 
     def registered(self, broker_epoch: int) -> None:
         self.broker_epoch = broker_epoch
+
+    def answered(self) -> None:
+        self.answers += 1
+
+    def directory_is(self, is_offline: bool) -> None:
+        """The quorum is told, too."""
 
     def watch(self, watcher: Callable[[], None]) -> None:
         self.tell = watcher
@@ -88,6 +96,7 @@ def test_it_registers_with_all_that_the_cluster_should_know_and_replays_its_regi
         assert [(each.name, each.max_supported_version) for each in request.features] == [
             ("ottla.capacity", 3),
             ("ottla.kept.writes", 0),
+            ("transaction.version", 2),
         ]
         assert (quorum.broker_epoch, quorum.replays) == (20, [20])
 
@@ -128,9 +137,23 @@ def test_it_joins_when_the_controller_lets_it_in() -> None:
         await membership.register()
         await membership.join()
         assert len(quorum.beats) == 4
+        assert quorum.answers == 3  # what leaders take for the sign that they are not cut off
         assert {(beat.broker_epoch, beat.current_metadata_offset) for beat in quorum.beats} == {(20, 30)}
 
-    lived(test, broker_heartbeat_interval_ms="3000")
+    lived(test, broker_heartbeat_interval_ms="2000")
+
+
+def test_the_controller_hears_at_once_that_the_directory_is_offline_and_that_it_is_back() -> None:
+    async def test(membership: Membership, quorum: ToldQuorum) -> None:
+        await membership.register()
+        await membership.join()
+        for is_offline in (True, False):
+            membership.directory_is(is_offline)
+            heard = len(quorum.beats)
+            await eventually(lambda heard=heard: len(quorum.beats) > heard, "it beats again")  # type: ignore[misc]
+            assert quorum.beats[-1].offline_log_dirs == (list(IDENTITY.directory_ids) if is_offline else [])
+
+    lived(test, broker_heartbeat_interval_ms="2000")
 
 
 def test_a_new_controller_hears_of_it_at_once() -> None:
@@ -140,7 +163,7 @@ def test_a_new_controller_hears_of_it_at_once() -> None:
         quorum.tell()
         await eventually(lambda: len(quorum.beats) == 2, "it beats again")
 
-    lived(test, broker_heartbeat_interval_ms="3000")
+    lived(test, broker_heartbeat_interval_ms="2000")
 
 
 @pytest.mark.parametrize("code", [ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH])
@@ -166,7 +189,7 @@ def test_it_leaves_when_others_have_taken_over() -> None:
         await membership.leave(5)
         assert [beat.want_shut_down for beat in quorum.beats] == [False, True, True]
 
-    lived(test, broker_heartbeat_interval_ms="3000")
+    lived(test, broker_heartbeat_interval_ms="2000")
 
 
 def test_it_leaves_in_any_case(caplog: pytest.LogCaptureFixture) -> None:

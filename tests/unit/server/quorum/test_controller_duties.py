@@ -26,6 +26,7 @@ class ActiveQuorum:
     def __init__(self) -> None:
         self.member = self
         self.is_controller = False
+        self.former_leader_id: int | None = None
         self.decided: list[Any] = []
         self.tell: Callable[[], None] = lambda: None
         self.image = ClusterImage("c", brokers={node: broker(node) for node in (1, 2, 3)})
@@ -63,6 +64,9 @@ class KnownPeers:
 
     async def is_listening(self, node_id: int, timeout_ms: int) -> bool:
         return node_id in self.listening
+
+    def heard_ms(self, node_id: int) -> int | None:
+        return None
 
 
 def broker(node_id: int) -> BrokerImage:

@@ -13,6 +13,7 @@ from ottla.localcluster.ports import HOST, free_port
 from ottla.model import Address
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.server.quorum import peers as peers_module
 from ottla.server.quorum.peers import Peers
 from ottla.wire.connection import CannotConnectError
 from ottla.wire.stream import ConnectionLostError
@@ -71,6 +72,9 @@ def test_a_connection_that_dies_is_told_of_and_opened_again() -> None:
 def test_a_silent_node_is_not_dead_but_its_connection_is_given_up() -> None:
     async def test(broker: FakeBroker, peers: Peers, lost: list[int]) -> None:
         answer = broker.answer_to(BrokerHeartbeatRequest)
+        await peers.ask(
+            2, HEARTBEAT, purpose="a", timeout_ms=SOON_MS
+        )  # the short limit is not for connecting
         broker.on(BrokerHeartbeatRequest, SILENCE)
         with pytest.raises(TimeoutError):
             await peers.ask(2, HEARTBEAT, purpose="a", timeout_ms=30)
@@ -82,7 +86,11 @@ def test_a_silent_node_is_not_dead_but_its_connection_is_given_up() -> None:
     run(test)
 
 
-def test_a_node_that_refuses_is_told_of_and_left_in_peace_for_a_moment() -> None:
+def test_a_node_that_refuses_is_told_of_and_left_in_peace_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peers_module, "_FIRST_PAUSE_S", 30.0)  # three questions take longer on a busy machine
+
     async def main() -> None:
         lost: list[int] = []
         tried: list[int] = []

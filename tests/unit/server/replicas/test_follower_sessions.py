@@ -131,6 +131,21 @@ def test_a_fetch_that_waits_is_answered_by_an_append(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_fetch_that_waits_is_told_of_another_leader(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, 1, 2) as cluster:
+            leader, follower = await a_leader(cluster)
+            await follower.fetch({0: 0, 1: 0})
+            waiting = asyncio.ensure_future(follower.fetch({}, wait_ms=10_000))
+            await asyncio.sleep(0.01)
+            leader.partition("t", 1).assign(Assigned(2, 1, (1, 2), (1, 2), 9), monotonic_ms())
+            answers = told(await waiting)
+            errors = {index: data.error_code for index, data in answers.items()}
+            assert errors == {1: ErrorCode.FENCED_LEADER_EPOCH}
+
+    asyncio.run(scenario())
+
+
 def test_records_that_do_not_fit_come_with_the_next_fetch_others_first(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, 1, 2) as cluster:
@@ -230,7 +245,12 @@ def test_a_new_session_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
             forgetful = Follower(cluster, 2, follower.state.replica_epoch, leader.partition().topic_id)
             await forgetful.fetch({0: 0, 1: 0})
             assert len(leader.partition("t", 0).waiters.cursors) == 1
-            assert told(await follower.fetch({})) == {}
+            # Or its first fetch came late, and it goes on with the second session: it has to name all again.
+            assert (await follower.fetch({})).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            follower.session_id = follower.epoch = 0
+            assert set(told(await follower.fetch({0: 0, 1: 0}))) == {0, 1}
+            await append(leader, b"a", index=1)
+            assert list(told(await follower.fetch({}))) == [1]
 
     asyncio.run(scenario())
 

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
 
 from tests.integration.replicas import Cluster, Overheard, running, until
 
+from ottla.config import BrokerConfig, TopicConfig
+from ottla.controller.image import ClusterImage
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.files.open_files import OpenFiles
+from ottla.log.log import Log
+from ottla.model import ACKS_ALL
 from ottla.protocol.messages.partitions import AlterPartitionRequest, AlterPartitionResponse
+from ottla.replication.events import Assigned
+from ottla.replication.partition import PartitionReplica
+from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.disk import OsDisk
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_table import Partitions
+from ottla.server.replicas.isr_proposals import Isr
 
 NODES = (1, 2, 3)
 SHORT_LAG: dict[str, str | int] = {"replica_lag_time_max_ms": 300, "replica_fetch_wait_max_ms": 100}
@@ -97,5 +113,34 @@ def test_a_refused_proposal_is_tried_again(tmp_path: Path) -> None:
             assert 3 not in cluster.placed().isr
             await cluster.let_in(3)
             await cluster.until_isr(1, 2, 3)
+
+    asyncio.run(scenario())
+
+
+async def _nobody_answers(request: Any) -> Any:
+    raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody answers")
+
+
+def test_a_controller_that_is_known_and_does_not_answer_is_silent(tmp_path: Path) -> None:
+    """A broker that hears its controller, and does not reach it, may have been replaced."""
+
+    async def scenario() -> None:
+        log = Log.open(
+            OsDisk(), str(tmp_path), TopicConfig(),
+            recovery_point=0, log_start_offset=0, clean=True, now_ms=0, open_files=OpenFiles(),
+        )  # fmt: skip
+        partition = HostedPartition("t", UUID(int=1), 0, log, PartitionReplica(1, 0, isolation_patience_ms=5))
+        partition.assign(Assigned(1, 0, (1, 2), (1, 2)), monotonic_ms())
+        partitions = Partitions(lambda: ClusterImage("cluster"))
+        partitions.add(partition)
+        config = BrokerConfig.from_properties({"node.id": "1", "replica.lag.time.max.ms": "600"})
+        quorum: Any = SimpleNamespace(
+            controller_id=2, answered_ms=0, broker_epoch=1, image=ClusterImage(""), submit=_nobody_answers
+        )
+        isr = Isr(config, quorum, partitions)
+        isr.start()
+        await until(lambda: partition.append_error(ACKS_ALL) == ErrorCode.NOT_LEADER_OR_FOLLOWER, "it knows")
+        await isr.stop()
+        log.close()
 
     asyncio.run(scenario())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.spark.option_values import OptionError
-from ottla.spark.sink.options import SinkOptions, sink_options
+from ottla.spark.sink.options import ExactlyOnce, SinkOptions, sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -70,7 +70,7 @@ def test_what_has_no_meaning_for_the_sink_has_no_effect(option: str) -> None:
         ({"topics": "t"}, "Option 'topics' is unknown. Did you mean 'topic'?"),
         (
             {"frobnicate": "t"},
-            "Option 'frobnicate' is unknown. There are: topic, and those that begin with 'kafka.'.",
+            "Option 'frobnicate' is unknown. There are: topic, delivery, and those that begin with 'kafka.'.",
         ),
         ({"kafka.acks": "2"}, "Option 'kafka.acks' must be all or -1 or 0 or 1, not '2'."),
         (
@@ -104,14 +104,31 @@ def test_what_has_no_meaning_for_the_sink_has_no_effect(option: str) -> None:
         ({"kafka.interceptor.classes": "x"}, "change records with DataFrame functions."),
         (
             {"kafka.transactional.id": "x"},
-            "Option 'kafka.transactional.id' is not supported: the sink writes at least once",
+            "Option 'kafka.transactional.id' is not supported: the sink names its transactions itself",
         ),
         (
             {"transactionalId": "x"},
-            "Option 'transactionalid' is not supported: the sink writes at least once",
+            "Option 'transactionalid' is not supported: the sink names its transactions itself",
         ),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "Ottla's client speaks plain text only"),
-        ({"kafka.security.protocol": "SSL"}, "Ottla's client speaks plain text only"),
+        ({"delivery": "at-most-once"}, "Option 'delivery' must be at-least-once or exactly-once"),
+        ({"txnAppId": "mill"}, "Option 'txnAppId' has no meaning here: it goes with .option(\"delivery\""),
+        ({"txnVersion": "1"}, "Option 'txnVersion' has no meaning here"),
+        ({"delivery": "exactly-once", "txnAppId": "a/b"}, "Option 'txnAppId' must not contain '/': 'a/b'."),
+        ({"delivery": "exactly-once", "txnAppId": " "}, "Option 'txnAppId' must not be empty."),
+        ({"delivery": "exactly-once", "txnVersion": "x"}, "Option 'txnVersion' must be a whole number"),
+        (
+            {"delivery": "exactly-once", "kafka.acks": "1"},
+            'transactional_id needs idempotence, and that needs acks="all"',
+        ),
+        (
+            {"delivery": "exactly-once", "asyncProgressTrackingEnabled": "true"},
+            "Option 'asyncProgressTrackingEnabled' does not go with exactly-once delivery",
+        ),
+        (
+            {"kafka.transaction.two.phase.commit.enable": "true"},
+            'it goes with .option("delivery", "exactly-once")',
+        ),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "sasl_mechanism has no use with protocol='PLAINTEXT'"),
         (
             {"kafka.acks": "1", "kafka.enable.idempotence": "true"},
             "The options of the producer cannot be carried out: idempotence needs acks",
@@ -128,3 +145,19 @@ def test_what_cannot_be_done_is_refused_in_words(options: dict[str, str], words:
 def test_what_changes_nothing_is_let_pass() -> None:
     harmless = {"kafka.partitioner.ignore.keys": "false", "kafka.security.protocol": "PLAINTEXT"}
     assert sink_options({**SERVERS, **harmless}).producer == {}
+
+
+def test_exactly_once_delivery_is_wished_for_by_an_option() -> None:
+    plain = sink_options({**SERVERS, "delivery": "at-least-once", "kafka.transaction.timeout.ms": "5"})
+    assert plain == SinkOptions("localhost:9092", None, {})
+    wished = sink_options({**SERVERS, "delivery": "Exactly-Once"})
+    assert wished.exactly_once == ExactlyOnce()
+    assert wished.producer == {"transaction_timeout_ms": 900_000}
+    named = sink_options({**SERVERS, "delivery": "exactly-once", "txnAppId": "mill", "txnVersion": "7"})
+    assert named.exactly_once == ExactlyOnce("mill", 7)
+
+
+def test_exactly_once_delivery_takes_the_settings_of_transactions() -> None:
+    settings = {"kafka.transaction.timeout.ms": "5", "kafka.transaction.two.phase.commit.enable": "true"}
+    wished = sink_options({**SERVERS, **settings, "delivery": "exactly-once"})
+    assert wished.producer == {"transaction_timeout_ms": 5, "two_phase_commit": True}

@@ -4,10 +4,11 @@ conversation      the machine: it wants a `Send` or a `Pause`, and hears a respo
 known_cluster     the brokers, leaders and coordinators that a client has learned of
 retries           an inquiry that is repeated until every item has its outcome
 leaders           one question to the leader of each partition
-coordinators      one question to the coordinator of each group
+coordinators      one question to the coordinator of each group or transactional id
 single_brokers    one question to any broker, to several, or to the broker that a resource names
 topic_inquiries   topics, and the offsets of partitions
 group_inquiries   committed offsets of groups
+leaderless_partitions   the logs of the replicas of partitions without a leader, and the election of one
 known_topics      the topics that a client reads or writes, and when to ask for them again
 
 Steps are generators: they yield an `Ask` or a `Pause`, are sent the response, and get a failure thrown in.

@@ -166,9 +166,12 @@ def _routed(known: KnownCluster, ask: Ask) -> _Addressed[Any]:
     failures: list[str] = []
     for address in known.preferred_addresses():
         try:
-            return (yield from _sent(known, address, ask))
+            response = yield from _sent(known, address, ask)
         except CannotConnectError as failure:
             failures.append(str(failure))
+        else:
+            known.answered_for_all(address)
+            return response
     raise CannotConnectError(known.unreachable(failures))
 
 

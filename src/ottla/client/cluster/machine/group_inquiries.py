@@ -20,6 +20,7 @@ from ottla.client.requests.group_offsets import (
     commit_results,
     committed_offsets,
     fetch_request,
+    unstable_in,
 )
 from ottla.client.requests.membership import Membership
 from ottla.errors import KafkaError
@@ -57,11 +58,13 @@ def fetch_offsets(
     partitions: Iterable[TopicPartition] | None,
     *,
     require_stable: bool = False,
+    waits_for_stable: bool = False,
     request_timeout_ms: int | None = None,
 ) -> Inquiry[str, None, CommittedOffsets]:
     """The committed offsets of these partitions, or of all (None), under the key `group_id`.
 
-    Partitions without a committed offset are left out.
+    Partitions without a committed offset are left out. With `require_stable`, a partition whose offset an open
+    transaction may change has an error; with `waits_for_stable`, the question is repeated meanwhile.
     """
     request = fetch_request(group_id, partitions, require_stable=require_stable)
 
@@ -70,7 +73,8 @@ def fetch_offsets(
     ) -> Steps[Mapping[str, CommittedOffsets | KafkaError]]:
         wait_ms = _at_most(left_ms, request_timeout_ms)
         response = yield Ask(coordinator, request, wait_ms, at_most=_LAST_VERSION_BY_NAME)
-        return {group_id: committed_offsets(response)}
+        offsets = committed_offsets(response)
+        return {group_id: (unstable_in(offsets) if waits_for_stable else None) or offsets}
 
     return Inquiry({group_id: None}, by_coordinator(known, lambda group: group, ask))
 

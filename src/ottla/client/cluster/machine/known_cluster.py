@@ -2,6 +2,9 @@
 
 The bootstrap addresses are only the way in. Once a broker has answered Metadata, the cluster's own list of
 brokers counts; the bootstrap addresses are the way back in when no broker of that list can be reached.
+
+A broker that is cut off from the others still answers, with metadata of the past. So where an answer did not
+help, the next question that any broker may answer goes to another one.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from ottla.client.requests.coordinators import CoordinatorType
 from ottla.client.requests.metadata import BrokerInfo, ClusterMetadata, TopicInfo
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_NODE, Address, TopicPartition
+from ottla.wire.versions import FinalizedFeatures
 
 # One of several addresses that drops our packets should not use up the time that there is for the others.
 CONNECT_TIMEOUT_MS: Final = 10_000
@@ -56,8 +61,11 @@ class KnownCluster:
         self._advice = advice
         self._brokers: dict[int, BrokerInfo] = {}
         self._standings: dict[Address, int] = {}
+        self._latest: Address | None = None  # answered last where any broker would do
+        self._unhelpful: dict[Address, int] = {}  # the later an answer did not help, the higher
         self._leaders: dict[TopicPartition, PartitionLeader] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self._features = FinalizedFeatures()
         self.has_answered = False
 
     # ---- brokers
@@ -79,12 +87,36 @@ class KnownCluster:
         """One broker that another one named (KIP-951)."""
         self._brokers[broker.node_id] = broker
 
+    def learn_features(self, features: FinalizedFeatures) -> None:
+        """The feature levels that a broker named; those of the newest epoch count."""
+        if features.epoch > self._features.epoch:
+            self._features = features
+
+    def feature_level(self, name: str) -> int:
+        """The level of a feature; 0 if no broker has named one."""
+        return self._features.levels.get(name, 0)
+
     # ---- addresses
 
     def preferred_addresses(self) -> list[Address]:
-        """Every address, those with a connection first, those that did not answer last."""
+        """Every address, those with a connection first; after those that did not help, and last those that
+        did not answer.
+        """
         addresses = dict.fromkeys((*(each.address for each in self._brokers.values()), *self._bootstrap))
-        return sorted(addresses, key=lambda address: self._standings.get(address, _UNTRIED))
+        return sorted(addresses, key=self._preference)
+
+    def _preference(self, address: Address) -> tuple[bool, int, int]:
+        standing = self._standings.get(address, _UNTRIED)
+        return standing == _SILENT, self._unhelpful.get(address, 0), standing
+
+    def answered_for_all(self, address: Address) -> None:
+        """A question that any broker may answer was answered from an address."""
+        self._latest = address
+
+    def ask_another(self) -> None:
+        """The latest answer that any broker could have given did not help: others are asked before it."""
+        if self._latest is not None and len(self._brokers) > 1:
+            self._unhelpful[self._latest] = max(self._unhelpful.values(), default=0) + 1
 
     def answered(self, address: Address) -> None:
         self.has_answered = True
@@ -124,19 +156,23 @@ class KnownCluster:
     def forget_leader(self, partition: TopicPartition) -> None:
         """The leader refused or did not answer: metadata is asked for before the next question."""
         self._leaders.pop(partition, None)
+        self.ask_another()
 
     # ---- coordinators
 
-    def coordinator_of(self, group_id: str) -> int | None:
-        return self._coordinators.get(group_id)
+    def coordinator_of(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> int | None:
+        return self._coordinators.get((kind, key))
 
-    def learn_coordinator(self, group_id: str, node_id: int) -> None:
+    def learn_coordinator(
+        self, key: str, node_id: int, kind: CoordinatorType = CoordinatorType.GROUP
+    ) -> None:
         if self._remembers_coordinators:
-            self._coordinators[group_id] = node_id
+            self._coordinators[kind, key] = node_id
 
-    def forget_coordinator(self, group_id: str) -> None:
-        """The coordinator did not answer, or is not the group's: it is looked up before the next question."""
-        self._coordinators.pop(group_id, None)
+    def forget_coordinator(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> None:
+        """The coordinator did not answer, or is not the key's: it is looked up before the next question."""
+        self._coordinators.pop((kind, key), None)
+        self.ask_another()
 
 
 def leaders_in(metadata: ClusterMetadata) -> dict[TopicPartition, PartitionLeader]:

@@ -47,6 +47,7 @@ class ConsumerSettings:
     metadata_max_age_ms: int
     request_timeout_ms: int
     default_api_timeout_ms: int
+    client_rack: str
 
     def __post_init__(self) -> None:
         arguments.one_of("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
@@ -57,6 +58,7 @@ class ConsumerSettings:
         for name in assignors:
             arguments.one_of("partition_assignment_strategy", name, ASSIGNORS)
         self._check_group()
+        arguments.text("client_rack", self.client_rack)
         for name in ("enable_auto_commit", "check_crcs"):
             arguments.flag(name, getattr(self, name))
         for name, least in _LEAST.items():
@@ -98,6 +100,8 @@ class ConsumerSettings:
             request_timeout_ms=self.request_timeout_ms,
             is_read_committed=self.is_read_committed,
             check_crcs=self.check_crcs,
+            rack=self.client_rack,
+            nearby_ms=self.metadata_max_age_ms,
         )
 
     @property

@@ -63,6 +63,8 @@ class FetchSettings:
     request_timeout_ms: int = 30_000
     is_read_committed: bool = False
     check_crcs: bool = True
+    rack: str = ""  # where the consumer is; brokers may name a replica there (KIP-392)
+    nearby_ms: int = 300_000  # how long such a replica is asked before the leader is asked again
 
 
 class Verdict(Enum):
@@ -137,6 +139,7 @@ def plan_fetch(
         session_epoch=part.session_epoch,
         topics=part.topics,
         forgotten_topics_data=part.forgotten,
+        rack_id=settings.rack,
     )
     return FetchPlan(request, asking, names)
 

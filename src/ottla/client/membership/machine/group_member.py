@@ -301,7 +301,8 @@ class GroupMember:
         # them.
         self._skips_assignment = response.skip_assignment
         self._to(Phase.ASSIGNING)
-        return [Assign(response.generation_id, self._protocol_name, joined_members(response))]
+        members = joined_members(response)
+        return [Assign(response.generation_id, self._protocol_name, members, response.skip_assignment)]
 
     def _synced(self, response: SyncGroupResponse, now_ms: int) -> list[Effect]:
         if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -395,6 +396,7 @@ class GroupMember:
             return self._end()
         self._to(Phase.LEAVING)
         self._asked = leave
+        self._heartbeat = None  # only the answer to LeaveGroup matters from here on
         return [Ask(leave, LEAVE_TIMEOUT_MS)]
 
     def _end(self, error: KafkaError | None = None) -> list[Effect]:

@@ -18,7 +18,7 @@ batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.client.producer.machine.batch import ProducerBatch, RecordBlock, record_bytes
 from ottla.client.producer.machine.batch_answers import Answer, Answers
@@ -33,6 +33,8 @@ from ottla.client.producer.machine.memory_ledger import Ledger
 from ottla.client.producer.machine.partition_queue import NEVER, PartitionQueue
 from ottla.client.producer.machine.partitioners import STEADY, Partitioner, TopicPartitions
 from ottla.client.producer.machine.settings import ProducerSettings
+from ottla.client.producer.machine.topic_queues import TopicQueues, UnassignedRecords
+from ottla.client.producer.machine.transaction import TransactionalProducer
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 from ottla.records.header import HEADER_BYTES
@@ -45,33 +47,11 @@ _UNASSIGNED: Final = -1
 KEYS_REMEMBERED: Final = 1 << 16
 
 
-class TopicQueues:
-    """A topic's partitions, for the partitioner and for the sender.
-
-    `sticky` is the batch that records without a key went to last; when it is closed there is no room in it.
-    `places` are the queues of keys that came before, if the partitioner is one that would say the same again.
-    """
-
-    __slots__ = ("partitions", "places", "queues", "sticky")
-
-    def __init__(self, partitions: TopicPartitions) -> None:
-        self.partitions = partitions
-        self.queues: list[PartitionQueue] = []
-        self.sticky: ProducerBatch | None = None
-        self.places: dict[bytes, PartitionQueue] = {}
-
-
-class UnassignedRecords(NamedTuple):
-    """Records of a topic whose partitions are not known yet; each may name its partition."""
-
-    batch: ProducerBatch
-    partitions: list[int | None]
-
-
 class Accumulator:
     """The machine. `on_due` is called when a batch can be sent earlier than was known before.
 
-    `clock` returns milliseconds and never goes back; `draw` returns a random number from 0 to 1.
+    `clock` returns milliseconds and never goes back; `draw` returns a random number from 0 to 1. With a
+    `transaction`, batches are sent only to partitions that it admits.
     """
 
     def __init__(
@@ -82,8 +62,10 @@ class Accumulator:
         clock: Callable[[], float],
         draw: Callable[[], float],
         on_due: Callable[[float], None],
+        transaction: TransactionalProducer | None = None,
     ) -> None:
         self._settings = settings
+        self.transaction = transaction
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._buffer_memory: float = settings.buffer_memory
         self._partitioner = partitioner
@@ -109,6 +91,11 @@ class Accumulator:
     def lacks_identity(self) -> bool:
         return self._settings.enable_idempotence and self.identity is None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch waits or is under way."""
+        return not self._active and not self.unassigned
+
     def belong_to(self, home: object) -> None:
         """The event loop that the producer belongs to, which every batch carries."""
         self._home = home
@@ -116,6 +103,17 @@ class Accumulator:
     def adopt_identity(self, identity: ProducerIdentity) -> None:
         """The producer id and epoch that a broker granted."""
         self.identity = identity
+
+    def restart(self, identity: ProducerIdentity, *, is_refused_unknown: bool) -> None:
+        """Write with another identity from now on; no batch is under way.
+
+        `is_refused_unknown`: brokers refuse the second batch of a producer that they do not know.
+        """
+        self.identity = identity
+        heard_ms = self._clock() if is_refused_unknown else -NEVER
+        for topic in self._topics.values():
+            for queue in topic.queues:
+                queue.restart(heard_ms)
 
     def hurry(self) -> None:
         """Let no batch linger while a caller flushes or waits for room, until as many calls of `unhurry`."""
@@ -260,6 +258,14 @@ class Accumulator:
     def fail_topic(self, name: str, failure: Failure) -> None:
         """Nothing that waits for this topic will be delivered; it is not known any more."""
         self.topics.pop(name, None)
+        self._fail_waiting(name, failure)
+
+    def fail_waiting(self, failure: Failure) -> None:
+        """Fail all records but those under way."""
+        for name in [*self.unassigned, *self._topics]:
+            self._fail_waiting(name, failure)
+
+    def _fail_waiting(self, name: str, failure: Failure) -> None:
         if held := self.unassigned.pop(name, None):
             self.ledger.fail(held.batch, failure)
         known = self._topics.get(name)
@@ -392,6 +398,11 @@ class Accumulator:
         if not queue.waiting:
             return False
         self.due_ms = min(self.due_ms, queue.waiting[0].deadline_ms)
+        if self.transaction is not None and (
+            # The next epoch may be that of another producer, whose transaction the batch would become a part of.
+            queue.has_gap or not self.transaction.admits(queue.partition)
+        ):
+            return False
         is_idempotent = self._settings.enable_idempotence
         if is_idempotent and not queue.settle(self.identity):
             if self.identity is not None and queue.sequence.has_spent(self.identity):
@@ -415,7 +426,12 @@ class Accumulator:
         if settings.enable_idempotence:
             queue.sequence.assign(batch)
         if batch.encoded is None:
-            batch.encode(settings.compression, settings.compression_level, settings.compression_threshold)
+            batch.encode(
+                settings.compression,
+                settings.compression_level,
+                settings.compression_threshold,
+                is_transactional=settings.is_transactional,
+            )
         batch.attempts += 1
         return batch
 

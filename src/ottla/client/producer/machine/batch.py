@@ -214,7 +214,14 @@ class ProducerBatch:
         """No more records."""
         self.is_closed, self.limit_bytes = True, 0
 
-    def encode(self, compression: Compression, level: int | None, threshold_bytes: int) -> None:
+    def encode(
+        self,
+        compression: Compression,
+        level: int | None,
+        threshold_bytes: int,
+        *,
+        is_transactional: bool = False,
+    ) -> None:
         """Make the bytes that are sent; a batch of less than `threshold_bytes` is not compressed."""
         parts, span = self._encoded_records()
         self.encoded = seal(
@@ -226,6 +233,7 @@ class ProducerBatch:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.first_sequence,
+            is_transactional=is_transactional,
         )
 
     def _encoded_records(self) -> tuple[Sequence[bytes | memoryview], Span]:
@@ -244,6 +252,14 @@ class ProducerBatch:
                 producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=first_sequence
             )
             write_header(header, self.encoded)
+
+    def hand_over_numbers(self, *parts: ProducerBatch) -> None:
+        """Divide the sequence numbers among the batches that have the records now."""
+        sequence = self.first_sequence
+        for part in parts:
+            part.number(self.producer_id, self.producer_epoch, sequence)
+            part.place = self.place
+            sequence = (part.last_sequence + 1) & _SEQUENCE_MASK
 
     def part(self, number: int) -> ProducerBatch:
         """An empty, closed batch with the same history, for some of the records; parts have numbers."""

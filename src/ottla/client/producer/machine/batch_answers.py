@@ -16,6 +16,8 @@ from ottla.errors import ErrorCode
 
 # Waits vary by a fifth, so that producers do not march in step (as with Kafka's clients).
 _JITTER: Final = 0.2
+# How long a transaction waits for the markers of the one before, which are being written.
+_MARKERS_MS: Final = 20
 # A topic that takes less in a batch than this has other problems.
 _LEAST_BATCH_BYTES: Final = 512
 
@@ -56,6 +58,8 @@ class Answers:
             is_first=answer.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.is_first(batch),
             records_count=len(batch),
         )
+        if self._settings.is_transactional and verdict in (Verdict.RESET, Verdict.RENEW):
+            verdict = Verdict.FAIL  # the next epoch comes from the coordinator
         if not answer.was_sent:
             batch.attempts -= 1
         elif answer.error in UNCERTAIN:
@@ -76,14 +80,16 @@ class Answers:
         follows_another = verdict is Verdict.RETRY and answer.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if not (follows_another or answer.is_leader_known):
             batch.failures += 1
-            batch.not_before_ms = self._clock() + self._backoff_ms(batch.failures)
+            is_brief = answer.error == ErrorCode.CONCURRENT_TRANSACTIONS
+            wait_ms = _MARKERS_MS if is_brief else self._backoff_ms(batch.failures)
+            batch.not_before_ms = self._clock() + wait_ms
         queue.put_back(batch)
 
     def _refuse(self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer) -> None:
         """Fail the batch; the batches after it get new sequence numbers."""
         queue.reset_from(batch)
         bad = {index: message for index, message in answer.bad_records if 0 <= index < len(batch)}
-        if bad and len(bad) < len(batch):
+        if bad and len(bad) < len(batch) and not self._settings.is_transactional:
             self._separate(queue, batch, answer, bad)
         else:
             why = next(filter(None, bad.values()), None)
@@ -92,10 +98,14 @@ class Answers:
     def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """In two halves."""
         half = len(batch) // 2
-        queue.reset_from(batch)
         # The topic allows less than we put into a batch: so large a one would be refused again.
         queue.most_bytes = min(queue.most_bytes, max(batch.size_bytes // 2, _LEAST_BATCH_BYTES))
-        queue.put_back(*self._ledger.divide(batch, [range(half), range(half, len(batch))]))
+        first, second = self._ledger.divide(batch, [range(half), range(half, len(batch))])
+        if self._settings.is_transactional:
+            batch.hand_over_numbers(first, second)
+        else:
+            queue.reset_from(batch)
+        queue.put_back(first, second)
 
     def _separate(
         self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer, bad: dict[int, str | None]

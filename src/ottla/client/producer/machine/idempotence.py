@@ -20,6 +20,9 @@ the network has the old epoch: once the broker has seen the new one it refuses t
 that caused the reset and the first batch of the new epoch, a copy from a dead connection could still arrive,
 as with every Kafka client; it would have to outlive a pause of `retry_backoff_ms`.)
 
+A transactional producer has its epoch from its coordinator (see `transaction`): where others RESET or RENEW,
+it fails the batch, and with it the transaction. The parts of a batch that is SPLIT keep its sequence numbers.
+
 Each partition counts epochs for itself; brokers compare them per partition. A producer id has 2^15 epochs,
 then a new id is asked for.
 """

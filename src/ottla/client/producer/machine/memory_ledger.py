@@ -60,6 +60,11 @@ class Ledger:
         self.move(batch, [places[index] for index in range(len(batch))])
         return parts
 
+    @property
+    def has_done(self) -> bool:
+        """Whether batches have left since `take_done` was called."""
+        return bool(self._done)
+
     def take_done(self) -> list[ProducerBatch]:
         """The batches that have left since the last call."""
         done, self._done = self._done, []

@@ -58,6 +58,11 @@ class PartitionQueue:
     def is_idle(self) -> bool:
         return not self.waiting and not self.in_flight
 
+    @property
+    def has_gap(self) -> bool:
+        """Whether a batch was refused, and later ones cannot be written with the numbers of this epoch."""
+        return self._reset_order is not None
+
     def begin(self, batch: ProducerBatch) -> None:
         """A new batch takes records from now on; the one before is closed."""
         self.close_open()
@@ -141,6 +146,15 @@ class PartitionQueue:
             self.sequence.adopt(identity)
             self._heard_ms = -NEVER
         return self.sequence.has_identity
+
+    def restart(self, heard_ms: float) -> None:
+        """Count from 0 with the next identity; every batch of the one before is done.
+
+        `heard_ms` is the present time if brokers refuse the second batch of a producer that they do not know,
+        so that batches may follow each other at once; otherwise it lies far back.
+        """
+        self.sequence = PartitionSequence()
+        self._reset_order, self._must_renew, self._heard_ms = None, False, heard_ms
 
     def _has_numbered_before(self, order: tuple[int, ...] | None) -> bool:
         """Whether a batch that comes before this place is to be sent again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ottla.client.calls.arguments import MOST_INT32, MOST_INT64, duration_ms, flag, whole_number
+from ottla.client.calls.arguments import MOST_INT32, MOST_INT64, duration_ms, flag, name_of, whole_number
 from ottla.client.producer.machine.idempotence import BATCHES_REMEMBERED
 from ottla.model import ACKS_ALL
 from ottla.records.compression import Compression, compress
@@ -37,6 +37,13 @@ class ProducerSettings:
     retries: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
+    two_phase_commit: bool = False
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.transactional_id is not None
 
 
 _BOUNDS: Final = {
@@ -50,6 +57,7 @@ _BOUNDS: Final = {
     "retries": (0, MOST_INT64),
     "retry_backoff_ms": (0, MOST_INT32),
     "retry_backoff_max_ms": (0, MOST_INT32),
+    "transaction_timeout_ms": (1, MOST_INT32),
 }
 
 
@@ -60,6 +68,11 @@ def acks_of(acks: Acks) -> int:
     if acks not in (-1, 0, 1) or isinstance(acks, bool):
         raise ValueError(f'acks must be "all", 1 or 0, not {acks!r}')
     return acks
+
+
+def is_idempotent(wanted: bool | None, acks: Acks) -> bool:
+    """Whether batches are numbered; where the application does not say, they are if all replicas answer."""
+    return acks_of(acks) == ACKS_ALL if wanted is None else wanted
 
 
 def compression_named(name: CompressionName) -> Compression:
@@ -79,6 +92,12 @@ def checked(settings: ProducerSettings) -> ProducerSettings:
     duration_ms("linger_ms", settings.linger_ms)
     flag("enable_idempotence", settings.enable_idempotence)
     _check_compression_level(settings)
+    if flag("two_phase_commit", settings.two_phase_commit) and settings.transactional_id is None:
+        raise ValueError("two_phase_commit needs a transactional_id")
+    if settings.transactional_id is not None:
+        name_of("transactional_id", settings.transactional_id)
+        if not settings.enable_idempotence:
+            raise ValueError('transactional_id needs idempotence, and that needs acks="all"')
     if settings.enable_idempotence:
         if settings.acks != ACKS_ALL:
             raise ValueError(

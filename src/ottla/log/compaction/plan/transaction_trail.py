@@ -11,15 +11,11 @@ its start, so it sees all batches of a transaction before their marker.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchView
 from ottla.records.control import marker_of
-
-TXN_INDEX_ENTRY: Final = Struct(
-    ">hqqqq"
-)  # version, producer id, first offset, last offset, last stable offset
 
 
 class SegmentHeaders(Protocol):

@@ -1,7 +1,7 @@
 """The options that begin with `kafka.`: settings of the client that reads.
 
 Spark hands them to Java's consumer as they are. Three kinds here:
-- what our client has, under Kafka's name: it is used;
+- what our client has, under Kafka's name: it is used (how the cluster is secured is read in `kafka_security`);
 - what Java's consumer has and ours does not need: it is accepted and has no effect, so that a job that ran
   with it still runs;
 - what would break the source's promises: refused, as Spark refuses it, with the option to use instead.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.spark.kafka_security import is_about_security
 from ottla.spark.option_values import OptionError, nearest, one_of, positive
 
 PREFIX: Final = "kafka."
@@ -73,7 +74,6 @@ WITHOUT_EFFECT: Final = (
     "reconnect.backoff.ms",
     "retry.backoff.max.ms",
     "retry.backoff.ms",
-    "security.protocol",
     "security.providers",
     "send.buffer.bytes",
     "session.timeout.ms",
@@ -91,9 +91,6 @@ _REFUSED: Final = {
     "interceptor.classes": "interceptors could change the records",
 }
 
-# How the wire is secured: our client speaks plain text so far, and saying nothing would be dangerous.
-_SECURITY_PREFIXES: Final = ("sasl.", "ssl.", "security.")
-
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     """The settings from the options (names in lower case, with their prefix), checked; those without effect
@@ -104,22 +101,13 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
         if not option.startswith(PREFIX):
             continue
         name = option.removeprefix(PREFIX)
-        _refuse_what_breaks(name, value)
+        if reason := _REFUSED.get(name):
+            raise OptionError(f"Option 'kafka.{name}' is not supported: {reason}.")
         if name in USED:
             settings[name] = _checked(name, value)
-        elif name not in WITHOUT_EFFECT:
+        elif name not in WITHOUT_EFFECT and not is_about_security(name):
             raise OptionError(_unknown(name))
     return settings
-
-
-def _refuse_what_breaks(name: str, value: str) -> None:
-    if reason := _REFUSED.get(name):
-        raise OptionError(f"Option 'kafka.{name}' is not supported: {reason}.")
-    is_plain = name == "security.protocol" and value.strip().upper() == "PLAINTEXT"
-    if name.startswith(_SECURITY_PREFIXES) and name != "security.providers" and not is_plain:
-        raise OptionError(
-            f"Option 'kafka.{name}' is not supported: Ottla's client speaks plain text only (security.protocol PLAINTEXT)."
-        )
 
 
 def _checked(name: str, value: str) -> str:

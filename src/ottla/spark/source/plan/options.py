@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from ottla.model import TopicPartition, parse_addresses
+from ottla.security.settings import PLAINTEXT, Security
+from ottla.spark.kafka_security import security_of
 from ottla.spark.option_values import (
     OptionError,
     boolean,
@@ -127,6 +129,7 @@ class SourceOptions:
     group_id: str
     commit_progress: bool = True
     push_filters: bool = False
+    security: Security = PLAINTEXT
     given: frozenset[str] = field(default=frozenset())
 
     @property
@@ -184,6 +187,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         group_id=_group_id(given, client, subscription),
         commit_progress=given.flag("commitProgress", default=True),
         push_filters=given.flag("pushFilters", default=False),
+        security=security_of(given.values),
         given=frozenset(given.values),
     )
     _check_triggers(parsed)

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import pytest
 
 from ottla.client.cluster.machine.conversation import Ask, Conversation, Send, Steps, asked, refreshed
-from ottla.client.cluster.machine.coordinators import find_coordinators
+from ottla.client.cluster.machine.coordinators import by_coordinator, find_coordinators
 from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.machine.topic_inquiries import list_offsets
+from ottla.client.requests.coordinators import CoordinatorType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import Address, TopicPartition
 from ottla.protocol.messages.coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -30,6 +31,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.wire.failures import CannotConnectError, ConnectionLostError
+from ottla.wire.versions import FinalizedFeatures
 
 T = TypeVar("T")
 
@@ -116,6 +118,36 @@ def test_a_broker_that_was_silent_is_asked_last() -> None:
     assert known.preferred_addresses() == [TWO, ONE]
 
 
+def test_a_broker_whose_answer_did_not_help_is_asked_after_the_others() -> None:
+    """A broker that is cut off from the cluster answers, and knows nothing new."""
+    talk = Talk(KnownCluster([ONE]), of_cluster)
+    talk.about(refreshed(talk.known, []))
+    for _ in range(3):
+        talk.known.ask_another()
+        talk.about(asked(Ask(None, "x")))
+    talk.about(asked(Ask(None, "x")))
+    assert [host for host, _ in talk.sent] == ["one", "two", "one", "two", "two"]
+
+
+def test_a_leader_or_coordinator_that_was_named_and_refuses_is_looked_up_at_another_broker() -> None:
+    known = KnownCluster([ONE], remembers_leaders=True)
+    talk = Talk(known, of_cluster)
+    talk.about(refreshed(known, ["t"]))
+    known.forget_leader(T0)
+    assert known.preferred_addresses() == [TWO, ONE]
+    talk.about(refreshed(known, ["t"]))
+    known.forget_coordinator("g")
+    assert known.preferred_addresses() == [ONE, TWO]
+
+
+def test_of_a_single_broker_another_address_is_not_tried() -> None:
+    known = KnownCluster([THREE])
+    one = MetadataResponse(brokers=[MetadataResponseBroker(1, "one", 1)])
+    Talk(known, lambda address, request: one).about(refreshed(known, []))
+    known.ask_another()
+    assert known.preferred_addresses()[0] == THREE
+
+
 def test_an_unknown_node_is_looked_up_first() -> None:
     talk = Talk(KnownCluster([THREE]), of_cluster)
     assert talk.about(asked(Ask(2, "x"))) == "answer"
@@ -159,6 +191,45 @@ def test_a_broker_that_answers_for_one_group_is_asked_for_one_after_the_other() 
     assert len(talk.sent) == 2
     assert talk.about(find_coordinators(known, ["7"], 100)) == {"7": 7}
     assert len(talk.sent) == 2
+
+
+def test_a_coordinator_that_has_left_the_cluster_is_looked_up_again() -> None:
+    """One broker still names it, another one does not know it any more."""
+
+    def named(address: Address, request: Any) -> Any:
+        if isinstance(request, FindCoordinatorRequest):
+            return FindCoordinatorResponse(coordinators=[Coordinator(key="n", node_id=9)])
+        return of_cluster(address, request)
+
+    known = KnownCluster([ONE], remembers_coordinators=True)
+    attempt = by_coordinator(
+        known, lambda name: name, lambda node_id, part, left_ms: asked(Ask(node_id, "x"))
+    )
+    found = Talk(known, named).about(attempt({"n": None}, 100))
+    assert found["n"].code is ErrorCode.COORDINATOR_NOT_AVAILABLE, "which passes by itself"
+    assert known.coordinator_of("n") is None
+
+
+def test_a_group_and_a_transactional_id_of_one_name_have_coordinators_of_their_own() -> None:
+    def answer(address: Address, request: Any) -> Any:
+        return FindCoordinatorResponse(coordinators=[Coordinator(key="n", node_id=10 + request.key_type)])
+
+    known = KnownCluster([ONE], remembers_coordinators=True)
+    talk = Talk(known, answer)
+    assert talk.about(find_coordinators(known, ["n"], 100)) == {"n": 10}
+    assert talk.about(find_coordinators(known, ["n"], 100, CoordinatorType.TRANSACTION)) == {"n": 11}
+    known.forget_coordinator("n", CoordinatorType.TRANSACTION)
+    assert known.coordinator_of("n", CoordinatorType.TRANSACTION) is None
+    assert known.coordinator_of("n") == 10
+
+
+def test_the_newest_feature_levels_count() -> None:
+    known = KnownCluster([ONE])
+    assert known.feature_level("transaction.version") == 0
+    known.learn_features(FinalizedFeatures(5, {"transaction.version": 2}))
+    known.learn_features(FinalizedFeatures(4, {"transaction.version": 1}))
+    known.learn_features(FinalizedFeatures())
+    assert known.feature_level("transaction.version") == 2
 
 
 def test_metadata_replaces_the_brokers_that_are_known() -> None:

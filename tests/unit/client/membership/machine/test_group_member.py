@@ -106,7 +106,7 @@ def test_a_static_leader_that_came_back_does_not_assign_anew_but_knows_the_membe
     answer = JoinGroupResponse(
         generation_id=2, protocol_name="range", leader="m-1", member_id="m-1", skip_assignment=True
     )
-    assert driver.answer(JoinGroupRequest, answer) == [Assign(2, "range", ())]
+    assert driver.answer(JoinGroupRequest, answer) == [Assign(2, "range", (), is_divided=True)]
     driver(Assigned(2, {"m-1": b"mine"}))
     assert driver.asked[SyncGroupRequest].assignments == []
 
@@ -363,6 +363,15 @@ def test_leaving_is_said_and_heard() -> None:
     assert driver(Stop("again")) == []
     assert driver.answer(LeaveGroupRequest, LeaveGroupResponse()) == [Ended()]
     assert driver(Stop("again")) == []
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_the_answer_to_a_heartbeat_does_not_hold_up_a_member_that_leaves(code: ErrorCode) -> None:
+    driver = stable()
+    driver(Tick(), after_ms=HEARTBEAT_MS)
+    driver(Stop("closed"))
+    assert driver.answer(HeartbeatRequest, HeartbeatResponse(error_code=code)) == []
+    assert driver.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=code)) == [Ended()]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.compaction_model import unhurried
 
 from ottla.log.compaction.plan.transaction_trail import (
-    TXN_INDEX_ENTRY,
     AbortedTransaction,
     TransactionTrail,
     find_aborted,
     kept_entries,
 )
 from ottla.log.compaction.segment_reader import SegmentReader
+from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.records.batch import TRANSACTIONAL, read_header
 from ottla.records.control import EndTransactionMarker, build_marker
 

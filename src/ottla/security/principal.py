@@ -1,0 +1,17 @@
+"""On whose behalf a session asks, in Kafka's form `User:alice`."""
+
+from typing import Final, NamedTuple
+
+
+class Principal(NamedTuple):
+    """The kind and the name of a principal. Kafka's clients and ours know the kind `User` only."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+# As in Kafka: a client of a listener that does not ask for authentication.
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")

@@ -1,0 +1,82 @@
+"""The arguments of `Security` from the properties that Kafka's clients take: the Java client's names and librdkafka's.
+
+A property that begins with `security.`, `ssl.` or `sasl.` and is not known here is refused: a client that
+ignored one would be less secure than its configuration says. Only PEM files are read.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+_FAMILIES: Final = ("security.", "ssl.", "sasl.", "enable.ssl.")
+# Each property, and the argument of Security that it becomes.
+_ARGUMENTS: Final = {
+    "security.protocol": "protocol",
+    "ssl.ca.location": "ca_file",
+    "ssl.truststore.location": "ca_file",
+    "ssl.certificate.location": "certificate_file",
+    "ssl.keystore.location": "certificate_file",
+    "ssl.key.location": "key_file",
+    "ssl.key.password": "key_password",
+    "ssl.ca.pem": "ca_pem",
+    "ssl.truststore.certificates": "ca_pem",
+    "ssl.certificate.pem": "certificate_pem",
+    "ssl.keystore.certificate.chain": "certificate_pem",
+    "ssl.key.pem": "key_pem",
+    "ssl.keystore.key": "key_pem",
+    "ssl.endpoint.identification.algorithm": "check_hostname",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "username",
+    "sasl.password": "password",
+}
+_STORE_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
+_JAAS: Final = "sasl.jaas.config"
+_JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;"\']+))')
+_JAAS_CONFIG: Final = re.compile(
+    r"\s*[\w.]+\s+(?:required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL
+)
+
+
+def security_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
+    """The security settings among a client's properties, by the names that `Security` gives them."""
+    arguments: dict[str, Any] = {}
+    for name, text in properties.items():
+        if name == _JAAS:
+            arguments |= jaas_credentials(text)
+        elif name in _STORE_TYPES:
+            _check_store_type(name, text)
+        elif name in _ARGUMENTS:
+            arguments[_ARGUMENTS[name]] = _value(name, text)
+        elif name.startswith(_FAMILIES):
+            raise ValueError(f"{name} is not supported: remove it, or see the security settings that are")
+    return arguments
+
+
+def _value(name: str, text: str) -> object:
+    if name == "security.protocol":
+        return text.strip().upper()
+    if name == "ssl.endpoint.identification.algorithm":
+        if text.strip().lower() not in ("https", "none", ""):
+            raise ValueError(f"{name} must be https, or empty for no check of host names, not {text!r}")
+        return text.strip().lower() == "https"
+    return text
+
+
+def _check_store_type(name: str, text: str) -> None:
+    if text.strip().upper() != "PEM":
+        raise ValueError(f"{name} must be PEM, not {text!r}: export the store to a PEM file")
+
+
+def jaas_credentials(text: str) -> dict[str, str]:
+    """The user name and the password in a line of `sasl.jaas.config`."""
+    parsed = _JAAS_CONFIG.fullmatch(text)
+    if parsed is None:
+        raise ValueError(
+            'sasl.jaas.config must look like: org.apache...ScramLoginModule required username="..." password="...";'
+        )
+    options = {
+        name: re.sub(r"\\(.)", r"\1", double or single or bare)
+        for name, double, single, bare in _JAAS_OPTION.findall(parsed[1])
+    }
+    return {name: options[name] for name in ("username", "password") if name in options}

@@ -1,0 +1,30 @@
+"""The mechanisms by their names in a handshake, and the machines of both sides for each."""
+
+from functools import partial
+from typing import Final
+
+from ottla.security.sasl.credentials import Credentials
+from ottla.security.sasl.exchange import AuthenticationError, ClientExchange, ServerExchange
+from ottla.security.sasl.plain import PLAIN, PlainClient, PlainServer
+from ottla.security.sasl.scram import SCRAM_MECHANISMS
+from ottla.security.sasl.scram_client import ScramClient
+from ottla.security.sasl.scram_server import ScramServer
+
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+
+
+def password_exchange(mechanism: str, user: str, password: str, nonce: str) -> ClientExchange:
+    """The client's side of a login with a password. AuthenticationError if the mechanism takes none."""
+    if mechanism == PLAIN:
+        return PlainClient(user, password)
+    if mechanism in SCRAM_MECHANISMS:
+        return ScramClient(SCRAM_MECHANISMS[mechanism], user, password, nonce)
+    raise AuthenticationError(f"{mechanism} is no mechanism for a password: use {', '.join(MECHANISMS)}")
+
+
+def server_exchange(mechanism: str, credentials: Credentials, nonce: str) -> ServerExchange:
+    """The server's side of a login by one of `MECHANISMS`."""
+    if mechanism == PLAIN:
+        return PlainServer(credentials.has_password)
+    scram = SCRAM_MECHANISMS[mechanism]
+    return ScramServer(scram, partial(credentials.credential, scram), nonce)

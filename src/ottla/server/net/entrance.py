@@ -1,0 +1,19 @@
+"""What a connection passes on its way in: the network, TLS where the listener has it, a login where it has one."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.runtime.network import Network
+from ottla.server.gate.login import Logins
+
+if TYPE_CHECKING:
+    from ottla.server.net.tls_door import TlsDoor
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """The entrance of one listener."""
+
+    network: Network
+    tls: "TlsDoor | None" = None
+    logins: Logins | None = None

@@ -1,0 +1,184 @@
+"""Exactly-once delivery: each task writes in a transaction of its own, the driver commits all of them together.
+
+    task      a producer of its own (transactional id: sink, task and attempt), then: is the batch written already?
+              If not, write, and leave the transaction open.
+    driver    take the sink's name over, then: is the batch written already? If not, commit the transactions of all
+              tasks and the batch's number by one decision of the coordinator. Then end what other attempts left.
+
+Why each batch is written exactly once
+- The decision is one batch of records in the coordinator's log: the number is stored if and only if all records are
+  committed. Before it nothing can be read, after it the coordinator writes the markers whatever else is lost.
+- A driver that comes later takes the name over first, so that the decision of an earlier one is refused from then on,
+  and looks at the number after that. So no batch is committed twice.
+- A transaction that was aborted in between (a timeout, another attempt) makes the decision fail as a whole.
+
+What is left open holds readers back, and is ended: attempts whose rows did not count are fenced after the commit, and
+those that begin later find the batch written, because they look after their producer has begun. Nobody else needs to
+come back: without two-phase commit each transaction has a timeout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ottla.blocking import Producer
+from ottla.client.requests.group_commit import MemberTransaction
+from ottla.client.sync.transaction_group import TransactionGroup
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
+from ottla.security.settings import PLAINTEXT
+from ottla.spark.runtime.worker_heap import freeze_what_is_loaded
+from ottla.spark.sink.columns import SinkColumns
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task import TaskWriter, chunks, producer_arguments
+from ottla.spark.sink.write_identity import WriteIdentity
+
+logger = logging.getLogger(__name__)
+
+_CLIENT_ID: Final = "ottla-spark-sink"
+_ADVICE: Final = {
+    ErrorCode.UNSUPPORTED_VERSION: 'use .option("delivery", "at-least-once") with other brokers',
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower the option kafka.transaction.timeout.ms, or raise the brokers' "
+    "transaction.max.timeout.ms",
+    ErrorCode.PRODUCER_FENCED: "nothing of the batch was committed: the task took longer than the option "
+    "kafka.transaction.timeout.ms, or another query writes under the same name",
+}
+_ADVICE_FOR = {
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_TXN_STATE: ErrorCode.PRODUCER_FENCED,
+}
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """What a task with rows has done: the records that it wrote, in an open transaction, or None if the topics had the
+    batch already.
+    """
+
+    identity: WriteIdentity
+    records: Mapping[TopicPartition, int]
+    transaction: MemberTransaction | None
+
+
+class _HandedOverError(Exception):
+    """Leaves the block of a transaction, which stays open."""
+
+
+def write_task(
+    batches: Iterable[pa.RecordBatch],
+    options: SinkOptions,
+    columns: SinkColumns,
+    identity: WriteIdentity,
+    member: str,
+) -> TaskOutcome | None:
+    """Write the rows of a task, all of them delivered and none committed; None if there are no rows."""
+    freeze_what_is_loaded()
+    pieces = chunks(batches)
+    first = next(pieces, None)
+    if first is None:
+        return None
+    with _advised(), _group(options, identity) as group:
+        transactional_id = group.member_id(member)
+        group.check_support()
+        arguments = producer_arguments(options)
+        with Producer(options.bootstrap_servers, transactional_id=transactional_id, **arguments) as producer:
+            if options.producer.get("two_phase_commit"):
+                producer.complete(None)  # what an earlier attempt has left
+            # After the producer has begun: from now on it is fenced by the driver that commits the batch.
+            if identity.number is not None and identity.is_written(group.progress()):
+                for _ in pieces:
+                    pass  # Spark counts the rows
+                return TaskOutcome(identity, {}, None)
+            writer = TaskWriter(producer, options, columns)
+            transaction = _written(producer, writer, chain([first], pieces))
+            return TaskOutcome(identity, writer.written, MemberTransaction(transactional_id, *transaction))
+
+
+def _written(producer: Producer, writer: TaskWriter, pieces: Iterator[pa.RecordBatch]) -> tuple[int, int]:
+    """The producer id and epoch of a transaction that has all rows."""
+    with contextlib.suppress(_HandedOverError), producer.transaction():
+        for piece in pieces:
+            writer.write(piece)
+        transaction = producer.hand_over()
+        raise _HandedOverError
+    return transaction
+
+
+def commit(options: SinkOptions, outcomes: Sequence[TaskOutcome]) -> None:
+    """Commit what the tasks of a batch have written, unless the topics have the batch already."""
+    if not outcomes:
+        return  # no rows
+    identity = outcomes[0].identity
+    members = [each.transaction for each in outcomes if each.transaction is not None]
+    with _advised(), _group(options, identity, waits=True) as group:
+        if identity.progress is None:
+            group.commit_members(members)
+        elif not _is_committed(group, identity, outcomes, members):
+            own = group.take_over()
+            if not identity.is_written(group.progress()):
+                topics = {partition.topic for each in outcomes for partition in each.records}
+                group.commit(own, identity.progress, topics, members)
+        _end_others(group)
+
+
+def _is_committed(
+    group: TransactionGroup,
+    identity: WriteIdentity,
+    outcomes: Sequence[TaskOutcome],
+    members: Sequence[MemberTransaction],
+) -> bool:
+    """Whether a task has found the batch written. Raises RuntimeError if it is not any more: then its rows are
+    nowhere.
+    """
+    if len(members) == len(outcomes):
+        return False
+    if not identity.is_written(group.progress()):
+        raise RuntimeError(f"Batch {identity.number} of '{identity.name}' was written, and is not any more.")
+    return True
+
+
+def abort(options: SinkOptions, outcomes: Sequence[TaskOutcome]) -> None:
+    """The batch has failed: abort what its tasks have left open, as far as it can be found. The rest has a timeout."""
+    for identity in {each.identity for each in outcomes}:
+        with _group(options, identity) as group:
+            _end_others(group, is_failed=identity.progress is not None)
+
+
+def _end_others(group: TransactionGroup, *, is_failed: bool = False) -> None:
+    """End what is left open, of a commit that failed as well. The outcome of the batch does not depend on it."""
+    try:
+        if is_failed:
+            group.take_over()
+        for transactional_id in group.end_others():
+            logger.info("ended the transaction that '%s' has left", transactional_id)
+    except (KafkaError, ConnectionError, TimeoutError) as error:
+        logger.warning("transactions of the sink may be open until their timeout: %s", error)
+
+
+def _group(options: SinkOptions, identity: WriteIdentity, *, waits: bool = False) -> TransactionGroup:
+    client_id: Any = options.producer.get("client_id", _CLIENT_ID)
+    security = options.producer.get("security", PLAINTEXT)
+    return TransactionGroup(
+        options.bootstrap_servers, identity.name, client_id=client_id, security=security, waits=waits
+    )
+
+
+@contextlib.contextmanager
+def _advised() -> Iterator[None]:
+    """Say what to do about an error of the brokers."""
+    try:
+        yield
+    except KafkaError as error:
+        advice = _ADVICE.get(_ADVICE_FOR.get(error.code, error.code))
+        if advice is None:
+            raise
+        raise KafkaError(
+            error.code, f"Exactly-once delivery failed: {error.message.rstrip('.')}; {advice}."
+        ) from error

@@ -1,0 +1,95 @@
+"""The users of a secured broker in a test, with their passwords in a file for the broker.
+
+Besides the users of the test there is one more, with a password that nobody knows: as that user brokers log in to
+each other, and the test's own questions are asked. It may do everything, whatever rights the test gives others.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from secrets import token_hex
+from threading import Lock
+from typing import Final
+
+from ottla.client.calls import arguments
+from ottla.security.settings import PLAINTEXT, SaslMechanism, Security
+
+OWN_USER: Final = "ottla.testing"
+_MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+_SUPER_USERS: Final = "super.users"
+_ESCAPED: Final = str.maketrans({character: f"\\{character}" for character in "\\=:#! \t"})
+
+
+class Users:
+    """Users and passwords. Without any, the broker is open."""
+
+    def __init__(self, users: Mapping[str, str] | None) -> None:
+        self._passwords = {} if users is None else arguments.by_name("users", users, arguments.name_of)
+        if OWN_USER in self._passwords:
+            raise ValueError(f"the user {OWN_USER} is the broker's own: choose another name")
+        self._own_password = token_hex(16)
+        self._directory: Path | None = None
+        self._making = Lock()
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol of the listener."""
+        return "SASL_PLAINTEXT" if self._passwords else "PLAINTEXT"
+
+    @property
+    def own_security(self) -> Security:
+        """How the test's own questions reach the broker."""
+        if not self._passwords:
+            return PLAINTEXT
+        return _security(OWN_USER, self._own_password, "SCRAM-SHA-256")
+
+    def security(self, user: str, mechanism: SaslMechanism) -> Security:
+        """How a client of a user reaches the broker."""
+        if user not in self._passwords:
+            raise ValueError(f"there is no user {user!r}: the broker was given {sorted(self._passwords)}")
+        return _security(user, self._passwords[user], mechanism)
+
+    def settings(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The broker's settings, to be added to those that the test gave."""
+        if not self._passwords:
+            return {}
+        own = f"User:{OWN_USER}"
+        return {
+            "sasl.enabled.mechanisms": _MECHANISMS,
+            "ottla.sasl.users.file": str(self._file()),
+            "ottla.sasl.inter.broker.username": OWN_USER,
+            **given,
+            _SUPER_USERS: f"{given[_SUPER_USERS]};{own}" if given.get(_SUPER_USERS) else own,
+        }
+
+    def _file(self) -> Path:
+        """The file with all passwords. The brokers of a cluster start at the same time, each in its own thread."""
+        with self._making:
+            return self._made_file()
+
+    def _made_file(self) -> Path:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="ottla-users-"))
+            weakref.finalize(self, shutil.rmtree, str(self._directory), ignore_errors=True)
+        file = self._directory / "users.properties"
+        if not file.exists():
+            users = {**self._passwords, OWN_USER: self._own_password}
+            file.touch(mode=0o600)
+            file.write_text(
+                "".join(f"{_escaped(user)}={_escaped(password)}\n" for user, password in users.items())
+            )
+        return file
+
+
+def _security(user: str, password: str, mechanism: SaslMechanism) -> Security:
+    return Security(protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, username=user, password=password)
+
+
+def _escaped(text: str) -> str:
+    """A text as it stands in a properties file."""
+    controls = {"\n": "\\n", "\r": "\\r", "\f": "\\f"}
+    return "".join(controls.get(each, each) for each in text.translate(_ESCAPED))

@@ -1,0 +1,203 @@
+"""Quotas on a running broker: answers leave at once and say for how long their connection is muted, throttled fetches
+are empty, and other clients are not held up (OPS-4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from tests.integration.in_process import BrokerThread, broker_thread
+from tests.integration.peer import Peer, batch, create_topic, fetch_request, produce, produce_request
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.messages.metadata import MetadataRequest
+
+# A quota may be used for one second's worth at once.
+SETTINGS = {"quota.window.num": "1", "quota.window.size.seconds": "1"}
+_names = count()
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerThread]:
+    with broker_thread(tmp_path_factory.mktemp("quotas") / "data", SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def administrator(limited: BrokerThread) -> Iterator[Peer]:
+    with Peer(limited.port) as peer:
+        yield peer
+
+
+@pytest.fixture
+def topic(administrator: Peer) -> str:
+    name = f"limited-{next(_names)}"
+    create_topic(administrator, name)
+    return name
+
+
+@pytest.fixture
+def client(limited: BrokerThread) -> Iterator[Client]:
+    with Peer(limited.port) as peer:
+        yield Client(peer)
+
+
+class Client:
+    """A connection under a client id of its own, which nobody else uses up the quota of."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.client_id = f"client-{next(_names)}"
+
+    def frame(self, key: ApiKey, version: int, request: object) -> bytes:
+        return self.peer.frame(key, version, request, client_id=self.client_id)
+
+    def ask(self, key: ApiKey, version: int, request: object) -> Any:
+        self.peer.socket.sendall(self.frame(key, version, request))
+        return self.peer.receive(key, version)[1]
+
+    def produce(self, topic: str, size_bytes: int, acks: int = 1) -> int:
+        """The throttle time of a request with about so many bytes of records."""
+        request = produce_request(topic, batch(bytes(size_bytes)), acks=acks)
+        answer = self.ask(ApiKey.PRODUCE, 9, request)
+        assert not answer.responses[0].partition_responses[0].error_code
+        return int(answer.throttle_time_ms)
+
+    def fetch(self, topic: str, offset: int = 0) -> FetchResponse:
+        answer: FetchResponse = self.ask(ApiKey.FETCH, 12, fetch_request((topic, 0, offset)))
+        return answer
+
+
+def limit(administrator: Peer, entity: dict[str, str | None], **rates: float | None) -> None:
+    """Set quotas, or remove those that are None."""
+    changes = [OpData(key, rate or 0.0, remove=rate is None) for key, rate in rates.items()]
+    entry = EntryData([EntityData(kind, name) for kind, name in entity.items()], changes)
+    (result,) = administrator.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([entry])).entries
+    assert not result.error_code, result.error_message
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_producer_beyond_its_quota_is_answered_at_once_and_then_muted(
+    administrator: Peer, client: Client, topic: str, acks: int
+) -> None:
+    limit(administrator, {"client-id": client.client_id}, producer_byte_rate=100_000)
+    began = time.monotonic()
+    throttle_ms = client.produce(topic, 130_000, acks)
+    assert 290 <= throttle_ms <= 310
+    # Whoever has no quota is served meanwhile, and on the same partition.
+    assert not produce(administrator, topic, batch(bytes(200_000))).error_code
+    client.ask(ApiKey.METADATA, 9, MetadataRequest([]))
+    assert time.monotonic() - began >= throttle_ms / 1000
+
+
+def test_recognised_requests_count_as_decoded_ones_do(
+    administrator: Peer, client: Client, topic: str
+) -> None:
+    # Learnt while there is no quota, and recognised since.
+    assert [client.produce(topic, 1000) for _ in range(3)] == [0, 0, 0]
+    limit(administrator, {"client-id": client.client_id}, producer_byte_rate=100)
+    assert client.produce(topic, 1000) > 9000
+
+
+def test_a_fetch_beyond_its_quota_is_empty_and_the_records_come_later(
+    administrator: Peer, client: Client, topic: str
+) -> None:
+    for _ in range(4):
+        assert not produce(administrator, topic, batch(bytes(5000))).error_code
+    limit(administrator, {"client-id": client.client_id}, consumer_byte_rate=12_000)
+    began, offset, read_bytes = time.monotonic(), 0, 0
+    while offset < 4:
+        answer = client.fetch(topic, offset)
+        if answer.throttle_time_ms:
+            assert answer.responses == []
+            continue
+        (found,) = answer.responses[0].partitions
+        assert found.records
+        # No more than the quota allows at once.
+        assert len(found.records) <= 12_000
+        read_bytes += len(found.records)
+        offset += len(found.records) // 5000
+    assert time.monotonic() - began >= (read_bytes - 12_000) / 12_000
+
+
+def test_a_batch_larger_than_the_quota_is_read_all_the_same(
+    administrator: Peer, client: Client, topic: str
+) -> None:
+    for _ in range(2):
+        assert not produce(administrator, topic, batch(bytes(20_000))).error_code
+    limit(administrator, {"client-id": client.client_id}, consumer_byte_rate=200)
+    first = client.fetch(topic)
+    assert (first.throttle_time_ms, bool(first.responses[0].partitions[0].records)) == (0, True)
+    second = client.fetch(topic, 1)
+    assert second.throttle_time_ms > 30_000
+    assert second.responses == []
+
+
+def test_a_throttled_fetch_keeps_its_session(administrator: Peer, client: Client, topic: str) -> None:
+    opened = client.ask(ApiKey.FETCH, 12, fetch_request((topic, 0, 0), session_epoch=0))
+    assert opened.session_id
+    for _ in range(2):
+        assert not produce(administrator, topic, batch(bytes(20_000))).error_code
+    limit(administrator, {"client-id": client.client_id}, consumer_byte_rate=20_500)
+
+    def fetch(epoch: int, offset: int) -> FetchResponse:
+        request = fetch_request((topic, 0, offset), session_id=opened.session_id, session_epoch=epoch)
+        answer: FetchResponse = client.ask(ApiKey.FETCH, 12, request)
+        assert (answer.error_code, answer.session_id) == (0, opened.session_id)
+        return answer
+
+    epoch, offset = 1, 0
+    while offset < 2:
+        answer = fetch(epoch, offset)
+        epoch += 1
+        offset += bool(answer.responses)
+
+
+def test_a_quota_of_a_user_is_shared_and_goes_when_it_is_removed(
+    administrator: Peer, client: Client, limited: BrokerThread, topic: str
+) -> None:
+    everybody: dict[str, str | None] = {"user": "ANONYMOUS"}
+    limit(administrator, everybody, producer_byte_rate=1000)
+    try:
+        assert client.produce(topic, 800) == 0
+        with Peer(limited.port) as peer:
+            # Another client id of the same user: the first one has used most of the quota.
+            assert Client(peer).produce(topic, 100_000) > 90_000
+    finally:
+        limit(administrator, everybody, producer_byte_rate=None)
+    with Peer(limited.port) as peer:
+        assert Client(peer).produce(topic, 100_000) == 0
+
+
+def test_a_muted_connection_can_be_closed_and_the_broker_stops_at_once(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with (
+        broker_thread(tmp_path_factory.mktemp("muted") / "data", SETTINGS) as broker,
+        Peer(broker.port) as administrator,
+        Peer(broker.port) as left,
+        Peer(broker.port) as kept,
+    ):
+        create_topic(administrator, "muted")
+        limit(administrator, {"client-id": None}, producer_byte_rate=10)
+        for peer in (left, kept):
+            assert Client(peer).produce("muted", 50_000) > 1_000_000
+        left.socket.close()
+        began = time.monotonic()
+        broker.stop()
+        assert time.monotonic() - began < 20
+
+
+def test_a_quota_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    data = tmp_path_factory.mktemp("restarted") / "data"
+    with broker_thread(data, SETTINGS) as broker, Peer(broker.port) as administrator:
+        create_topic(administrator, "kept")
+        limit(administrator, {"user": None}, producer_byte_rate=10)
+    with broker_thread(data, SETTINGS) as broker, Peer(broker.port) as peer:
+        assert Client(peer).produce("kept", 50_000) > 1_000_000

@@ -1,0 +1,151 @@
+"""Voters are added, removed and replaced while the cluster runs (CTL-5, KIP-853)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+from click.testing import CliRunner
+from tests.integration.quorum_nodes import Nodes, eventually, nodes
+
+from ottla.cli.main import ottla
+from ottla.errors import ErrorCode
+from ottla.localcluster.ports import HOST
+from ottla.protocol.messages.raft_voters import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    VoterListener,
+)
+from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.raft.messages import ReplicaKey
+
+STANDBY = {"process_roles": "broker,controller", "ottla_controller_standby": "true"}
+
+
+def directories_of(cluster: Nodes, node_id: int) -> set[UUID]:
+    """The directories that a node has fetched from, as the controller sees it: none at first."""
+    controllers = (each for each in cluster.running.values() if each.quorum.is_controller)
+    for controller in controllers:
+        (partition,) = controller.quorum.describe().topics[0].partitions
+        return {
+            each.replica_directory_id
+            for each in [*partition.observers, *partition.current_voters]
+            if each.replica_id == node_id and each.last_fetch_timestamp != -1
+        }
+    return set()
+
+
+async def key_of(cluster: Nodes, node_id: int) -> ReplicaKey:
+    """A running node with its directory, once it has fetched from the controller."""
+    await eventually(lambda: len(directories_of(cluster, node_id)) == 1, f"node {node_id} has fetched")
+    (directory_id,) = directories_of(cluster, node_id)
+    return ReplicaKey(node_id, directory_id)
+
+
+async def add(cluster: Nodes, key: ReplicaKey, through: int) -> tuple[int, str | None]:
+    listener = VoterListener("PLAINTEXT", HOST, cluster.ports[key.node_id])
+    request = AddRaftVoterRequest(
+        None,
+        timeout_ms=10_000,
+        voter_id=key.node_id,
+        voter_directory_id=key.directory_id,
+        listeners=[listener],
+    )
+    response = await cluster.ask(through, request)
+    return response.error_code, response.error_message
+
+
+async def remove(cluster: Nodes, key: ReplicaKey, through: int) -> tuple[int, str | None]:
+    response = await cluster.ask(through, RemoveRaftVoterRequest(None, *key))
+    return response.error_code, response.error_message
+
+
+async def voters(cluster: Nodes, *arguments: str) -> tuple[int, str]:
+    """`ottla cluster voters`: its exit code, and what it said."""
+    address = f"{HOST}:{cluster.ports[await cluster.controller()]}"
+    command = ["cluster", "voters", "--bootstrap", address, *arguments]
+    shown = await asyncio.to_thread(CliRunner().invoke, ottla, command)
+    return shown.exit_code, shown.output
+
+
+async def all_know(cluster: Nodes, *voters: int) -> None:
+    await eventually(
+        lambda: all(each.quorum.member.voters.ids == set(voters) for each in cluster.running.values()),
+        f"all know the voters {voters}",
+    )
+
+
+async def create(cluster: Nodes, node_id: int, name: str) -> None:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=2)
+    response = await cluster.ask(node_id, CreateTopicsRequest([topic], timeout_ms=8_000))
+    assert response.topics[0].error_code == 0, response.topics[0].error_message
+
+
+def test_a_voter_is_added_and_the_leader_is_removed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            await cluster.start(4, **STANDBY)
+            leader = await cluster.controller()
+            stranger = ReplicaKey(9, (await key_of(cluster, 4)).directory_id)
+            refused, _ = await remove(cluster, stranger, 1)
+            assert refused == ErrorCode.VOTER_NOT_FOUND
+            assert await add(cluster, await key_of(cluster, 4), through=4) == (0, None)
+            await all_know(cluster, 1, 2, 3, 4)
+            again, _ = await add(cluster, await key_of(cluster, 4), through=1)
+            assert again == ErrorCode.DUPLICATE_VOTER
+            other = cluster.others(leader)[0]
+            assert await remove(cluster, await key_of(cluster, leader), through=other) == (0, None)
+            left = {1, 2, 3, 4} - {leader}
+            await all_know(cluster, *left)
+            await eventually(lambda: cluster.controller_id in left, "another leads")
+            # It stays as a broker, and may be stopped without harm.
+            await create(cluster, leader, "after")
+            await cluster.kill(leader)
+            # Three voters survive the loss of one, the new one among them.
+            await cluster.kill(min(left))
+            await create(cluster, 4, "survived")
+
+    asyncio.run(test())
+
+
+def test_a_voter_that_lost_its_disk_is_replaced_and_all_is_remembered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            await cluster.start(4, **STANDBY)
+            await cluster.controller()
+            assert await add(cluster, await key_of(cluster, 4), through=1) == (0, None)
+            await all_know(cluster, 1, 2, 3, 4)
+            lost = cluster.others(await cluster.controller())[0]
+            old = await key_of(cluster, lost)
+            await cluster.kill(lost)
+            shutil.rmtree(cluster.directory(lost))
+            settings = STANDBY if lost == 4 else {}
+            await cluster.start(lost, **settings)
+            member = cluster.running[lost].quorum.member
+            await eventually(lambda: member.voters.names_directories, "it knows the voters")
+            assert not member.replica.can_vote
+            await cluster.controller()
+            status, said = await voters(cluster, "--remove", str(lost), "--add", str(lost))
+            assert status == 0, said
+            assert [line.split(",")[0] for line in said.splitlines()] == [
+                f"Node {lost} is no voter any more.",
+                f"Node {lost} is a voter.",
+                *(f"node {node_id}: voter" for node_id in (1, 2, 3, 4)),
+            ]
+            await all_know(cluster, 1, 2, 3, 4)
+            assert await key_of(cluster, lost) != old
+            await eventually(lambda: member.replica.can_vote, "it votes from its new directory")
+            await asyncio.gather(*(cluster.kill(node_id) for node_id in (1, 2, 3, 4)))
+            await asyncio.gather(
+                cluster.start(1),
+                cluster.start(2),
+                cluster.start(3),
+                cluster.start(4, **STANDBY),
+            )
+            await all_know(cluster, 1, 2, 3, 4)
+
+    asyncio.run(test())

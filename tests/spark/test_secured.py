@@ -1,0 +1,96 @@
+"""Spark against a broker with logins: source, stream, sink and audit log in, and no secret is written anywhere
+(OPS-5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import ottla.blocking
+import ottla.testing
+from ottla.spark.audit.job import audit
+from ottla.testing import EmbeddedBroker
+
+PASSWORD = "Sesame-Open-4711"
+JAAS = (
+    "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    f'username="alice" password="{PASSWORD}";'
+)
+VALUES = [f"record {number}" for number in range(10)]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with ottla.testing.broker(users={"alice": PASSWORD}) as running:
+        running.create_topic("orders")
+        running.create_topic("copy")
+        with ottla.blocking.Producer(running.bootstrap, security=running.security("alice")) as producer:
+            for value in VALUES:
+                producer.send("orders", value)
+        yield running
+
+
+def options(broker: EmbeddedBroker, password: str = PASSWORD) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.jaas.config": JAAS.replace(PASSWORD, password),
+    }
+
+
+def explained(frame: object) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        frame.explain(extended=True)  # type: ignore[attr-defined]
+        frame.explain(mode="formatted")  # type: ignore[attr-defined]
+    return shown.getvalue()
+
+
+def test_a_stream_from_topic_to_topic_and_an_audit_leave_no_secret(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "ottla")
+    stream = (
+        spark.readStream.format("ottla")
+        .options(**options(broker), subscribe="orders", startingOffsets="earliest")
+        .load()
+    )
+    query = (
+        stream.select("key", "value")
+        .writeStream.format("ottla")
+        .options(**options(broker), topic="copy", checkpointLocation=str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(300)
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        query.explain(extended=True)
+    assert sorted(record.value.decode() for record in broker.records("copy") if record.value) == sorted(
+        VALUES
+    )
+
+    batch = spark.read.format("ottla").options(**options(broker), subscribe="orders").load()
+    rows = batch.select("partition", "offset")
+    assert audit(spark, "orders", rows, bootstrap=broker.bootstrap, options=options(broker)).is_equal
+
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in written
+    progress = "".join(str(each) for each in query.recentProgress)
+    everything = shown.getvalue() + explained(batch) + progress + caplog.text
+    assert PASSWORD not in everything
+
+
+def test_a_wrong_password_fails_the_query_in_words(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    frame = spark.read.format("ottla").options(**options(broker, "Wrong-1"), subscribe="orders").load()
+    with pytest.raises(PySparkException) as refused:
+        frame.count()
+    assert "Authentication failed due to invalid credentials" in str(refused.value)
+    assert "Wrong-1" not in str(refused.value)

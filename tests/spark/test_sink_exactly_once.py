@@ -1,0 +1,209 @@
+"""`delivery` exactly-once: each batch is in the topics once and as a whole, whatever ends in between (PIPE-3)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from tests.spark.conftest import NewTopic
+
+from ottla.blocking import Admin
+from ottla.client.cluster.machine import transaction_group as questions
+from ottla.client.sync import transaction_group
+from ottla.localcluster.waiting import wait_until
+from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.sink.writer import OttlaStreamWriter, SinkCommit
+from ottla.testing import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+EXACTLY_ONCE = {"delivery": "exactly-once"}
+ROWS = 60
+# The records that a reader of committed records sees, by where they came from.
+ORIGIN = "transform(headers, h -> string(h.value))[0] as origin"
+WITH_ORIGIN = "array(named_struct('key', 'from', 'value', binary(concat(partition, ':', offset)))) as headers"
+
+# Spark's Python processes do not have this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+
+class MortalSource(OttlaDataSource):
+    """The format with a process that ends once: the option `dies` names the moment, `marker` the file that says that
+    it has happened.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "mortal"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802 - Spark's name
+        options = dict(self.options)
+        dies, marker = options.pop("dies"), Path(options.pop("marker"))
+        writer = MortalWriter.of(options, schema)
+        assert isinstance(writer, MortalWriter)
+        writer.dies, writer.marker = dies, marker
+        return writer
+
+
+class MortalWriter(OttlaStreamWriter):
+    """Ends its process; a driver that is gone aborts nothing."""
+
+    dies = ""
+    marker = Path()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
+        written = super().write(iterator)
+        self._die("when a task has written")
+        return written
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._die("before the commit")
+        if self.dies == "between the progress and the decision" and not self.marker.exists():
+            vars(transaction_group)["_COMMIT_TIMEOUT_MS"] = 1_000
+            vars(questions)["commit_together"] = self._dead
+        super().commit(messages, batchId)
+        self._die("after the commit")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        pass
+
+    def _dead(self, *_: object) -> None:
+        self._die(self.dies)
+
+    def _die(self, moment: str) -> None:
+        if self.dies == moment and not self.marker.exists():
+            self.marker.touch()
+            os._exit(1)
+
+
+def copying(
+    spark: SparkSession, broker: EmbeddedBroker, source: str, target: str, *, tasks: int | None = None
+) -> Callable[..., None]:
+    """Run a query that copies a topic, batch by batch; each record has its origin in a header."""
+    servers = {"kafka.bootstrap.servers": broker.bootstrap}
+    stream = spark.readStream.format("ottla").options(**servers, maxOffsetsPerTrigger=ROWS // 3)
+    rows = stream.options(subscribe=source, startingOffsets="earliest").load()
+    rows = rows if tasks is None else rows.repartition(tasks)
+    copied = rows.selectExpr("value", WITH_ORIGIN)
+
+    def run(checkpoint: Path, format_name: str = "ottla", **options: Any) -> None:
+        writer = copied.writeStream.format(format_name).options(**servers, **EXACTLY_ONCE, topic=target)
+        writer = writer.options(**options, checkpointLocation=str(checkpoint)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+
+    return run
+
+
+def origins(ottla_read: Callable[..., DataFrameReader], topic: str, least: int) -> Counter[str]:
+    """Where the committed records of a topic came from; a transaction that is open would hide later ones.
+
+    A decision is durable when a write returns, and its markers follow: waits for so many records.
+    """
+    options = {"subscribe": topic, "startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+    found: Counter[str] = Counter()
+
+    def are_all_there() -> bool:
+        rows = ottla_read(**options, includeHeaders="true").load().selectExpr(ORIGIN).collect()
+        found.clear()
+        found.update(row.origin for row in rows)
+        return found.total() >= least
+
+    wait_until(are_all_there, f"{least} records are committed")
+    return found
+
+
+def of_source(partitions: int, records: int = ROWS) -> Counter[str]:
+    return Counter(
+        f"{partition}:{n}" for partition in range(partitions) for n in range(records // partitions)
+    )
+
+
+@pytest.mark.parametrize(
+    "dies",
+    [
+        "when a task has written",
+        "before the commit",
+        "between the progress and the decision",
+        "after the commit",
+    ],
+)
+def test_a_query_whose_process_ends_at_any_moment_writes_each_record_once(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    new_topic: NewTopic,
+    ottla_read: Callable[..., DataFrameReader],
+    tmp_path: Path,
+    dies: str,
+) -> None:
+    """The query goes on with another number of tasks."""
+    source = new_topic(2, values=[b"%d" % number for number in range(ROWS)], stem="mortal-source")
+    target = new_topic(3, stem="mortal-target")
+    spark.dataSource.register(MortalSource)
+    marker = tmp_path / "died"
+    with pytest.raises(Exception, match=r"exit|crash|EOF|Python worker|connection"):
+        copying(spark, broker, source, target)(tmp_path / "checkpoint", "mortal", dies=dies, marker=marker)
+    assert marker.exists()
+    copying(spark, broker, source, target, tasks=3)(tmp_path / "checkpoint")
+    assert origins(ottla_read, target, ROWS) == of_source(2)
+
+
+def test_a_second_query_under_the_same_name_is_refused_in_words(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    new_topic: NewTopic,
+    ottla_read: Callable[..., DataFrameReader],
+    tmp_path: Path,
+) -> None:
+    source, target = new_topic(values=[b"%d" % number for number in range(ROWS)]), new_topic()
+    run = copying(spark, broker, source, target)
+    run(tmp_path / "first", txnAppId="mill")
+    with pytest.raises(
+        Exception, match=r"The sink 'ottla-sink-mill' belongs to the query .*ottla groups delete"
+    ):
+        run(tmp_path / "second", txnAppId="mill")
+    with pytest.raises(Exception, match="Option 'txnVersion' is for batch writes"):
+        run(tmp_path / "second", txnAppId="mill", txnVersion=1)
+    assert origins(ottla_read, target, ROWS) == of_source(1)
+
+
+def test_a_batch_job_is_written_as_a_whole_and_under_a_version_once(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    new_topic: NewTopic,
+    ottla_read: Callable[..., DataFrameReader],
+    ottla_write: Callable[..., DataFrameWriter],
+) -> None:
+    """As in `foreachBatch`, which gives its batches as versions."""
+    topic = new_topic(2)
+
+    def rows(first: int) -> DataFrame:
+        made = spark.range(first, first + 30, numPartitions=3)
+        return made.selectExpr(
+            "array(named_struct('key', 'n', 'value', binary(string(id)))) as headers", "'x' as value"
+        )
+
+    failing = rows(900).selectExpr(
+        "headers", "if(headers[0].value = binary('929'), raise_error('no'), value) as value"
+    )
+    with pytest.raises(Exception, match="no"):
+        ottla_write(failing, topic=topic, **EXACTLY_ONCE).save()
+    ottla_write(rows(0), topic=topic, **EXACTLY_ONCE).save()
+    for version in (0, 1, 1, 2):
+        named = {"txnAppId": "books", "txnVersion": str(version)}
+        ottla_write(rows(100 * version + 100), topic=topic, **EXACTLY_ONCE, **named).save()
+    with pytest.raises(Exception, match="The topics have batch 2 of the sink 'ottla-sink-books' already"):
+        ottla_write(rows(500), topic=topic, **EXACTLY_ONCE, txnAppId="books", txnVersion="1").save()
+    wanted = Counter(str(hundred + n) for hundred in (0, 100, 200, 300) for n in range(30))
+    assert origins(ottla_read, topic, wanted.total()) == wanted
+    with Admin(broker.bootstrap) as admin:
+        assert admin.list_transactions(states=["Ongoing"]) == []

@@ -1,0 +1,36 @@
+import pytest
+
+from ottla.server.net.refusal_log import RefusalLog
+
+
+def test_the_first_refusal_of_a_kind_is_logged_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refusals = RefusalLog()
+    for number in range(1000):
+        refusals.note(f"peer{number}", "too slow", now_s=number / 1000)
+    refusals.note("other", "garbage", now_s=1.0)
+    refusals.flush(now_s=2.0)
+    assert caplog.messages == [
+        "closing the connection from peer0: too slow",
+        "closing the connection from other: garbage",
+    ]
+    refusals.flush(now_s=11.0)
+    refusals.flush(now_s=12.0)
+    assert caplog.messages[2:] == ["closed 999 more connections: too slow"]
+
+
+def test_a_later_refusal_tells_how_many_were_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = RefusalLog()
+    for now_s in (0.0, 1.0, 2.0, 20.0):
+        refusals.note("p", "slow", now_s)
+    assert caplog.messages[1:] == ["closing the connection from p: slow (and 2 more before)"]
+    assert refusals.count == 4
+
+
+def test_reasons_without_end_fill_neither_memory_nor_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = RefusalLog()
+    for number in range(1000):
+        refusals.note("p", f"reason {number}", now_s=0.0)
+    assert len(caplog.messages) == 65
+    assert caplog.messages[-1].endswith("other reasons")
