@@ -8,24 +8,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.spark.conftest import NewTopic
 
+from ottla import succeeded
 from ottla.blocking import Admin
 from ottla.client.cluster.machine import transaction_group as questions
 from ottla.client.sync import transaction_group
 from ottla.localcluster.waiting import wait_until
 from ottla.spark.data_source import OttlaDataSource
-from ottla.spark.sink.writer import OttlaStreamWriter, SinkCommit
+from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter, SinkCommit
 from ottla.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
     from pyspark.sql.datasource import WriterCommitMessage
-    from pyspark.sql.types import StructType
 
 EXACTLY_ONCE = {"delivery": "exactly-once"}
 ROWS = 60
@@ -193,10 +195,12 @@ def test_a_batch_job_is_written_as_a_whole_and_under_a_version_once(
         )
 
     failing = rows(900).selectExpr(
-        "headers", "if(headers[0].value = binary('929'), raise_error('no'), value) as value"
+        "headers", "if(headers[0].value = binary('929'), raise_error('row 929 is bad'), value) as value"
     )
-    with pytest.raises(Exception, match="no"):
-        ottla_write(failing, topic=topic, **EXACTLY_ONCE).save()
+    # Spark does not wait for the other tasks of a failed job: one that begins after the abort has only its timeout.
+    soon = {"kafka.transaction.timeout.ms": "3000"}
+    with pytest.raises(Exception, match="row 929 is bad"):
+        ottla_write(failing, topic=topic, **EXACTLY_ONCE, **soon).save()
     ottla_write(rows(0), topic=topic, **EXACTLY_ONCE).save()
     for version in (0, 1, 1, 2):
         named = {"txnAppId": "books", "txnVersion": str(version)}
@@ -207,3 +211,30 @@ def test_a_batch_job_is_written_as_a_whole_and_under_a_version_once(
     assert origins(ottla_read, topic, wanted.total()) == wanted
     with Admin(broker.bootstrap) as admin:
         assert admin.list_transactions(states=["Ongoing"]) == []
+
+
+@pytest.mark.parametrize("kind", ["a job", "a version of a job", "a stream with a name"])
+def test_what_tasks_have_left_open_is_aborted_though_no_task_has_told_the_driver(
+    broker: EmbeddedBroker, new_topic: NewTopic, kind: str
+) -> None:
+    """The first task to end has failed, and Spark has ended the others: there is no message of any task."""
+    named = {} if kind == "a job" else {"txnAppId": f"left-{uuid4().hex}", "txnVersion": "7"}
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "topic": new_topic(1), **EXACTLY_ONCE}
+    schema = StructType([StructField("value", BinaryType())])
+    writer = OttlaWriter.of(options | named, schema, overwrite=False)
+    written = writer.write(iter([pa.record_batch({"value": pa.array([b"a", b"b"])})]))
+    assert written.outcome is not None
+    assert written.outcome.transaction is not None
+    transactional_id = written.outcome.transaction.transactional_id
+    assert state_of(broker, transactional_id) == "Ongoing"
+    if kind == "a stream with a name":
+        del named["txnVersion"]
+        OttlaStreamWriter.of(options | named, schema).abort([None], 7)
+    else:
+        writer.abort([None])
+    wait_until(lambda: state_of(broker, transactional_id) == "CompleteAbort", "the transaction is aborted")
+
+
+def state_of(broker: EmbeddedBroker, transactional_id: str) -> str:
+    with Admin(broker.bootstrap) as admin:
+        return succeeded(admin.describe_transactions([transactional_id]))[transactional_id].state

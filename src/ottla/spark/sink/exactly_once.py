@@ -144,9 +144,15 @@ def _is_committed(
     return True
 
 
-def abort(options: SinkOptions, outcomes: Sequence[TaskOutcome]) -> None:
-    """The batch has failed: abort what its tasks have left open, as far as it can be found. The rest has a timeout."""
-    for identity in {each.identity for each in outcomes}:
+def abort(options: SinkOptions, known: WriteIdentity | None, outcomes: Sequence[TaskOutcome]) -> None:
+    """The batch has failed: abort what its tasks have left open, as far as it can be found. The rest has a timeout.
+
+    A batch whose first task to end has failed has no outcomes; then only the driver knows whose transactions are open.
+    """
+    identities = {each.identity for each in outcomes}
+    if known is not None and not identities:
+        identities.add(known)
+    for identity in identities:
         with _group(options, identity) as group:
             _end_others(group, is_failed=identity.progress is not None)
 

@@ -92,7 +92,12 @@ def of_job(wish: ExactlyOnce) -> WriteIdentity:
         raise OptionError(f"Option '{given}' needs '{missing}' as well: together they name what is written.")
     if wish.app_id is None:
         return WriteIdentity(_PREFIX + uuid4().hex)
-    return WriteIdentity(_PREFIX + wish.app_id, wish.version)
+    return of_named_sink(wish.app_id, wish.version)
+
+
+def of_named_sink(app_id: str, number: int | None) -> WriteIdentity:
+    """A batch of the sink that the user has named, without a query that owns it."""
+    return WriteIdentity(_PREFIX + app_id, number)
 
 
 def member() -> str:

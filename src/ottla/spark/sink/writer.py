@@ -68,7 +68,7 @@ class OttlaWriter(DataSourceArrowWriter):
         _commit(self._options, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        _abort(self._options, messages)
+        _abort(self._options, self._identity, messages)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
@@ -100,7 +100,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         _commit(self._options, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        _abort(self._options, messages)
+        _abort(self._options, _identity_of_failed_batch(self._options, batchId), messages)
 
 
 # What only exactly-once delivery needs is imported where it is used: Spark starts a process for each step.
@@ -112,6 +112,15 @@ def _identity_of_job(options: SinkOptions) -> WriteIdentity | None:
     from ottla.spark.sink.write_identity import of_job
 
     return of_job(options.exactly_once)
+
+
+def _identity_of_failed_batch(options: SinkOptions, batch_id: int) -> WriteIdentity | None:
+    """None if the sink has the query's name, which Spark tells only tasks."""
+    if options.exactly_once is None or options.exactly_once.app_id is None:
+        return None
+    from ottla.spark.sink.write_identity import of_named_sink
+
+    return of_named_sink(options.exactly_once.app_id, batch_id)
 
 
 def _write_exactly_once(
@@ -131,11 +140,13 @@ def _commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]
         exactly_once.commit(options, _outcomes(messages))
 
 
-def _abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+def _abort(
+    options: SinkOptions, known: WriteIdentity | None, messages: Sequence[WriterCommitMessage | None]
+) -> None:
     if options.exactly_once is not None:
         from ottla.spark.sink import exactly_once
 
-        exactly_once.abort(options, _outcomes(messages))
+        exactly_once.abort(options, known, _outcomes(messages))
 
 
 def _outcomes(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutcome]:
