@@ -4,7 +4,8 @@
 each, and an application that wants only the values pays only for them. Both find the same damage: a record
 that does not have one of the layouts known here goes to `read_record`, which alone decides.
 
-Three ways, the faster one where it fits:
+Where the loop over records is compiled (`compiled`), it takes all records of a batch, and these ways are for
+small batches only. Without it there are three, the faster one where it fits:
 - a run: neighbours of the same size and layout. Bytes at the same place in each are compared as slices with a
   stride, and keys and values are cut out by `struct`: no bytecode runs per record.
 - small batches, one behind the other: headers and records in one loop; and faster still if each has only one
@@ -23,6 +24,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from ottla.records.compiled import Take, compiled_take
 from ottla.records.compression import Readable
 from ottla.records.corruption import CorruptRecord
 from ottla.records.header import (
@@ -34,30 +36,18 @@ from ottla.records.header import (
 )
 from ottla.records.record import Header, read_headers, read_record
 from ottla.records.single_record_batches import NOT_PLAIN, LoneRun, lone_records
-from ottla.records.uniform_runs import (
-    Layout,
-    common_prefix,
-    cut_out,
-    layout_of,
-    offset_bytes,
-    room,
-    signed,
-)
-from ottla.records.varint import read_zigzag
+from ottla.records.uniform_runs import SHORTEST_RUN, run_at
 
 _LOOK_AHEAD: Final = bytes(80)  # zeros behind the block: whatever is peeked at ends in there
-_SHORTEST_RUN: Final = 20  # below that, finding out costs more than it saves
 _LARGE: Final = 512
 _CHUNK: Final = 64  # records one by one between two looks for a run
 _peek: Final = Struct("8B").unpack_from
-FEW_RECORDS: Final = _SHORTEST_RUN - 1  # in a batch that is worth no look for a run
+FEW_RECORDS: Final = SHORTEST_RUN - 1  # in a batch that is worth no look for a run
 # Base offset, length, leader epoch, checksum, attributes, last offset delta, first timestamp, count.
 _peek_header: Final = Struct(">qiixIhiq22xi").unpack_from
 # The same of a batch of one record, and what the record begins with.
 _peek_lone: Final = Struct(">qiixIhiq22xi6B").unpack_from
 _peek_seven: Final = Struct("7B").unpack_from
-
-_HIGH_BYTES: Final = bytes(range(128, 256))
 
 
 class RecordColumns(NamedTuple):
@@ -70,9 +60,9 @@ class RecordColumns(NamedTuple):
     headers: Sequence[tuple[Header, ...]] | None
 
 
-def decode_columns(header: BatchHeader, block: Readable) -> RecordColumns:
+def decode_columns(header: BatchHeader, block: Readable, take: Take | None = compiled_take) -> RecordColumns:
     """Decode the records of a batch, which must fill the block exactly; CorruptRecord if damaged."""
-    decoder = ColumnsDecoder()
+    decoder = ColumnsDecoder(take)
     decoder.add(header, decodable(block, header.records_count), 0, len(block))
     return decoder.columns()
 
@@ -102,12 +92,14 @@ class ColumnsDecoder:
         "_next_offset",
         "_position",
         "_source",
+        "_take",
         "_timestamps",
         "_use_delta",
         "_values",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, take: Take | None = compiled_take) -> None:
+        self._take = take
         self._first_offset = self._next_offset = -1
         self._gaps: list[tuple[int, int]] = []  # the place of a record behind a gap, and its offset
         self._timestamps: list[int] = []
@@ -138,7 +130,9 @@ class ColumnsDecoder:
         self._delta = 0  # in zig-zag: of the next offset, if none is missing
         try:
             while self._left:
-                if self._left < _SHORTEST_RUN or not self._take_run():
+                if self._take is not None:
+                    self._take_compiled(self._take)
+                elif self._left < SHORTEST_RUN or not self._take_run():
                     self._take_one_by_one()
             if self._position != self._end:
                 raise CorruptRecord(f"{self._end - self._position} bytes are left over after {count} records")
@@ -296,14 +290,17 @@ class ColumnsDecoder:
 
     def columns(self) -> RecordColumns:
         """The decoded columns."""
-        headers = self._headers
         return RecordColumns(
-            self._offsets(),
-            self._timestamps,
-            self._keys,
-            self._values,
-            [headers.get(at, ()) for at in range(len(self._values))] if headers else None,
+            self._offsets(), self._timestamps, self._keys, self._values, self._headers_column()
         )
+
+    def _headers_column(self) -> list[tuple[Header, ...]] | None:
+        if not self._headers:
+            return None
+        column: list[tuple[Header, ...]] = [()] * len(self._values)
+        for place, headers in self._headers.items():
+            column[place] = headers
+        return column
 
     def _offsets(self) -> Sequence[int]:
         count, first = len(self._values), self._first_offset
@@ -315,11 +312,38 @@ class ColumnsDecoder:
             at, first = place, behind
         return offsets
 
-    def _take_one_by_one(self) -> None:
-        """A chunk of records, whatever their sizes; it ends with one that is unusual."""
+    def _take_compiled(self, take: Take) -> None:
+        """All records up to the first one that is not as it should be."""
+        self._position, self._delta, taken = take(
+            self._source,
+            self._position,
+            self._end,
+            self._left,
+            self._delta,
+            self._base_offset,
+            self._base_timestamp,
+            self._use_delta,
+            self._most_missing,
+            self._keys,
+            self._values,
+            self._timestamps,
+            self._headers,
+            self._gaps,
+        )
+        self._left -= taken
+        if self._left:
+            self._copy_rest()
+            self._take_unusual()
+
+    def _copy_rest(self) -> None:
+        """Have the rest of the block as padded bytes, to look at it in Python."""
         if not self._data:
             self._source = self._data = b"".join((self._source[self._position : self._end], _LOOK_AHEAD))
             self._position, self._end = 0, self._end - self._position
+
+    def _take_one_by_one(self) -> None:
+        """A chunk of records, whatever their sizes; it ends with one that is unusual."""
+        self._copy_rest()
         wanted = min(self._left, _CHUNK)
         try:
             taken = self._take_usual(wanted)
@@ -423,77 +447,24 @@ class ColumnsDecoder:
         self._delta, self._position = offset + 2, behind
         self._left -= 1
 
-    # ---- runs
-
     def _take_run(self) -> bool:
         """Records of exactly the same size and layout, as many as there are; False if they are too few."""
-        source, position = self._source, self._position
-        try:
-            length, body = read_zigzag(source, position)
-            stride = body - position + (length >> 1)
-            most = min(self._left, (self._end - position) // stride, room(self._delta >> 1))
-            # The first look is cheap: it fails for records of different sizes.
-            first = bytes(source[position : position + _SHORTEST_RUN * stride : stride])
-            if most < _SHORTEST_RUN or first.count(source[position]) < _SHORTEST_RUN or length & 1:
-                return False
-            layout = layout_of(source, body, position + stride)
-        except (IndexError, CorruptRecord):
-            return False  # one by one, it is found out what is wrong
-        if layout is None or layout.delta != self._delta:
+        run = run_at(
+            self._source,
+            self._position,
+            self._end,
+            most=self._left,
+            delta=self._delta,
+            base_timestamp=self._base_timestamp,
+            use_delta=self._use_delta,
+        )
+        if run is None:
             return False
-        count = self._neighbours(layout, position, stride, most)
-        timestamps = self._timestamps_of_run(layout, stride, count) if count >= _SHORTEST_RUN else None
-        if timestamps is None:
-            return False
-        end = position + count * stride
-        run = memoryview(source)[position:end]
-        self._timestamps += timestamps
-        self._keys += cut_out(run, layout.key_at - position, layout.key_bytes, stride, count)
-        self._values += cut_out(run, layout.value_at - position, layout.value_bytes, stride, count)
+        count = len(run.timestamps)
+        self._timestamps += run.timestamps
+        self._keys += run.keys
+        self._values += run.values
         self._delta += 2 * count
-        self._position = end
+        self._position = run.end
         self._left -= count
         return True
-
-    def _column(self, at: int, stride: int, count: int) -> bytes:
-        """The byte at the same place of each record of a run."""
-        return bytes(self._source[at : at + (count - 1) * stride + 1 : stride])
-
-    def _neighbours(self, layout: Layout, position: int, stride: int, most: int) -> int:
-        """How many neighbours have the same lengths everywhere, no headers, and offsets without a gap."""
-        count = most
-        same = (
-            *range(position, layout.timestamp_at - 1),
-            *range(layout.key_length_at, layout.key_at),
-            *range(layout.value_length_at, layout.value_at),
-            position + stride - 1,  # no headers
-        )
-        for at in same:
-            column = self._column(at, stride, count)
-            count -= len(column.lstrip(column[:1]))
-        width = layout.key_length_at - layout.offset_at
-        offsets = offset_bytes(self._delta >> 1, width, count)
-        for byte in range(width):
-            column = self._column(layout.offset_at + byte, stride, count)
-            count = common_prefix(column, offsets[byte : count * width : width])
-        return count
-
-    def _timestamps_of_run(self, layout: Layout, stride: int, count: int) -> list[int] | None:
-        base = self._base_timestamp
-        if not self._use_delta:
-            return [base] * count
-        places = range(layout.timestamp_at, layout.offset_at)
-        columns = [self._column(at, stride, count) for at in places]
-        # In each of them all bytes but the last must say that more follow.
-        if any(column.translate(None, _HIGH_BYTES) for column in columns[:-1]) or not columns[-1].isascii():
-            return None
-        timestamps: list[int] = []
-        # Often many records in a row have the same timestamp.
-        for _ in range(count // _SHORTEST_RUN):
-            same = min(len(column) - len(column.lstrip(column[:1])) for column in columns)
-            number, _ = read_zigzag(bytes(column[0] for column in columns), 0)
-            timestamps += [base + (number >> 1 ^ -(number & 1))] * same
-            columns = [column[same:] for column in columns]
-            if not columns[0]:
-                return timestamps
-        return None if len(columns) > 2 else timestamps + [base + each for each in signed(columns)]

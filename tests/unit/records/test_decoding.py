@@ -1,7 +1,11 @@
-"""Decoding whole batches into columns: the same records, and the same damage, as one by one."""
+"""Decoding whole batches into columns: the same records, and the same damage, as one by one; in Python, and by the
+compiled loop where this installation has it.
+"""
 
 from __future__ import annotations
 
+import gc
+import sys
 from itertools import repeat
 
 import pytest
@@ -11,11 +15,31 @@ from tests.unit.records.strategies import MalformedError, plain_decode, record_l
 
 from ottla.records.batch import HEADER_BYTES, BatchView
 from ottla.records.builder import build_batch
+from ottla.records.compiled import Take, compiled_take
 from ottla.records.corruption import CorruptRecord
-from ottla.records.decoding import ColumnsDecoder, RecordColumns, decodable, decode_columns
+from ottla.records.decoding import ColumnsDecoder, RecordColumns, decodable
+from ottla.records.decoding import decode_columns as decode_columns_by
 from ottla.records.header import HEADER, BatchHeader, read_header
 from ottla.records.record import Record
 from ottla.records.varint import varint
+
+LOOPS: list[Take | None] = [None] if compiled_take is None else [None, compiled_take]
+
+
+def decode_columns(header: BatchHeader, block: bytes | memoryview) -> RecordColumns:
+    """In every way there is, which have to agree."""
+    outcomes: list[RecordColumns | CorruptRecord] = []
+    for take in LOOPS:
+        try:
+            outcomes.append(decode_columns_by(header, block, take))
+        except CorruptRecord as damage:
+            outcomes.append(damage)
+    first = outcomes[0]
+    if isinstance(first, CorruptRecord):
+        assert all(isinstance(each, CorruptRecord) for each in outcomes), outcomes
+        raise first
+    assert all(each == first for each in outcomes), outcomes
+    return first
 
 
 def rows(columns: RecordColumns) -> list[Record]:
@@ -128,26 +152,29 @@ def test_random_bytes_are_seen_as_the_plain_decoder_sees_them(block: bytes, coun
 def test_batches_one_behind_the_other_become_the_same_columns(
     batches: list[list[Record]], in_one_place: bool
 ) -> None:
-    base, decoder, expected, log = 5, ColumnsDecoder(), list[Record](), bytearray()
+    base, expected, log = 5, list[Record](), bytearray()
     for records in batches:
         shifted = [record._replace(offset=record.offset + base) for record in records]
         log += build_batch(shifted, base_offset=base)
         expected += shifted
         base = shifted[-1].offset + 1 + len(records) % 2
-    source, position = decodable(log, 1 << 30 if in_one_place else 1), 0
-    while position < len(log):
-        header = read_header(log, position)
-        position += header.size_bytes
-        decoder.add(header, source, position - header.size_bytes + HEADER_BYTES, position)
-    assert len(decoder) == len(expected)
-    assert rows(decoder.columns()) == expected
+    source = decodable(log, 1 << 30 if in_one_place else 1)
+    for take in LOOPS:
+        decoder, position = ColumnsDecoder(take), 0
+        while position < len(log):
+            header = read_header(log, position)
+            position += header.size_bytes
+            decoder.add(header, source, position - header.size_bytes + HEADER_BYTES, position)
+        assert len(decoder) == len(expected)
+        assert rows(decoder.columns()) == expected
 
 
-def test_a_damaged_batch_leaves_no_trace() -> None:
+@pytest.mark.parametrize("take", LOOPS)
+def test_a_damaged_batch_leaves_no_trace(take: Take | None) -> None:
     whole = build_batch([Record(0, 0, b"k", b"v", (("h", b"1"),))])
     damaged = build_batch([Record(3, 0, b"k", b"v", (("h", b"1"),)), Record(7, 0, None, b"w")], base_offset=1)
     damaged[-1] = 9
-    decoder = ColumnsDecoder()
+    decoder = ColumnsDecoder(take)
     for batch in (whole, damaged, whole):
         header, block = read_header(batch), memoryview(batch)[HEADER_BYTES:]
         if batch is damaged:
@@ -204,3 +231,43 @@ def test_columns_and_records_agree_about_a_real_batch() -> None:
     records = [Record(n, 1_000 + n, b"k%d" % (n % 7), b"v" * (n % 90)) for n in range(3_000)]
     batch = build_batch(records)
     assert decoded(batch) == list(BatchView(batch).records()) == records
+
+
+@pytest.mark.parametrize("take", LOOPS)
+def test_damaged_records_leave_no_memory_behind(take: Take | None) -> None:
+    """Each record is cut short at every place: whatever was read of it is given back."""
+    batch = build_batch(
+        [Record(0, 0, b"key" * 20, b"value" * 20, (("name" * 9, b"h" * 50), ("other", None)))]
+    )
+    header, block = read_header(batch), bytes(batch[HEADER_BYTES:])
+
+    def decode_every_cut() -> None:
+        for end in range(len(block)):
+            with pytest.raises(CorruptRecord):
+                decode_columns_by(header, block[:end], take)
+
+    decode_every_cut()
+    gc.collect()
+    before = len(gc.get_objects()), sys.getallocatedblocks()
+    for _ in range(5):
+        decode_every_cut()
+    gc.collect()
+    assert len(gc.get_objects()) - before[0] < 100
+    assert sys.getallocatedblocks() - before[1] < 500
+
+
+def test_the_compiled_loop_refuses_places_outside_of_the_block() -> None:
+    for take in LOOPS[1:]:
+        assert take is not None
+        for position, end in ((-1, 3), (3, 2), (0, 11)):
+            with pytest.raises(ValueError, match="the records are not within the block"):
+                take(bytes(10), position, end, 1, 0, 0, 0, True, 0, [], [], [], {}, [])
+        with pytest.raises(TypeError):
+            take("text", 0, 1, 1, 0, 0, 0, True, 0, [], [], [], {}, [])  # type: ignore[arg-type]
+
+
+def test_numbers_that_only_python_can_add_are_added_by_python() -> None:
+    far = 1 << 62
+    block = varint(6) + b"\0" + varint(5) + varint(0) + varint(-1) + varint(-1) + b"\0"
+    header = BatchHeader(0, 0, 0, 2, 0, 0, 0, far, far, -1, -1, -1, 1)
+    assert decode_columns(header, block).timestamps == [far + 5]

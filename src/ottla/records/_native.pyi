@@ -1,0 +1,3 @@
+from ottla.records.compiled import Take
+
+take: Take
