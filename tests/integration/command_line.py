@@ -11,7 +11,7 @@ OTTLA = str(Path(sys.executable).with_name("ottla"))
 
 
 def ottla(
-    *arguments: str, bootstrap: str | None = None, **environment: str
+    *arguments: str, bootstrap: str | None = None, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
@@ -20,6 +20,7 @@ def ottla(
     return subprocess.run(
         [OTTLA, *arguments],
         capture_output=True,
+        input=stdin,
         text=True,
         timeout=60,
         env=variables | environment,

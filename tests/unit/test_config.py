@@ -27,7 +27,7 @@ from ottla.config import (
     settings_of,
 )
 from ottla.config.listeners import derived_cluster_id
-from ottla.config.properties import environment_name
+from ottla.config.properties import environment_name, render_properties
 from ottla.config.setting import settings_by_name
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -219,6 +219,11 @@ def test_properties_files_have_comments_continuations_and_escapes() -> None:
 def test_any_text_is_properties_or_a_refusal(text: str) -> None:
     with suppress(ConfigError):
         assert all(isinstance(value, str) for value in parse_properties(text).values())
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_a_rendered_file_reads_as_what_it_was_made_of(properties: dict[str, str]) -> None:
+    assert parse_properties(render_properties(properties)) == properties
 
 
 def test_environment_variables_name_settings_and_misspelt_ones_are_refused() -> None:

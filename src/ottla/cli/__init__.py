@@ -2,9 +2,11 @@
 
 main             the table of commands; a command's module is imported when the command is called
 serve, format    `ottla serve`, `ottla format`
+secured_broker   `ottla serve --secure`: the settings of DIR/security
+security         `ottla security`: certificates, an administrator and settings for a secured cluster
 broker_settings  where a broker's settings come from
 broker_command   common to all commands that ask a broker: address, JSON or tables, one sentence on failure
-client_config    `--config`: how to reach a secured cluster
+client_config    `--config`, `--profile`: how to reach a secured cluster
 name_values      options of the form NAME=VALUE
 waiting_partitions   why a partition has no leader, and the command that decides
 time_text        moments and durations as people write and read them

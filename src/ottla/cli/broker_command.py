@@ -9,13 +9,13 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
 import click
 
-from ottla.cli.client_config import config_option, security_given
+from ottla.cli.client_config import client_options, config_option, security_given
 from ottla.cli.name_values import parse_assignments
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigChange, ConfigOperation
@@ -45,7 +45,7 @@ def broker_options_beside_settings(command: F) -> F:
 
 def bootstrap_option(command: F) -> F:
     """`--bootstrap` and `--config`, for commands that print no table."""
-    return _bootstrap_option(config_option(command, "--config", "--command-config"))
+    return _bootstrap_option(client_options(command))
 
 
 def _json_option(command: F) -> F:
@@ -107,15 +107,19 @@ def sentence(error: KafkaError) -> str:
     return f"{error.message.rstrip('.')} ({error.code.name})"
 
 
-def settings_given(assignments: Iterable[str]) -> dict[str, str]:
+def settings_given(assignments: Sequence[str]) -> dict[str, str]:
     """`--config` options as a mapping; one that cannot be read is a mistake in the command."""
     try:
         return parse_assignments(assignments, "--config")
     except ConfigError as error:
+        if any("=" not in each for each in assignments):
+            raise click.UsageError(
+                f"{error} A file of client properties is --command-config here."
+            ) from error
         raise click.UsageError(str(error)) from error
 
 
-def config_changes(assignments: Iterable[str], deleted: Iterable[str]) -> list[ConfigChange]:
+def config_changes(assignments: Sequence[str], deleted: Iterable[str]) -> list[ConfigChange]:
     """`--config` and `--delete-config` options as changes."""
     changes = [ConfigChange(name, value) for name, value in settings_given(assignments).items()]
     return changes + [ConfigChange(name, None, ConfigOperation.DELETE) for name in deleted]

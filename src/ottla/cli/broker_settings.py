@@ -25,7 +25,7 @@ from ottla.config import (
 from ottla.config.listeners import parse_listeners
 
 # Of the variables that begin with OTTLA_, those that are not for the broker.
-_OTHER_VARIABLES = {"OTTLA_BOOTSTRAP", "OTTLA_CONFIG"}
+_OTHER_VARIABLES = {"OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_PROFILE"}
 
 
 class Refusal(click.ClickException):
@@ -43,9 +43,10 @@ def broker_config(
     host: str | None = None,
     port: str | None = None,
     node_id: str | None = None,
+    secured: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """The settings of all sources together."""
-    settings = read_settings_file(file) if file else {}
+    """The settings of all sources together; those of a `secured` broker come before the defaults only."""
+    settings = {**(secured or {}), **(read_settings_file(file) if file else {})}
     settings |= settings_from_environment(os.environ) | parse_assignments(assignments, "--set")
     return BrokerConfig.from_properties(
         apply_flags(settings, data=data, memory=memory, host=host, port=port, node_id=node_id)

@@ -50,6 +50,11 @@ COMMANDS = {
     "acls": Entry("ottla.cli.admin.acls", "acls", "Who may do what: list, add, remove and check rights."),
     "users": Entry("ottla.cli.admin.users", "users", "Users that log in with a password."),
     "quotas": Entry("ottla.cli.admin.quotas", "quotas", "How much clients may send and read."),
+    "security": Entry(
+        "ottla.cli.security",
+        "security",
+        "Make certificates, an administrator and settings.",
+    ),
     "produce": Entry("ottla.cli.records.produce", "produce", "Send lines to a topic."),
     "consume": Entry("ottla.cli.records.consume", "consume", "Print the records of a topic."),
     "audit": Entry("ottla.cli.spark.audit", "audit", "Compare a topic with the table that was made from it."),
@@ -58,7 +63,7 @@ COMMANDS = {
     ),
     "bench": Entry("ottla.cli.records.bench", "bench", "Put load on any Kafka, and measure it."),
     "dump": Entry("ottla.cli.inspect.dump", "dump", "Show what is inside the files of a data directory."),
-    "doctor": Entry("ottla.cli.inspect.doctor", "doctor", "Check a data directory and a running broker."),
+    "doctor": Entry("ottla.cli.inspect.doctor", "doctor", "Check data, settings and a running broker."),
 }
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.broker_settings import Refusal, broker_config
+from ottla.cli.secured_broker import SecuredBroker
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
 from ottla.version import __version__
@@ -37,6 +38,11 @@ _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 @click.option("--node-id", metavar="N", help="The number of this node.  [default: 1]")
 @click.option("--config", "file", metavar="FILE", help="A file of settings, one NAME=VALUE on a line.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Clients log in over TLS, and rights are checked; makes DIR/security if it is not there.",
+)
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 @click.pass_context
@@ -49,6 +55,7 @@ def serve(
     node_id: str | None,
     file: str | None,
     assignments: tuple[str, ...],
+    secure: bool,
     level: str | None,
 ) -> None:
     """Run a broker until it is stopped with Ctrl-C or SIGTERM.
@@ -57,6 +64,7 @@ def serve(
     Examples:
       ottla serve
       ottla serve --data /var/lib/ottla --port 9093
+      ottla serve --secure
       ottla serve --memory --set ottla.memory.bytes=268435456
       ottla serve --set log.segment.bytes=104857600 --set num.partitions=3
       OTTLA_NUM_PARTITIONS=3 ottla serve --config broker.properties
@@ -68,15 +76,23 @@ def serve(
     started = context.obj if isinstance(context.obj, float) else time.perf_counter()
     logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
     try:
+        secured = SecuredBroker(data, host) if secure else None
         config = broker_config(
-            file, assignments, data=data, memory=memory, host=host, port=port, node_id=node_id
+            file,
+            assignments,
+            data=data,
+            memory=memory,
+            host=host,
+            port=port,
+            node_id=node_id,
+            secured=None if secured is None else secured.settings,
         )
     except ConfigError as error:
         raise Refusal(str(error)) from error
-    _run(config, started)
+    _run(config, started, secured)
 
 
-def _run(config: BrokerConfig, started: float) -> None:
+def _run(config: BrokerConfig, started: float, secured: SecuredBroker | None) -> None:
     """Run the broker to its end. Errors after it was ready are the broker's, not the configuration's."""
     from ottla.server.broker import HaltedError, run
 
@@ -86,6 +102,8 @@ def _run(config: BrokerConfig, started: float) -> None:
         nonlocal is_ready
         is_ready = True
         click.echo(ready_line(broker, time.perf_counter() - started))
+        if secured is not None:
+            click.echo(secured.next_line(broker.listeners.advertised[0]))
 
     try:
         run(config, announce)

@@ -11,6 +11,7 @@ PREFIX = "OTTLA_"
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _NAME_AND_VALUE = re.compile(r"((?:\\.|[^\\\s=:])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _CONTROL_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPES = {"\\": "\\\\"} | {character: f"\\{code}" for code, character in _CONTROL_CHARACTERS.items()}
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -19,9 +20,30 @@ def parse_properties(text: str) -> dict[str, str]:
     for line in _logical_lines(text):
         match = _NAME_AND_VALUE.fullmatch(line)
         if match is None or not match[1]:
-            raise ConfigError(f"The line '{line[:100]}' has no setting's name; write name=value.")
+            # Not the line itself: it may be a secret.
+            raise ConfigError(
+                f"A line begins with '{line[0]}', so that it has no setting's name; write name=value."
+            )
         properties[_unescaped(match[1])] = _unescaped(match[2])
     return properties
+
+
+def render_properties(properties: Mapping[str, str]) -> str:
+    """The text of a .properties file, from which `parse_properties` reads the same."""
+    return "".join(f"{_escaped_name(name)}={_escaped_value(text)}\n" for name, text in properties.items())
+
+
+def _escaped_name(name: str) -> str:
+    return "".join(
+        _ESCAPES.get(each, f"\\{each}" if each in "=:#!" or each.isspace() else each) for each in name
+    )
+
+
+def _escaped_value(text: str) -> str:
+    escaped = "".join(_ESCAPES.get(each, each) for each in text)
+    # Readers skip spaces after the equals sign, and one more equals sign or colon after those.
+    is_skipped = escaped[:1].isspace() or escaped[:1] in ("=", ":")
+    return f"\\{escaped}" if is_skipped else escaped
 
 
 def _logical_lines(text: str) -> Iterator[str]:

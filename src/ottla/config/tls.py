@@ -97,8 +97,9 @@ class TlsConfig:
         "ssl.client.auth",
         "none",
         choices=("none", "requested", "required"),
-        doc="Whether clients of an SSL listener are asked for a certificate, or must have one. A client's principal is "
-        "the subject of its certificate, by ssl.principal.mapping.rules; without a certificate, ANONYMOUS.",
+        doc="Whether clients of an SSL listener are asked for a certificate, or must have one; those of SASL_SSL log in "
+        "instead. A client's principal is the subject of its certificate, by ssl.principal.mapping.rules; without a "
+        "certificate, ANONYMOUS.",
     )
     enabled_protocols: tuple[str, ...] = setting(
         "ssl.enabled.protocols",

@@ -9,6 +9,7 @@ proxy                the network between brokers and clients, with links that ca
 orphans, process_identity   brokers whose supervisor was killed; whether a process is still the same one
 state, state_file    a cluster as a value, and DIR/cluster.json with its lock
 plan                 the cluster to run; the moves that even replicas out, or empty brokers (pure)
+security_files       DIR/security: certificates, an administrator and settings for a secured cluster
 ports                free ports for brokers
 status               what a cluster says about its brokers, quorum and partitions
 replica_moves        carrying out a plan of moves through a client

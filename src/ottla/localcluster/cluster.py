@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ottla.config import ConfigError
 from ottla.localcluster.control import NotRunningError, ask_supervisor, no_cluster, running_state
 from ottla.localcluster.orphans import end_orphans, orphans
 from ottla.localcluster.plan.cluster import broker_directory, broker_output, supervisor_output
+from ottla.localcluster.security_files import SecurityFiles
 from ottla.localcluster.state import ClusterError, ClusterState, Condition
 from ottla.localcluster.state_file import read_state
+from ottla.security.settings import PLAINTEXT, Security
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,16 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         return self.state.bootstrap
+
+    @property
+    def security(self) -> Security:
+        """How clients reach the cluster: as its administrator, if it is secured."""
+        if not self.state.is_secure:
+            return PLAINTEXT
+        try:
+            return SecurityFiles(self.data).security
+        except ConfigError as error:
+            raise ClusterError(str(error)) from error
 
     def port_of(self, node_id: int) -> int:
         """The port at which clients reach a broker."""

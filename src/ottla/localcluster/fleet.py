@@ -16,6 +16,7 @@ from typing import Final
 from ottla.localcluster.plan.cluster import broker_output, broker_settings
 from ottla.localcluster.ports import port_trouble
 from ottla.localcluster.proxy import ClusterProxy
+from ottla.localcluster.security_files import SecurityFiles
 from ottla.localcluster.state import (
     BrokerState,
     ClusterError,
@@ -199,7 +200,7 @@ class Fleet:
 
     def _refuse_trouble(self, broker: BrokerState) -> None:
         """ClusterError if a broker, or the proxy in front of it, could not listen."""
-        for port in sorted({broker.port, broker.advertised_port}):
+        for port in broker.ports:
             if trouble := port_trouble(self.state.host, port):
                 raise ClusterError(f"Broker {broker.node_id} cannot start: {trouble}.")
 
@@ -207,6 +208,8 @@ class Fleet:
 def broker_command(data: Path, state: ClusterState, broker: BrokerState) -> list[str]:
     """The command line of one broker's process."""
     command = [sys.executable, "-m", "ottla.cli.main", "serve"]
+    if state.is_secure:
+        command += ["--config", str(SecurityFiles(data).broker_properties)]
     for name, value in broker_settings(data, state, broker).items():
         command += ["--set", f"{name}={value}"]
     return command

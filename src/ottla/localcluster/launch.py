@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from ottla.config import ConfigError
 from ottla.localcluster.broker_process import clean_environment
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.fleet import READY_DEADLINE_S, STOP_DEADLINE_S
 from ottla.localcluster.orphans import end_orphans, orphans
 from ottla.localcluster.plan.cluster import DEFAULT_HOST, ClusterOptions, plan_cluster, supervisor_output
 from ottla.localcluster.ports import free_ports
+from ottla.localcluster.security_files import LOCAL_HOSTS, SecurityFiles
 from ottla.localcluster.state import ClusterError, ClusterState, numbers
 from ottla.localcluster.state_file import lock, read_state, write_state
 from ottla.localcluster.supervisor import READY, UNTIL_EOF
@@ -58,8 +60,28 @@ def claim(data: Path, options: ClusterOptions) -> Iterator[Claim]:
             return free_ports(host, count, taken)
 
         state = plan_cluster(former, options, ports, secrets.token_hex(11))
+        if state.is_secure:
+            _secure(data, state)
         write_state(data, state)
         yield Claim(state, held)
+
+
+def _secure(data: Path, state: ClusterState) -> None:
+    """Make the files of a secured cluster unless they are there, and lead the administrator's client to it."""
+    files = SecurityFiles(data)
+    try:
+        if not files.exist:
+            files.make([state.host])
+        elif state.host not in LOCAL_HOSTS and state.host not in files.hosts():
+            raise ConfigError(
+                f"The certificate of the brokers does not name {state.host}: add it with ottla security renew --data "
+                f"{data} --host {state.host}"
+            )
+        files.lead_client_to(state.bootstrap)
+    except ConfigError as error:
+        raise ClusterError(str(error)) from error
+    except OSError as error:
+        raise ClusterError(f"{files.directory} cannot be used: {error.strerror or error}.") from error
 
 
 def launch(

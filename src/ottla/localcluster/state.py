@@ -37,7 +37,9 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """One broker. Clients and other brokers reach it at `advertised_port`: its own port, or the proxy's."""
+    """One broker. Clients and other brokers reach it at `advertised_port`: its own port, or the proxy's. In a
+    secured cluster brokers reach it at `inner_port`.
+    """
 
     node_id: int
     port: int
@@ -47,6 +49,13 @@ class BrokerState:
     pid: int | None = None
     process_started: str | None = None
     exit_status: int | None = None
+    inner_port: int | None = None
+
+    @property
+    def ports(self) -> list[int]:
+        """All ports that are taken for it."""
+        inner = () if self.inner_port is None else (self.inner_port,)
+        return sorted({self.port, self.advertised_port, *inner})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,9 @@ class SupervisorState:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The plan of a cluster, and the condition of each of its brokers."""
+    """The plan of a cluster, and the condition of each of its brokers. The files of a secured one are in
+    DIR/security.
+    """
 
     cluster_id: str
     host: str
@@ -69,6 +80,7 @@ class ClusterState:
     settings: dict[str, str] = field(default_factory=dict)
     has_proxy: bool = False
     supervisor: SupervisorState | None = None
+    is_secure: bool = False
 
     def broker(self, node_id: int) -> BrokerState:
         for each in self.brokers:

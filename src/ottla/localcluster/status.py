@@ -22,6 +22,7 @@ from ottla.client.requests.quorum import QuorumDescription
 from ottla.errors import KafkaError
 from ottla.localcluster.state import BrokerState, ClusterState, Condition
 from ottla.model import TopicPartition
+from ottla.security.settings import PLAINTEXT, Security
 
 T = TypeVar("T")
 
@@ -87,21 +88,25 @@ class Answers:
     loads: dict[int, dict[str, str]]
 
 
-async def gather_status(bootstrap: str, state: ClusterState | None) -> ClusterStatus:
+async def gather_status(
+    bootstrap: str, state: ClusterState | None, security: Security = PLAINTEXT
+) -> ClusterStatus:
     """Ask a cluster; `state` is the state of a local one."""
     try:
-        async with Admin(bootstrap, client_id="ottla-status", timeout_ms=TIMEOUT_MS) as admin:
+        async with Admin(
+            bootstrap, client_id="ottla-status", timeout_ms=TIMEOUT_MS, security=security
+        ) as admin:
             answers = await _ask(admin, _at_work(state))
     except (ConnectionError, TimeoutError, KafkaError) as error:
         return unknown_status(state, f"No broker answers: {error}")
     return status_of(answers, state)
 
 
-async def local_status(state: ClusterState) -> ClusterStatus:
+async def local_status(state: ClusterState, security: Security = PLAINTEXT) -> ClusterStatus:
     """Ask a local cluster through the brokers that serve."""
     if state.bootstrap_at_work is None:
         return unknown_status(state, "No broker is at work.")
-    return await gather_status(state.bootstrap_at_work, state)
+    return await gather_status(state.bootstrap_at_work, state, security)
 
 
 async def _ask(admin: Admin, at_work: set[int] | None) -> Answers:

@@ -22,6 +22,7 @@ from ottla.localcluster.fleet import Fleet
 from ottla.localcluster.plan.cluster import plan_broker
 from ottla.localcluster.ports import free_ports
 from ottla.localcluster.proxy import CLIENTS, ClusterProxy, cut_summary, isolating
+from ottla.localcluster.security_files import SecurityFiles
 from ottla.localcluster.state import ClusterError, ClusterState, Condition, quorum_sentence
 from ottla.localcluster.state_file import read_state
 
@@ -104,7 +105,10 @@ class Supervisor:
             return
         starting.result()
         count, where = len(self._fleet.state.brokers), self._fleet.state.bootstrap
-        self._say(f"{READY}{count} broker{'s' if count > 1 else ''} at {where}, data in {self._data}")
+        ready = f"{READY}{count} broker{'s' if count > 1 else ''} at {where}, data in {self._data}"
+        if self._fleet.state.is_secure:
+            ready += f"\nTry: ottla topics list --config {SecurityFiles(self._data).client_properties}"
+        self._say(ready)
 
     # ---- commands
 

@@ -9,6 +9,7 @@ tls_socket       TLS over an accepted socket
 tls_context      OpenSSL's contexts for listeners and clients
 tls_failures     why TLS failed, in words
 pem_files        certificates and keys from files and settings
+certificate_authority  certificates made: an authority, brokers, clients (needs the package cryptography)
 disk             files, directories and memory maps
 unsynced_disk    the same, never forced to the disk
 memory_disk      the same, with a limit, for a directory in memory

@@ -1,6 +1,7 @@
 """Files with secrets in them: only their owner may read them."""
 
 import os
+import secrets
 import stat
 from pathlib import Path
 from typing import Final
@@ -24,3 +25,11 @@ def read_secret_file(path: str) -> str:
             return file.read().decode()
         except UnicodeDecodeError:
             raise ExposedSecretError("it is not UTF-8") from None
+
+
+def write_secret_file(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, in place of one that is there: never half of it."""
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    new.replace(path)

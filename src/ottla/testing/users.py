@@ -16,12 +16,12 @@ from threading import Lock
 from typing import Final
 
 from ottla.client.calls import arguments
+from ottla.config.properties import render_properties
 from ottla.security.settings import PLAINTEXT, SaslMechanism, Security
 
 OWN_USER: Final = "ottla.testing"
 _MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 _SUPER_USERS: Final = "super.users"
-_ESCAPED: Final = str.maketrans({character: f"\\{character}" for character in "\\=:#! \t"})
 
 
 class Users:
@@ -79,17 +79,9 @@ class Users:
         if not file.exists():
             users = {**self._passwords, OWN_USER: self._own_password}
             file.touch(mode=0o600)
-            file.write_text(
-                "".join(f"{_escaped(user)}={_escaped(password)}\n" for user, password in users.items())
-            )
+            file.write_text(render_properties(users), encoding="utf-8")
         return file
 
 
 def _security(user: str, password: str, mechanism: SaslMechanism) -> Security:
     return Security(protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, username=user, password=password)
-
-
-def _escaped(text: str) -> str:
-    """A text as it stands in a properties file."""
-    controls = {"\n": "\\n", "\r": "\\r", "\f": "\\f"}
-    return "".join(controls.get(each, each) for each in text.translate(_ESCAPED))

@@ -20,7 +20,7 @@ def test_a_file_holds_one_setting_per_line(tmp_path: Path) -> None:
     [
         (None, "cannot be read: no such file or directory."),
         (b"\xff\xfe", "cannot be read: it is not text in UTF-8."),
-        (b"=3\n", "cannot be used: The line '=3' has no setting's name"),
+        (b"=3\n", "cannot be used: A line begins with '=', so that it has no setting's name"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_by_name(

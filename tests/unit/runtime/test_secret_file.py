@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.runtime.secret_file import ExposedSecretError, read_secret_file
+from ottla.runtime.secret_file import ExposedSecretError, read_secret_file, write_secret_file
 
 
 def test_a_file_that_only_its_owner_may_read_is_read(tmp_path: Path) -> None:
@@ -32,3 +32,12 @@ def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None
         read_secret_file(str(file))
     with pytest.raises(FileNotFoundError):
         read_secret_file(str(tmp_path / "missing"))
+
+
+def test_a_written_file_is_its_owners_alone_and_replaces_another_as_a_whole(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("open to all")
+    file.chmod(0o644)
+    write_secret_file(file, "süß\n")
+    assert read_secret_file(str(file)) == "süß\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["secret"]

@@ -64,6 +64,11 @@ for command in (status, add, drain, rebalance, recover, voters):
 )
 @click.option("--racks", metavar="A,B,...", help="The racks of the brokers, in turn.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting of all brokers.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Clients log in over TLS, brokers have certificates, and rights are checked (DIR/security).",
+)
 @click.option("--proxy", is_flag=True, help="Lead all connections through a proxy, so that they can be cut.")
 @click.option("--detach", is_flag=True, help="Run on in the background; end with: ottla cluster down")
 @click.option(
@@ -78,6 +83,7 @@ def up(
     memory: bool,
     racks: str | None,
     assignments: tuple[str, ...],
+    secure: bool,
     proxy: bool,
     detach: bool,
     until_eof: bool,
@@ -88,6 +94,9 @@ def up(
     told otherwise, new topics get three replicas, two of which must have a record before acks=all is
     answered. When the machine has lost power, each partition goes on with the most complete of its replicas
     (unclean.recovery.strategy=Balanced).
+
+    With --secure, DIR/security gets what `ottla security init` makes, unless it is there. A cluster that was
+    secured once stays so.
     """
     options = ClusterOptions(
         brokers=brokers,
@@ -97,6 +106,7 @@ def up(
         settings=_settings(assignments, memory),
         has_proxy=proxy,
         new_cluster_settings=_NEW_CLUSTER,
+        is_secure=secure,
     )
     if memory:
         click.echo(

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.broker_command import ask
-from ottla.cli.cluster.options import address_of, data_option, node_id, refusing
+from ottla.cli.cluster.options import address_of, bootstrap_options, data_option, node_id, refusing
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.replica_moves import (
     Progress,
@@ -27,9 +27,6 @@ _throttle = click.option(
     type=click.IntRange(min=1),
     metavar="BYTES",
     help="The most bytes per second that each broker may send, and fetch, for what is being moved.",
-)
-bootstrap_option = click.option(
-    "--bootstrap", metavar="HOST:PORT", help="Any cluster, by the address of a broker."
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
 
@@ -57,7 +54,7 @@ def add(data: Path, rack: str | None, with_rebalance: bool, throttle: int | None
 
 @click.command()
 @data_option
-@bootstrap_option
+@bootstrap_options
 @_throttle
 @_dry_run
 @click.option("--cancel", is_flag=True, help="End the moves that are under way, where they began.")
@@ -75,7 +72,7 @@ def rebalance(data: Path, bootstrap: str | None, throttle: int | None, dry_run: 
 @click.command()
 @click.argument("broker", type=node_id, metavar="ID")
 @data_option
-@bootstrap_option
+@bootstrap_options
 @_throttle
 @_dry_run
 @click.option("--remove", is_flag=True, help="Then stop the broker and take it out of the cluster.")

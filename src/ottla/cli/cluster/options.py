@@ -1,4 +1,9 @@
-"""The common part of all `ottla cluster` commands: where the cluster is, one sentence on failure."""
+"""The common part of all `ottla cluster` commands: where the cluster is, one sentence on failure.
+
+Without `--bootstrap` a command is for the local cluster in `--data`, and reaches a secured one as its
+administrator. Only an option leads it elsewhere, not the environment: a command that drains or removes a broker
+must not reach another cluster because a variable is set.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ottla.cli.client_config import are_brokers_by_chance, client_options, use_security
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.state import ClusterError
 
@@ -31,11 +37,27 @@ def data_option(command: F) -> F:
     )(command)
 
 
+def bootstrap_options(command: F) -> F:
+    """`--bootstrap`, `--config` and `--profile`, for commands that any cluster understands."""
+    return click.option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        callback=_asked_for,
+        help="Any cluster, by the address of one of its brokers.",
+    )(client_options(command))
+
+
+def _asked_for(context: click.Context, option: click.Parameter, bootstrap: str | None) -> str | None:
+    return None if are_brokers_by_chance(context) else bootstrap
+
+
 def address_of(data: Path, bootstrap: str | None) -> str:
     """The addresses to ask: the given one, or those of the brokers that serve."""
     if bootstrap is not None:
         return bootstrap
-    state = LocalCluster(data).running_state
+    cluster = LocalCluster(data)
+    state = cluster.running_state
+    use_security(cluster.security)
     return state.bootstrap_at_work or state.bootstrap
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ottla.cli.broker_command import ask, print_json, print_table, sentence
-from ottla.cli.cluster.options import address_of, data_option, node_id, refusing
+from ottla.cli.cluster.options import address_of, bootstrap_options, data_option, node_id, refusing
 from ottla.cli.waiting_partitions import brokers
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.leaderless import LeaderCandidate, LeaderlessPartition
@@ -31,7 +31,7 @@ Outcomes = Mapping[TopicPartition, KafkaError | None]
 
 @click.command()
 @data_option
-@click.option("--bootstrap", metavar="HOST:PORT", help="Any cluster, by the address of a broker.")
+@bootstrap_options
 @click.option("--topic", metavar="NAME", help="Only partitions of this topic.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition of --topic.")
 @click.option("--replica", type=node_id, metavar="ID", help="Choose this broker's replica, not the best one.")

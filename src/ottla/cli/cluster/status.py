@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 from ottla.cli.broker_command import print_json, print_table, run
-from ottla.cli.cluster.options import data_option, refusing
+from ottla.cli.client_config import security_given, use_security
+from ottla.cli.cluster.options import bootstrap_options, data_option, refusing
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.state import ClusterState, Condition, numbers, quorum_sentence
 from ottla.localcluster.status import (
@@ -36,7 +37,7 @@ _LOAD: Final = (
 
 @click.command()
 @data_option
-@click.option("--bootstrap", metavar="HOST:PORT", help="Any cluster, by the address of one of its brokers.")
+@bootstrap_options
 @click.option(
     "--partitions", "all_partitions", is_flag=True, help="All partitions, not only those in trouble."
 )
@@ -65,14 +66,15 @@ def status(data: Path, bootstrap: str | None, all_partitions: bool, as_json: boo
 def _supervised(data: Path) -> tuple[ClusterState, list[str]]:
     cluster = LocalCluster(data)
     cuts = cluster.cuts()
+    use_security(cluster.security)
     return cluster.running_state, cuts
 
 
 def _status(bootstrap: str | None, state: ClusterState | None) -> ClusterStatus:
     if state is not None:
-        return run(local_status(state))
+        return run(local_status(state, security_given()))
     assert bootstrap is not None
-    return run(gather_status(bootstrap, None))
+    return run(gather_status(bootstrap, None, security_given()))
 
 
 def headlines(found: ClusterStatus, state: ClusterState | None, data: Path, cuts: list[str]) -> list[str]:

@@ -8,15 +8,14 @@ import click
 
 from ottla import Admin
 from ottla.cli.broker_command import ask
-from ottla.cli.cluster.growth import bootstrap_option
-from ottla.cli.cluster.options import address_of, data_option, refusing
+from ottla.cli.cluster.options import address_of, bootstrap_options, data_option, refusing
 from ottla.client.requests.quorum import QuorumDescription, QuorumReplica
 from ottla.localcluster.state import ClusterError
 
 
 @click.command()
 @data_option
-@bootstrap_option
+@bootstrap_options
 @click.option("--add", "added", type=click.IntRange(min=0), metavar="ID", help="Make a node a voter.")
 @click.option(
     "--remove", "removed", type=click.IntRange(min=0), metavar="ID", help="Let a voter vote no more."

@@ -5,6 +5,8 @@ coordinator_rows                         the records of groups and transactions 
 doctor, findings                         `ottla doctor`: what is wrong where, and what to do about it
 data_directory_check, partition_check    a data directory, and the directory of one partition
 broker_check                             a running broker and its cluster, seen by a client
+security_check                           settings, files and rights that are open to others than they should be
+running_security_check                   the same of a running cluster
 transaction_check                        open transactions that hold readers back
 segment_file                             segments and indexes, opened to read only
 """

@@ -11,6 +11,12 @@ from typing import Final
 
 from ottla.cli.client_config import security_given
 from ottla.cli.inspect.findings import CannotLookError, Examination
+from ottla.cli.inspect.running_security_check import (
+    CHECKS_RIGHTS,
+    check_certificate,
+    check_running_settings,
+)
+from ottla.cli.inspect.security_check import check_rights
 from ottla.cli.inspect.transaction_check import check_transactions
 from ottla.cli.waiting_partitions import damaged_replicas, reason_without_leader
 from ottla.client.admin.admin import Admin
@@ -39,6 +45,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.security.acl.rules import AclFilter
 from ottla.wire.connection import Connection
 
 _TIMEOUT_MS: Final = 5_000  # a broker that takes longer to say hello is not well
@@ -93,6 +100,8 @@ async def check_broker(bootstrap: str) -> Examination:
     reached = {broker.node_id for broker in metadata.brokers if await _check_member(broker, cluster)}
     if asks_transactions and reached:
         await _check_transactions(cluster, reached)
+    if report.facts.get(CHECKS_RIGHTS):
+        await _check_rights(cluster)
     return report
 
 
@@ -235,7 +244,7 @@ async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> boo
         )
         return False
     async with connection:
-        for check in (_check_log_directories, _check_damage, _check_newest_records):
+        for check in (_check_log_directories, _check_damage, _check_newest_records, _check_security):
             try:
                 await check(connection, broker.node_id, cluster)
             except _FAILURES as problem:
@@ -276,6 +285,11 @@ async def _check_damage(connection: Connection, node_id: int, cluster: Cluster) 
                     "Read its log: it names them. A replica that another one can replace is repaired by itself; for the only "
                     "one that is left, start the other replicas, or restore the segment from a backup.",
                 )
+
+
+async def _check_security(connection: Connection, node_id: int, cluster: Cluster) -> None:
+    await check_running_settings(connection, node_id, cluster.report)
+    await check_certificate(connection.address, node_id, cluster.report)
 
 
 async def _check_newest_records(connection: Connection, node_id: int, cluster: Cluster) -> None:
@@ -324,6 +338,23 @@ async def _check_transactions(cluster: Cluster, reached: Collection[int]) -> Non
             report.subject,
             f"transactions could not be asked about: {problem}",
             "Look at the findings about brokers first; then list them with `ottla transactions list`.",
+        )
+
+
+async def _check_rights(cluster: Cluster) -> None:
+    """Ask for rights that everybody has."""
+    report = cluster.report
+    try:
+        security = security_given()
+        async with Admin(
+            report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security
+        ) as admin:
+            check_rights(await admin.describe_acls(AclFilter()), "rights", report)
+    except _FAILURES as problem:
+        report.note(
+            report.subject,
+            f"rights could not be asked about: {problem}",
+            "Ask as a user who may describe the cluster.",
         )
 
 

@@ -16,7 +16,9 @@ from typing import Any, Final
 import click
 
 from ottla.cli.broker_command import print_json
+from ottla.cli.client_config import are_brokers_by_chance, client_options
 from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
+from ottla.localcluster.state import ClusterError
 
 _DEFAULT_DATA: Final = Path("ottla-data")  # where `ottla serve` keeps its data by default
 _DEFAULT_BOOTSTRAP: Final = "localhost:9092"
@@ -32,14 +34,29 @@ _COLORS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NO
     help="A data directory to examine, or the directory of an `ottla cluster`: all of its brokers.",
 )
 @click.option(
+    "--settings",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A broker's file of settings, as for ottla serve --config: what is open, certificates that expire.",
+)
+@click.option(
     "--bootstrap", metavar="HOST:PORT", envvar="OTTLA_BOOTSTRAP", help="A running broker to examine."
 )
+@client_options
 @click.option(
     "--deep", is_flag=True, help="Read every batch and check its checksum; follow every index entry."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of sentences.")
-def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) -> None:
-    """Check a data directory and a running broker, and say what is wrong.
+@click.pass_context
+def doctor(
+    context: click.Context,
+    data: Path | None,
+    settings: Path | None,
+    bootstrap: str | None,
+    deep: bool,
+    as_json: bool,
+) -> None:
+    """Check a data directory, settings and a running broker, and say what is wrong or open to others.
 
     Nothing is changed, and a broker may be running. Without --data and --bootstrap it looks at ./ottla-data
     if that is there, and else at the broker on localhost:9092. Exit code 0: healthy; 1: something was found;
@@ -47,11 +64,14 @@ def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) 
 
     \b
     ottla doctor --data /var/lib/ottla --deep
+    ottla doctor --settings /etc/ottla/broker.properties
     ottla doctor --bootstrap localhost:9092
     """
-    if data is None and bootstrap is None:
+    if are_brokers_by_chance(context) and (data or settings):
+        bootstrap = None
+    if data is None and bootstrap is None and settings is None:
         data, bootstrap = (_DEFAULT_DATA, None) if _DEFAULT_DATA.is_dir() else (None, _DEFAULT_BOOTSTRAP)
-    examinations, refusals = _examine(data, bootstrap, deep)
+    examinations, refusals = _examine(data, settings, bootstrap, deep)
     if data is not None and bootstrap is not None and not refusals:
         for each in examinations[:-1]:
             _compare(each, examinations[-1])
@@ -63,22 +83,30 @@ def doctor(data: Path | None, bootstrap: str | None, deep: bool, as_json: bool) 
     raise SystemExit(2 if refusals else 0 if is_healthy else 1)
 
 
-def _examine(data: Path | None, bootstrap: str | None, deep: bool) -> tuple[list[Examination], list[str]]:
+def _examine(
+    data: Path | None, settings: Path | None, bootstrap: str | None, deep: bool
+) -> tuple[list[Examination], list[str]]:
     # Imported here: a check of a directory does not need the protocol, and a check of a broker no log.
-    from ottla.cli.inspect import broker_check, data_directory_check
+    from ottla.cli.inspect import broker_check, data_directory_check, security_check
 
     directories = [] if data is None else data_directory_check.data_directories(data)
-    wanted: list[Callable[[], Examination]] = [
+    wanted: list[Callable[[], Examination | None]] = [
         partial(data_directory_check.check_data, directory, deep=deep) for directory in directories
     ]
+    if data is not None:
+        wanted.append(partial(security_check.check_directory, data))
+    if settings is not None:
+        wanted.append(partial(security_check.check_settings_file, settings))
     if bootstrap is not None:
         wanted.append(lambda: broker_check.examine(bootstrap))
     examinations, refusals = [], []
     for look in wanted:
         try:
-            examinations.append(look())
-        except (CannotLookError, ValueError) as refusal:
+            examination = look()
+        except (CannotLookError, ClusterError, ValueError) as refusal:
             refusals.append(str(refusal))
+        else:
+            examinations += [] if examination is None else [examination]
     return examinations, refusals
 
 
@@ -145,6 +173,8 @@ def _facts(examination: Examination) -> str:
             f"{_count(facts['partitions'], 'partition')}, {_count(facts['segments'], 'segment')}, "
             f"{facts['size_bytes']} bytes; {facts['disk_free_bytes'] >> 20} MiB free on the disk"
         )
+    if "settings" in facts:
+        return _count(facts["settings"], "setting")
     return (
         f"cluster {facts['cluster_id']}, {_count(facts['brokers'], 'broker')}, {_count(facts['topics'], 'topic')}, "
         f"{_count(facts['partitions'], 'partition')}; a question takes {facts['round_trip_ms']} ms"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from ottla.localcluster.state import BrokerState, ClusterError, ClusterState, Condition
+from ottla.localcluster.plan.security_settings import BROKER_LISTENER, CLIENT_LISTENER
+from ottla.localcluster.state import BrokerState, ClusterError, ClusterState
 
 DEFAULT_BROKERS: Final = 3
 DEFAULT_PORT: Final = 9092
@@ -41,6 +42,8 @@ class ClusterOptions:
 
     `port` is the first broker's, the others follow; 0 stands for any free ports. `racks` are given to brokers
     in turn. `new_cluster_settings` are for a cluster that did not exist before, where `settings` say nothing.
+    With `is_secure` clients log in over TLS, brokers have certificates, and rights are checked; a cluster that
+    was secured once stays so.
     """
 
     brokers: int | None = None
@@ -50,6 +53,7 @@ class ClusterOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     has_proxy: bool = False
     new_cluster_settings: Mapping[str, str] = field(default_factory=dict)
+    is_secure: bool = False
 
 
 def plan_cluster(
@@ -75,7 +79,12 @@ def plan_cluster(
     else:
         base = replace(former, host=host or former.host, settings={**former.settings, **given})
         ids = _grown(former, count)
-    base = replace(base, brokers=(), has_proxy=options.has_proxy, supervisor=None)
+    is_secure = options.is_secure or base.is_secure
+    if is_secure and options.has_proxy:
+        raise ClusterError(
+            "A secured cluster cannot have a proxy: the proxy knows brokers by their requests, which TLS hides."
+        )
+    base = replace(base, brokers=(), has_proxy=options.has_proxy, is_secure=is_secure, supervisor=None)
     return _with_brokers(base, former, ids, options, free_ports)
 
 
@@ -84,7 +93,10 @@ def plan_broker(state: ClusterState, rack: str | None, free_ports: FreePorts) ->
     if len(state.brokers) >= MOST_BROKERS:
         raise ClusterError(f"A local cluster has at most {MOST_BROKERS} brokers.")
     node_id = max(each.node_id for each in state.brokers) + 1
-    taken = [port for each in state.brokers for port in (each.port, each.advertised_port)]
+    taken = [port for each in state.brokers for port in each.ports]
+    if state.is_secure:
+        port, inner = free_ports(2, taken)
+        return BrokerState(node_id, port, port, rack, inner_port=inner)
     ports = free_ports(2 if state.has_proxy else 1, taken)
     return BrokerState(node_id, ports[-1], ports[0], rack)
 
@@ -102,18 +114,32 @@ def replication_settings(brokers: int) -> dict[str, str]:
 
 def broker_settings(data: Path, state: ClusterState, broker: BrokerState) -> dict[str, str]:
     """The settings of `ottla serve` for one broker."""
-    voters = [f"{each}@{state.host}:{state.broker(each).advertised_port}" for each in state.voters]
+    voters = [f"{each}@{state.host}:{_inner_port(state.broker(each))}" for each in state.voters]
     own = {
         "node.id": str(broker.node_id),
         "process.roles": "broker,controller" if broker.node_id in state.voters else "broker",
-        "listeners": f"{_LISTENER}://{state.host}:{broker.port}",
-        "advertised.listeners": f"{_LISTENER}://{state.host}:{broker.advertised_port}",
+        **_listeners(state.host, broker),
         "controller.quorum.voters": ",".join(voters),
         "ottla.cluster.id": state.cluster_id,
     }
     if MEMORY_SETTING not in state.settings:
         own["log.dirs"] = str(broker_directory(data, broker.node_id))
     return {**state.settings, **own, **({"broker.rack": broker.rack} if broker.rack else {})}
+
+
+def _listeners(host: str, broker: BrokerState) -> dict[str, str]:
+    if broker.inner_port is not None:
+        inner = f"{BROKER_LISTENER}://{host}:{broker.inner_port}"
+        return {"listeners": f"{CLIENT_LISTENER}://{host}:{broker.port},{inner}"}
+    return {
+        "listeners": f"{_LISTENER}://{host}:{broker.port}",
+        "advertised.listeners": f"{_LISTENER}://{host}:{broker.advertised_port}",
+    }
+
+
+def _inner_port(broker: BrokerState) -> int:
+    """The port at which other brokers reach one."""
+    return broker.advertised_port if broker.inner_port is None else broker.inner_port
 
 
 def broker_directory(data: Path, node_id: int) -> Path:
@@ -139,11 +165,22 @@ def _with_brokers(
     known = {each.node_id: each for each in former.brokers} if former else {}
     advertised = _advertised_ports(known, ids, options.port, free_ports)
     own = free_ports(len(ids), advertised) if base.has_proxy else advertised
+    inner = _inner_ports(known, ids, advertised, free_ports) if base.is_secure else [None] * len(ids)
     for place, node_id in enumerate(ids):
         rack = racks[place % len(racks)] if racks else known[node_id].rack if node_id in known else None
-        broker = BrokerState(node_id, own[place], advertised[place], rack, Condition.STOPPED)
-        base = base.with_broker(broker)
+        base = base.with_broker(
+            BrokerState(node_id, own[place], advertised[place], rack, inner_port=inner[place])
+        )
     return base
+
+
+def _inner_ports(
+    known: dict[int, BrokerState], ids: Sequence[int], advertised: Sequence[int], free_ports: FreePorts
+) -> list[int | None]:
+    former = {each: port for each in ids if each in known and (port := known[each].inner_port) is not None}
+    kept = {each: port for each, port in former.items() if port not in advertised}
+    new = iter(free_ports(len(ids) - len(kept), [*advertised, *kept.values()]))
+    return [kept[each] if each in kept else next(new) for each in ids]
 
 
 def _advertised_ports(
@@ -156,7 +193,8 @@ def _advertised_ports(
             raise ClusterError(f"{len(ids)} brokers from port {port} on need ports beyond 65535.")
         return list(range(port, port + len(ids)))
     former = {} if port == 0 else {each: known[each].advertised_port for each in ids if each in known}
-    new = iter(free_ports(len(ids) - len(former), list(former.values())))
+    inner = [each.inner_port for each in known.values() if each.inner_port is not None]
+    new = iter(free_ports(len(ids) - len(former), [*former.values(), *inner]))
     return [former[each] if each in former else next(new) for each in ids]
 
 

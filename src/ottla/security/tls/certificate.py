@@ -11,8 +11,10 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
+
+EXPIRES_SOON: Final = timedelta(days=30)  # time enough to have another one signed, whoever does it
 
 _PEM_CERTIFICATE: Final = re.compile(
     r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----([^-]*)-----END (?:X509 |TRUSTED )?CERTIFICATE-----"

@@ -5,6 +5,7 @@ logged, and the old ones stay in use. The log says in time that a certificate ex
 """
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,13 +16,12 @@ from ottla.runtime.tls_context import server_context
 from ottla.runtime.tls_socket import READ_BYTES, TlsSocket
 from ottla.security.own_certificates import own_certificates
 from ottla.security.principal import ANONYMOUS, Principal
-from ottla.security.tls.certificate import Certificate
+from ottla.security.tls.certificate import EXPIRES_SOON, Certificate
 from ottla.security.tls.distinguished_name import subject_name
 from ottla.security.tls.principal_mapping import MappingError, PrincipalMapping
 
 logger = logging.getLogger(__name__)
 
-_WARN_BEFORE: Final = timedelta(days=30)
 _WARN_EVERY: Final = timedelta(days=1)
 
 
@@ -40,9 +40,12 @@ class Certificates:
         self._warned_at: datetime | None = None
         self._load(now_s)
 
-    def wrapped(self, sock: Socket) -> TlsSocket:
-        """TLS over an accepted connection, with the certificate of now."""
-        return TlsSocket(sock, self._context, self._staging)
+    def wrapped(self, sock: Socket, protocol: str) -> TlsSocket:
+        """TLS over an accepted connection, with the certificate of now. As in Kafka, only clients of SSL are asked
+        for a certificate: those of SASL_SSL log in.
+        """
+        context = self._context if protocol == "SSL" else self._context_of_logins
+        return TlsSocket(sock, context, self._staging)
 
     def principal(self, certificate: bytes | None) -> Principal:
         """Whom a client's certificate is about. Raises ValueError if that is nobody here."""
@@ -74,7 +77,10 @@ class Certificates:
                 "ssl.keystore.location."
             )
         _refuse_expired(identity, now_s)
-        self._context = server_context(self._security, self._tls, identity)
+        for_logins = replace(self._tls, client_auth="none")
+        self._context, self._context_of_logins = [
+            server_context(self._security, tls, identity) for tls in (self._tls, for_logins)
+        ]
         self._identity = identity
         self._warned_at = None
         if identity.is_readable_by_all:
@@ -85,7 +91,7 @@ class Certificates:
 
     def _warn_of_expiry(self, now_s: float) -> None:
         now, not_after = _at(now_s), self._identity.certificate.not_after
-        if not_after - now > _WARN_BEFORE:
+        if not_after - now > EXPIRES_SOON:
             return
         if self._warned_at is not None and now - self._warned_at < _WARN_EVERY:
             return

@@ -44,7 +44,10 @@ class Handshakes:
     def begin(self, sock: Socket, session: Session) -> None:
         """Begin the handshake of a connection that was just accepted."""
         handshake = _Handshake(
-            self._certificates.wrapped(sock), session, self._timeout_ms / 1000, self._finished
+            self._certificates.wrapped(sock, session.protocol),
+            session,
+            self._timeout_ms / 1000,
+            self._finished,
         )
         self._under_way.add(handshake)
 

@@ -11,6 +11,8 @@ from tests.unit.cli.inspect.data_files import SEGMENT, write_data_directory
 from ottla.cli.inspect import broker_check, data_directory_check
 from ottla.cli.inspect.doctor import doctor
 from ottla.cli.inspect.findings import Examination
+from ottla.localcluster.state import ClusterState
+from ottla.localcluster.state_file import write_state
 
 
 def run(*arguments: object) -> Result:
@@ -122,7 +124,7 @@ def test_a_broker_of_another_cluster_than_the_directory_in_use_is_a_warning(
 
 
 def test_the_directory_of_a_cluster_stands_for_all_of_its_brokers(tmp_path: Path) -> None:
-    (tmp_path / "cluster.json").write_text("{}")
+    write_state(tmp_path, ClusterState("Some-cluster", "127.0.0.1", (1,), ()))
     (tmp_path / "broker-1.log").write_text("a broker's output")
     for node_id in (1, 2, 10):
         write_data_directory(tmp_path / f"broker-{node_id}")

@@ -144,3 +144,24 @@ def test_every_broker_is_told_what_a_broker_must_know() -> None:
     settings = broker_settings(Path("/c"), state, state.brokers[0])
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:9092,2@127.0.0.1:9093,3@127.0.0.1:9094"
     assert settings["ottla.cluster.id"] == state.cluster_id
+
+
+def test_a_secured_cluster_has_a_listener_for_clients_and_one_for_brokers() -> None:
+    state = planned(is_secure=True)
+    settings = broker_settings(Path("/data"), state, state.brokers[1])
+    assert settings["listeners"] == "SASL_SSL://127.0.0.1:9093,SSL://127.0.0.1:20001"
+    voters = "1@127.0.0.1:20000,2@127.0.0.1:20001,3@127.0.0.1:20002"
+    assert settings["controller.quorum.voters"] == voters
+    assert "advertised.listeners" not in settings
+    assert planned(state) == state, "it comes back secured, at the same ports"
+    grown = planned(state, brokers=4)
+    assert [each.inner_port for each in grown.brokers] == [20_000, 20_001, 20_002, 20_004]
+    added = plan_broker(state, None, free)
+    assert (added.port, added.inner_port) == (20_003, 20_004)
+
+
+def test_a_cluster_can_be_secured_later_and_not_together_with_a_proxy() -> None:
+    state = planned(planned(), is_secure=True)
+    assert next((each.port, each.inner_port) for each in state.brokers) == (9092, 20_000)
+    with pytest.raises(ClusterError, match="cannot have a proxy"):
+        planned(is_secure=True, has_proxy=True)
