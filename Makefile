@@ -65,4 +65,4 @@ serve: setup  ## run a broker on localhost:9092, data in ./ottla-data
 	.venv/bin/ottla serve $(ARGS)
 
 lock: setup  ## rewrite requirements.lock from pyproject.toml
-	.venv/bin/uv pip compile pyproject.toml --extra spark --extra security --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	.venv/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock

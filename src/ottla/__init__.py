@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ottla.security.acl.rules import PatternType as PatternType
     from ottla.security.acl.rules import Permission as Permission
     from ottla.security.settings import Security as Security
+    from ottla.security.token_endpoint import TokenEndpoint as TokenEndpoint
     from ottla.version import __version__ as __version__
     from ottla.wire.connection import CannotConnectError as CannotConnectError
     from ottla.wire.stream import ConnectionLostError as ConnectionLostError
@@ -113,6 +114,7 @@ _HOMES = {
     "ottla.model": ("TopicPartition",),
     "ottla.security.acl.rules": ("Acl", "AclFilter", "Operation", "Pattern", "PatternType", "Permission"),
     "ottla.security.settings": ("Security",),
+    "ottla.security.token_endpoint": ("TokenEndpoint",),
     "ottla.version": ("__version__",),
     "ottla.wire.connection": ("CannotConnectError",),
     "ottla.wire.stream": ("ConnectionLostError",),
@@ -158,6 +160,7 @@ __all__ = [
     "ScramRemoval",
     "Security",
     "SerializationError",
+    "TokenEndpoint",
     "TopicPartition",
     "TransactionAbortedError",
     "TransactionError",

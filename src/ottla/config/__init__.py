@@ -16,6 +16,7 @@ exists.
     replication.py        ReplicationConfig: followers
     connections.py        ConnectionConfig
     sasl.py               SaslConfig: logins
+    oauth.py              OauthBearerConfig: logins with tokens of an identity provider
     tls.py                TlsConfig: certificates, and what is demanded of clients
     topic_defaults.py     TopicDefaultsConfig: how topics come and go
     messages.py           MessageConfig, FetchConfig: what is written and read
@@ -49,6 +50,7 @@ from ottla.config.logs import (
 from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
 from ottla.config.node import NodeConfig
+from ottla.config.oauth import OauthBearerConfig
 from ottla.config.properties import parse_properties, properties_from_environment
 from ottla.config.quorum import QuorumConfig
 from ottla.config.quotas import QuotaConfig
@@ -81,6 +83,7 @@ __all__ = [
     "MembershipConfig",
     "MessageConfig",
     "NodeConfig",
+    "OauthBearerConfig",
     "ProducerIdConfig",
     "QuorumConfig",
     "QuotaConfig",

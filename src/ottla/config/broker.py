@@ -18,6 +18,7 @@ from ottla.config.logs import FlushConfig, LogConfig, ProducerIdConfig, Retentio
 from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
 from ottla.config.node import NodeConfig
+from ottla.config.oauth import OauthBearerConfig
 from ottla.config.quorum import QuorumConfig
 from ottla.config.quotas import QuotaConfig
 from ottla.config.replication import ReplicationConfig
@@ -51,6 +52,7 @@ class BrokerConfig:
     replication: ReplicationConfig = field(default=ReplicationConfig())
     connections: ConnectionConfig = field(default=ConnectionConfig())
     sasl: SaslConfig = field(default=SaslConfig())
+    oauth: OauthBearerConfig = field(default=OauthBearerConfig())
     tls: TlsConfig = field(default=TlsConfig())
     topics: TopicDefaultsConfig = field(default=TopicDefaultsConfig())
     messages: MessageConfig = field(default=MessageConfig())
@@ -99,6 +101,8 @@ class BrokerConfig:
         if any(each.uses_sasl for each in self.node.bound_listeners):
             asks_brokers = self.node.advertised_listener.uses_sasl and bool(self.node.voters)
             self.sasl.refuse_unusable(is_between_brokers=asks_brokers)
+            if "OAUTHBEARER" in self.sasl.enabled_mechanisms:
+                self.oauth.refuse_unusable()
         self.tls.refuse_contradictions()
         self.authorisation.refuse_audit()
         known = settings_by_name(BrokerConfig)

@@ -4,7 +4,8 @@ from typing import Final
 
 from ottla.config.setting import INT_MAX, ConfigError, ConfigType, Form, family, setting
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = (*PASSWORD_MECHANISMS, "OAUTHBEARER")
 JAAS: Final = "sasl.jaas.config"
 
 _FILE: Final = Form(r"(?s).+", "the path of a file")
@@ -19,13 +20,13 @@ class SaslConfig:
         "sasl.enabled.mechanisms",
         ("SCRAM-SHA-256", "SCRAM-SHA-512"),
         choices=MECHANISMS,
-        doc="The mechanisms by which clients may log in on listeners with SASL. PLAIN sends the password as it is, so it "
-        "belongs on SASL_SSL only. Kafka's default, GSSAPI, is not served.",
+        doc="The mechanisms by which clients may log in on listeners with SASL. PLAIN sends the password and OAUTHBEARER the "
+        "token as it is, so they belong on SASL_SSL only. Kafka's default, GSSAPI, is not served.",
     )
     inter_broker_mechanism: str = setting(
         "sasl.mechanism.inter.broker.protocol",
         "SCRAM-SHA-512",
-        choices=MECHANISMS,
+        choices=PASSWORD_MECHANISMS,
         doc="The mechanism by which brokers log in to each other, one of sasl.enabled.mechanisms.",
     )
     users_file: str | None = setting(

@@ -15,6 +15,7 @@ unsynced_disk    the same, never forced to the disk
 memory_disk      the same, with a limit, for a directory in memory
 memory_directory a directory in memory, for the length of a process
 directory_lock   one process per data directory
+http_fetch       one HTTP request, for threads that may wait
 secret_file      files that only their owner may read
 rotating_lines   a file of lines that does not grow without end
 workers          processes of Python modules that answer lines

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ottla.security.token_endpoint import TokenEndpoint
+
 _FAMILIES: Final = ("security.", "ssl.", "sasl.", "enable.ssl.")
 # Each property, and the argument of Security that it becomes.
 _ARGUMENTS: Final = {
@@ -30,6 +32,26 @@ _ARGUMENTS: Final = {
     "sasl.username": "username",
     "sasl.password": "password",
 }
+# Each property, or option of JAAS, that says where tokens come from, and the argument of TokenEndpoint.
+_OF_TOKENS: Final = {
+    "sasl.oauthbearer.token.endpoint.url": "url",
+    "sasl.oauthbearer.client.credentials.client.id": "client_id",
+    "sasl.oauthbearer.client.credentials.client.secret": "client_secret",
+    "sasl.oauthbearer.client.id": "client_id",
+    "sasl.oauthbearer.client.secret": "client_secret",
+    "sasl.oauthbearer.scope": "scope",
+}
+_OF_JAAS_TOKENS: Final = {"clientId": "client_id", "clientSecret": "client_secret", "scope": "scope"}
+# What Java's clients and librdkafka need to be told besides; there is one way here, so that other values are refused.
+_TOLD_ANYWAY: Final = {
+    "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
+    "sasl.oauthbearer.jwt.retriever.class": (
+        "DefaultJwtRetriever",
+        "ClientCredentialsJwtRetriever",
+        "FileJwtRetriever",
+    ),
+    "sasl.oauthbearer.method": ("oidc",),
+}
 _STORE_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 _JAAS: Final = "sasl.jaas.config"
 _JAAS_OPTION: Final = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;"\']+))')
@@ -41,16 +63,37 @@ _JAAS_CONFIG: Final = re.compile(
 def security_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """The security settings among a client's properties, by the names that `Security` gives them."""
     arguments: dict[str, Any] = {}
+    of_tokens: dict[str, str] = {}
     for name, text in properties.items():
         if name == _JAAS:
-            arguments |= jaas_credentials(text)
+            options = jaas_options(text)
+            arguments |= {each: options[each] for each in ("username", "password") if each in options}
+            of_tokens |= {_OF_JAAS_TOKENS[each]: options[each] for each in _OF_JAAS_TOKENS if each in options}
+        elif name in _OF_TOKENS:
+            of_tokens[_OF_TOKENS[name]] = text
+        elif name in _TOLD_ANYWAY:
+            _check_told(name, text)
         elif name in _STORE_TYPES:
             _check_store_type(name, text)
         elif name in _ARGUMENTS:
             arguments[_ARGUMENTS[name]] = _value(name, text)
         elif name.startswith(_FAMILIES):
             raise ValueError(f"{name} is not supported: remove it, or see the security settings that are")
-    return arguments
+    return arguments | _token_argument(of_tokens)
+
+
+def _token_argument(of_tokens: dict[str, str]) -> dict[str, TokenEndpoint]:
+    if not of_tokens:
+        return {}
+    if "url" not in of_tokens:
+        raise ValueError("sasl.oauthbearer.token.endpoint.url is missing: it says where tokens come from")
+    return {"token": TokenEndpoint(**of_tokens)}
+
+
+def _check_told(name: str, text: str) -> None:
+    known = _TOLD_ANYWAY[name]
+    if text.strip().rpartition(".")[2] not in known:
+        raise ValueError(f"{name} must be {' or '.join(known)}: others are not supported")
 
 
 def _value(name: str, text: str) -> object:
@@ -68,15 +111,14 @@ def _check_store_type(name: str, text: str) -> None:
         raise ValueError(f"{name} must be PEM, not {text!r}: export the store to a PEM file")
 
 
-def jaas_credentials(text: str) -> dict[str, str]:
-    """The user name and the password in a line of `sasl.jaas.config`."""
+def jaas_options(text: str) -> dict[str, str]:
+    """The options in a line of `sasl.jaas.config`."""
     parsed = _JAAS_CONFIG.fullmatch(text)
     if parsed is None:
         raise ValueError(
             'sasl.jaas.config must look like: org.apache...ScramLoginModule required username="..." password="...";'
         )
-    options = {
+    return {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
         for name, double, single, bare in _JAAS_OPTION.findall(parsed[1])
     }
-    return {name: options[name] for name in ("username", "password") if name in options}

@@ -6,15 +6,18 @@ unused, are refused when it is made. Its `repr` shows no secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final, Literal, get_args
 
 from ottla.security.properties import security_arguments
+from ottla.security.token_endpoint import TokenEndpoint
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+# A token, or where one comes from.
+TokenSource = str | Callable[[], str] | Callable[[], Awaitable[str]] | TokenEndpoint
 PROTOCOLS: Final[tuple[str, ...]] = get_args(SecurityProtocol)
 MECHANISMS: Final[tuple[str, ...]] = get_args(SaslMechanism)
 
@@ -34,7 +37,8 @@ class Security:
     - `ca_pem`, `certificate_pem`, `key_pem`: the same as PEM text, instead of files.
     - `check_hostname`: whether the broker's certificate must name the host that the client connected to.
     - `sasl_mechanism`: how the client logs in. PLAIN and SCRAM need `username` and `password`; OAUTHBEARER
-      needs `token`, a text or a function that returns a fresh one.
+      needs `token`: a text, a function that returns one (`async` or not; it is asked for every login), or a
+      `TokenEndpoint`.
     """
 
     protocol: SecurityProtocol = "PLAINTEXT"
@@ -50,7 +54,7 @@ class Security:
     sasl_mechanism: SaslMechanism | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
-    token: str | Callable[[], str] | None = field(default=None, repr=False)
+    token: TokenSource | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -129,6 +133,10 @@ class Security:
         unused = sorted({"token", "username", "password"}.difference(needed).intersection(given))
         if unused:
             raise ValueError(f"{unused[0]} has no use with sasl_mechanism={self.sasl_mechanism!r}")
+        if not (self.token is None or isinstance(self.token, str | TokenEndpoint) or callable(self.token)):
+            raise ValueError(
+                f"token must be a text, a function or a TokenEndpoint, not {type(self.token).__name__}"
+            )
 
 
 # A cluster on a network that is trusted.

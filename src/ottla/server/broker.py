@@ -34,6 +34,7 @@ from ottla.server.gate.login import Logins
 from ottla.server.gate.quotas import Quotas
 from ottla.server.gate.rights import Rights
 from ottla.server.gate.services import Services
+from ottla.server.gate.signing_keys import SigningKeys
 from ottla.server.housekeeping import Housekeeping
 from ottla.server.load_metrics import Load
 from ottla.server.net.descriptor_limit import open_files_within, raise_descriptor_limit
@@ -398,7 +399,9 @@ def _logins(config: BrokerConfig, gate: Gate, quorum: Quorum, runtime: Runtime) 
         lambda: quorum.image.scram_users if gate.is_open else None,
         uuid4().bytes + uuid4().bytes,
     )
-    return Logins(config.sasl, credentials, runtime.clock.wall_ms, lambda: uuid4().hex)
+    accepts_tokens = "OAUTHBEARER" in config.sasl.enabled_mechanisms
+    signing_keys = SigningKeys(config.oauth, runtime) if accepts_tokens else None
+    return Logins(config.sasl, credentials, runtime.clock.wall_ms, lambda: uuid4().hex, signing_keys)
 
 
 def _gate(services: Services, handlers: Registered) -> Gate:

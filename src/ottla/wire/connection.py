@@ -28,7 +28,6 @@ from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.security.settings import PLAINTEXT, Security
 from ottla.wire.failures import CannotConnectError as CannotConnectError
 from ottla.wire.failures import NobodyListensError as NobodyListensError
-from ottla.wire.failures import check_served
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.socket_errors import reason
 from ottla.wire.stream import ConnectionLostError, Stream
@@ -91,7 +90,6 @@ class Connection:
         connection ends otherwise than by `close`.
         """
         address = Address(host, port)
-        check_served(address, security)
         stream = await _connected_stream(
             address, timeout_ms, security, lambda: Stream(str(address), max_frame_bytes, on_lost)
         )
@@ -204,8 +202,10 @@ class Connection:
     async def _log_in(self) -> None:
         # Imported here: most connections ask without a login.
         from ottla.wire.login import login, renewal_s
+        from ottla.wire.oauth_tokens import fresh_token
 
-        steps = login(str(self.address), self._security, self._offered)
+        token = await fresh_token(self.address, self._security)
+        steps = login(str(self.address), self._security, self._offered, token)
         try:
             question = next(steps)
             while True:

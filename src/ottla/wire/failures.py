@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from ottla.model import Address
-from ottla.security.settings import Security
-
 
 class CannotConnectError(ConnectionError):
     """No connection could be made; nothing was sent."""
@@ -16,9 +13,3 @@ class NobodyListensError(CannotConnectError):
 
 class ConnectionLostError(ConnectionError):
     """The connection ended. Requests without a response may have been carried out, or not."""
-
-
-def check_served(address: Address, security: Security) -> None:
-    """Raise CannotConnectError for a security protocol that this client does not speak."""
-    if security.sasl_mechanism == "OAUTHBEARER":
-        raise CannotConnectError(f"could not reach {address}: OAUTHBEARER is not supported")

@@ -21,6 +21,7 @@ from ottla.protocol.messages.sasl import (
 from ottla.runtime.randomness import jitter, new_nonce
 from ottla.security.sasl.exchange import AuthenticationError, ClientExchange
 from ottla.security.sasl.mechanisms import password_exchange
+from ottla.security.sasl.oauthbearer import OauthBearerClient
 from ottla.security.settings import Security
 from ottla.wire.versions import OfferedVersions
 
@@ -40,8 +41,10 @@ class Question(NamedTuple):
 Conversation: TypeAlias = Generator[Question, Any, int]
 
 
-def login(peer: str, security: Security, offered: OfferedVersions) -> Conversation:
-    """Yields the questions, is sent the responses, returns how long the login counts in milliseconds; 0 is
+def login(peer: str, security: Security, offered: OfferedVersions, token: str | None = None) -> Conversation:
+    """Log in; by OAUTHBEARER with this `token`.
+
+    Yields the questions, is sent the responses, returns how long the login counts in milliseconds; 0 is
     without end.
 
     Raises KafkaError with SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE.
@@ -51,12 +54,12 @@ def login(peer: str, security: Security, offered: OfferedVersions) -> Conversati
     version = offered.common(ApiKey.SASL_AUTHENTICATE)
     _check_handshake(peer, mechanism, (yield Question(SaslHandshakeRequest(mechanism), _HANDSHAKE_VERSION)))
     try:
-        exchange = _exchange(security)
-        token: bytes | None = exchange.first()
-        while token is not None:
-            response: SaslAuthenticateResponse = yield Question(SaslAuthenticateRequest(token), version)
+        exchange = _exchange(security, token)
+        message: bytes | None = exchange.first()
+        while message is not None:
+            response: SaslAuthenticateResponse = yield Question(SaslAuthenticateRequest(message), version)
             _check_answer(peer, security, response)
-            token = exchange.respond(bytes(response.auth_bytes))
+            message = exchange.respond(bytes(response.auth_bytes))
     except AuthenticationError as error:
         raise KafkaError(
             ErrorCode.SASL_AUTHENTICATION_FAILED, f"The login to {peer} by {mechanism} failed: {error}."
@@ -69,7 +72,9 @@ def renewal_s(lifetime_ms: int) -> float:
     return lifetime_ms / 1000 * jitter(*_RENEWED_AFTER)
 
 
-def _exchange(security: Security) -> ClientExchange:
+def _exchange(security: Security, token: str | None) -> ClientExchange:
+    if token is not None:
+        return OauthBearerClient(token)
     assert security.username is not None
     assert security.password is not None
     return password_exchange(str(security.sasl_mechanism), security.username, security.password, new_nonce())

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla import Security
+from ottla import Security, TokenEndpoint
 
 
 def test_the_java_clients_properties_are_understood() -> None:
@@ -69,3 +69,62 @@ def test_a_property_without_effect_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         Security.from_properties(properties)
+
+
+OAUTH = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+URL = "sasl.oauthbearer.token.endpoint.url"
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {
+            "sasl.oauthbearer.client.credentials.client.id": "shop",
+            "sasl.oauthbearer.client.credentials.client.secret": "Sesame",
+            "sasl.oauthbearer.scope": "kafka",
+            "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+            "OAuthBearerLoginCallbackHandler",
+            "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.common.security.oauthbearer."
+            "ClientCredentialsJwtRetriever",
+            "sasl.jaas.config": f"{MODULE} ;",
+        },
+        {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "shop",
+            "sasl.oauthbearer.client.secret": "Sesame",
+            "sasl.oauthbearer.scope": "kafka",
+        },
+        {"sasl.jaas.config": f'{MODULE} clientId="shop" clientSecret="Sesame" scope="kafka";'},
+    ],
+)
+def test_a_token_endpoint_is_understood_in_every_spelling(properties: dict[str, str]) -> None:
+    security = Security.from_properties({**OAUTH, URL: "https://id.test/token", **properties})
+    endpoint = TokenEndpoint("https://id.test/token", "shop", "Sesame", "kafka")
+    assert security == Security(protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", token=endpoint)
+    assert "Sesame" not in repr(security) + repr(endpoint)
+
+
+def test_a_token_in_a_file_is_understood() -> None:
+    assert Security.from_properties({**OAUTH, URL: "file:///run/token"}).token == TokenEndpoint(
+        "file:///run/token"
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "complaint"),
+    [
+        ({}, "needs token"),
+        ({URL: "https://id.test/token"}, "needs client_id and client_secret"),
+        ({URL: "ftp://id.test/token"}, "must begin with https"),
+        ({URL: "file:///t", "sasl.oauthbearer.scope": "s"}, "have no use with a file"),
+        ({"sasl.oauthbearer.client.id": "x"}, f"{URL} is missing"),
+        ({URL: "file:///t", "sasl.oauthbearer.method": "default"}, "method must be oidc"),
+        ({URL: "file:///t", "sasl.login.callback.handler.class": "My"}, "others are not supported"),
+        ({URL: "file:///t", "sasl.oauthbearer.assertion.file": "x"}, "is not supported"),
+        ({URL: "file:///t", "sasl.username": "a"}, "username has no use"),
+    ],
+)
+def test_a_token_endpoint_that_cannot_be_used_is_refused(properties: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Security.from_properties({**OAUTH, **properties})

@@ -19,7 +19,7 @@ from ottla.protocol.codec import DecodeError
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader, read_response, write_request
 from ottla.security.settings import PLAINTEXT, Security
-from ottla.wire.failures import ConnectionLostError, check_served
+from ottla.wire.failures import ConnectionLostError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.socket_errors import reason
 from ottla.wire.versions import API_VERSIONS_REQUEST, OfferedVersions, body_version, negotiation
@@ -61,7 +61,6 @@ class BlockingConnection:
         connect_timeout_ms: int,
         security: Security = PLAINTEXT,
     ) -> None:
-        check_served(address, security)
         self.address = address
         self._client_id = client_id
         self._timeout_ms = timeout_ms
@@ -193,8 +192,10 @@ class BlockingConnection:
     def _log_in(self) -> None:
         # Imported here: most connections ask without a login.
         from ottla.wire.login import login, renewal_s
+        from ottla.wire.oauth_tokens import fresh_token_now
 
-        steps = login(str(self.address), self._security, self._offered)
+        token = fresh_token_now(self.address, self._security)
+        steps = login(str(self.address), self._security, self._offered, token)
         try:
             question = next(steps)
             while True:

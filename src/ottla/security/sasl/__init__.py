@@ -8,6 +8,7 @@ scram          SCRAM's formulas and credentials (RFC 5802, RFC 7677)
 scram_text     SCRAM's messages: attributes read and written
 scram_client   the client's side of SCRAM
 scram_server   the server's side of SCRAM
+oauthbearer    OAUTHBEARER (RFC 7628): tokens of an identity provider
 failed_logins  how often logins from an address may fail
 credentials    who may log in: users of the settings, users of the metadata log
 """

@@ -15,6 +15,10 @@ class AuthenticationError(Exception):
     """
 
 
+class UnknownKeyError(Exception):
+    """A token is signed with a key that is not known. Newer keys may have it: the same question can be asked again."""
+
+
 class Login(NamedTuple):
     """Who has logged in, and until when the credential itself is valid (milliseconds since 1970)."""
 
@@ -24,10 +28,13 @@ class Login(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The server's next token. With a `login`, the exchange is over."""
+    """The server's next token. With a `login`, the exchange is over; with a `refusal`, it has failed for this
+    reason, and the mechanism lets the client answer once more.
+    """
 
     token: bytes
     login: Login | None = None
+    refusal: str | None = None
 
 
 class ServerExchange(Protocol):

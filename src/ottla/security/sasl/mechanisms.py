@@ -5,12 +5,13 @@ from typing import Final
 
 from ottla.security.sasl.credentials import Credentials
 from ottla.security.sasl.exchange import AuthenticationError, ClientExchange, ServerExchange
+from ottla.security.sasl.oauthbearer import OAUTHBEARER, CheckToken, OauthBearerServer
 from ottla.security.sasl.plain import PLAIN, PlainClient, PlainServer
 from ottla.security.sasl.scram import SCRAM_MECHANISMS
 from ottla.security.sasl.scram_client import ScramClient
 from ottla.security.sasl.scram_server import ScramServer
 
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+_FOR_PASSWORDS: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 
 def password_exchange(mechanism: str, user: str, password: str, nonce: str) -> ClientExchange:
@@ -19,12 +20,16 @@ def password_exchange(mechanism: str, user: str, password: str, nonce: str) -> C
         return PlainClient(user, password)
     if mechanism in SCRAM_MECHANISMS:
         return ScramClient(SCRAM_MECHANISMS[mechanism], user, password, nonce)
-    raise AuthenticationError(f"{mechanism} is no mechanism for a password: use {', '.join(MECHANISMS)}")
+    raise AuthenticationError(f"{mechanism} is no mechanism for a password: use {', '.join(_FOR_PASSWORDS)}")
 
 
-def server_exchange(mechanism: str, credentials: Credentials, nonce: str) -> ServerExchange:
-    """The server's side of a login by one of `MECHANISMS`."""
+def server_exchange(
+    mechanism: str, credentials: Credentials, check_token: CheckToken, nonce: str
+) -> ServerExchange:
+    """The server's side of a login by one of the mechanisms that can be enabled."""
     if mechanism == PLAIN:
         return PlainServer(credentials.has_password)
+    if mechanism == OAUTHBEARER:
+        return OauthBearerServer(check_token)
     scram = SCRAM_MECHANISMS[mechanism]
     return ScramServer(scram, partial(credentials.credential, scram), nonce)

@@ -4,6 +4,7 @@ dispatch   the gate itself: from a frame to its handler or gatherer, from the an
 handlers   what handlers and gatherers are, and how they are registered beside themselves
 session    one connection as handlers see it: client id, software, listener, peer address
 login      logins: how far each session's is, how often they may fail
+signing_keys  the keys of an identity provider, read again and again, and the tokens that they sign
 basis      what remembered decisions (the fast path of repeated requests) rest on
 rights     whether a session may do what it asks for
 audit      a line of JSON for each decision about a right

@@ -22,10 +22,11 @@ from ottla.config import SaslConfig
 from ottla.errors import ErrorCode
 from ottla.runtime.clock import monotonic_ms
 from ottla.security.sasl.credentials import Credentials, UsersNotLoadedError
-from ottla.security.sasl.exchange import AuthenticationError, ServerExchange, Step
+from ottla.security.sasl.exchange import AuthenticationError, ServerExchange, Step, UnknownKeyError
 from ottla.security.sasl.exchange import Login as ProvenLogin
 from ottla.security.sasl.failed_logins import FailedLogins
 from ottla.server.answers.send_queue import Part
+from ottla.server.gate.signing_keys import SigningKeys
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +71,10 @@ class Logins:
         credentials: Credentials,
         wall_ms: Callable[[], int],
         new_nonce: Callable[[], str],
+        signing_keys: SigningKeys | None = None,
     ) -> None:
         self.config = config
+        self._signing_keys = signing_keys
         self.failed = FailedLogins(config.max_failed_logins)
         self._credentials = credentials
         self._wall_ms = wall_ms
@@ -80,6 +83,16 @@ class Logins:
         self._strangers: Counter[str] = Counter()
         self._quiet_until_ms = 0
         self._unlogged = 0
+
+    def start(self) -> None:
+        """Read the keys of tokens, where tokens are accepted."""
+        if self._signing_keys is not None:
+            self._signing_keys.start()
+
+    def stop(self) -> None:
+        """Read no more keys."""
+        if self._signing_keys is not None:
+            self._signing_keys.stop()
 
     def users_are_loaded(self) -> None:
         """The users of the metadata log are known from now on."""
@@ -115,7 +128,11 @@ class Logins:
         # Imported here: most brokers have no listener with SASL.
         from ottla.security.sasl.mechanisms import server_exchange
 
-        return server_exchange(mechanism, self._credentials, self._new_nonce())
+        return server_exchange(mechanism, self._credentials, self._check_token, self._new_nonce())
+
+    def _check_token(self, token: str) -> ProvenLogin:
+        assert self._signing_keys is not None, "the mechanism is not enabled without keys"
+        return self._signing_keys.check(token)
 
     async def answer(self, exchange: ServerExchange, token: bytes, host: str, *, is_slow: bool) -> Step:
         """The answer of an exchange to a token. Raises AuthenticationError."""
@@ -128,6 +145,9 @@ class Logins:
                 return await asyncio.get_running_loop().run_in_executor(None, exchange.respond, token)
             except UsersNotLoadedError:
                 await self._are_users_loaded.wait()
+            except UnknownKeyError:
+                assert self._signing_keys is not None
+                await self._signing_keys.read_again()
 
     def lifetime_ms(self, login: ProvenLogin) -> int:
         """How long a login counts; 0 is without end."""
@@ -159,6 +179,7 @@ class Login:
         "_exchange",
         "_host",
         "_is_counted",
+        "_is_refused",
         "_listener",
         "_logins",
         "_mechanism",
@@ -175,6 +196,7 @@ class Login:
         self._mechanism = ""
         self._user: str | None = None
         self._is_counted = True
+        self._is_refused = False
         # After a handshake of version 0, tokens come without a request around them.
         self.takes_raw_tokens = False
 
@@ -182,6 +204,10 @@ class Login:
     def config(self) -> SaslConfig:
         """The settings of logins."""
         return self._logins.config
+
+    @property
+    def _delay_s(self) -> float:
+        return self.config.failed_authentication_delay_ms / 1000
 
     @property
     def is_done(self) -> bool:
@@ -212,6 +238,10 @@ class Login:
             raise AuthenticationError(f"user {self._user!r} logs in again by another mechanism")
         is_slow = self._begun == _HASHES_HERE
         step = await self._logins.answer(exchange, token, self._host, is_slow=is_slow)
+        if step.refusal is not None:
+            self.failed(step.refusal)
+            self._is_refused = True
+            await asyncio.sleep(self._delay_s)
         if step.login is None:
             return Reply(step.token)
         if self._user is not None and self._user != step.login.user:
@@ -224,9 +254,8 @@ class Login:
     async def refuse(self, reason: str, answers: Sequence[Part] = ()) -> NoReturn:
         """Have the connection end after `answers`, later. Raises LoginRefusedError."""
         self.failed(reason)
-        delay_s = self.config.failed_authentication_delay_ms / 1000
-        await asyncio.sleep(delay_s)
-        raise LoginRefusedError(answers, delay_s if answers else 0.0)
+        await asyncio.sleep(self._delay_s)
+        raise LoginRefusedError(answers, self._delay_s if answers else 0.0)
 
     async def expire(self) -> NoReturn:
         """Have the connection end: the login does not count any more. Raises LoginRefusedError."""
@@ -234,8 +263,9 @@ class Login:
         raise LoginRefusedError(())
 
     def failed(self, reason: str) -> None:
-        """Count a failure, and log it if there was none lately."""
-        self._logins.failed_from(self._host, self._listener, reason)
+        """Count a failure, and log it if there was none lately; the end of a refused exchange was counted."""
+        if not self._is_refused:
+            self._logins.failed_from(self._host, self._listener, reason)
 
     def close(self) -> None:
         """The client is no stranger any more, or its connection is gone."""

@@ -99,6 +99,8 @@ class Listeners:
             listener.start_accepting()
         if self._tls is not None:
             self._tls.start()
+        if self._logins is not None:
+            self._logins.start()
 
     def open_gate(self) -> None:
         """Let clients in, not only other nodes."""
@@ -114,6 +116,8 @@ class Listeners:
             listener.stop_accepting()
         if self._tls is not None:
             self._tls.stop()
+        if self._logins is not None:
+            self._logins.stop()
 
     async def drain(self, timeout_s: float) -> None:
         """Let owed answers leave for a while, then close every connection."""

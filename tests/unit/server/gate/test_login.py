@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.identity_provider import claims_of, key_file, unsecured
 
-from ottla.config import SaslConfig
+from ottla.config import OauthBearerConfig, SaslConfig
 from ottla.errors import ErrorCode
+from ottla.runtime.runtime import Runtime
 from ottla.security.principal import ANONYMOUS, Principal
 from ottla.security.sasl.credentials import Credentials, ScramUsers
 from ottla.security.sasl.exchange import AuthenticationError
 from ottla.security.sasl.exchange import Login as ProvenLogin
+from ottla.security.sasl.oauthbearer import OauthBearerClient
 from ottla.server.gate.login import LoginRefusedError, Logins
 from ottla.server.gate.session import Session
+from ottla.server.gate.signing_keys import SigningKeys
 
 ALICE = b"\0alice\0secret"
 
@@ -144,3 +149,28 @@ def test_failures_are_one_line_in_an_interval_and_long_names_are_cut(
     run(test)
     assert 1 <= len(caplog.messages) <= 30  # one a second
     assert all(len(message) < 400 for message in caplog.messages)
+
+
+def test_a_refused_token_counts_and_is_logged_before_its_client_says_that_it_heard(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        keys = SigningKeys(OauthBearerConfig(jwks_url=key_file(tmp_path)), Runtime())
+        config = SaslConfig(enabled_mechanisms=("OAUTHBEARER",), failed_authentication_delay_ms=0)
+        logins = Logins(config, Credentials({}, dict, b""), lambda: 1_000, lambda: "nonce", keys)
+        logins.start()
+        session = new_session(logins)
+        assert session.login is not None
+        session.login.choose("OAUTHBEARER", raw=False)
+        token = OauthBearerClient(unsecured(claims_of())).first()
+        assert (await session.authenticate(token)).token == b'{"status":"invalid_token"}'
+        assert logins.failed.total == 1
+        with pytest.raises(AuthenticationError):
+            await session.authenticate(b"\x01")
+        with pytest.raises(LoginRefusedError):
+            await session.login.refuse("the end")
+        assert logins.failed.total == 1
+        logins.stop()
+
+    run(test)
+    assert "a token with algorithm 'none', which is not accepted" in caplog.text
