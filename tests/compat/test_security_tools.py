@@ -99,3 +99,36 @@ def test_kafka_configs_changes_quotas(guarded: BrokerProcess) -> None:
     tool(guarded, "configs", "--alter", *both, "--delete-config", "consumer_byte_rate")
     with Admin(guarded.bootstrap) as admin:
         assert admin.describe_quotas() == {entity: {"producer_byte_rate": 1000.0}}
+
+
+def test_kafka_configs_changes_quotas_of_time_of_partitions_and_of_addresses(guarded: BrokerProcess) -> None:
+    user = ("--entity-type", "users", "--entity-name", "carol")
+    tool(
+        guarded,
+        *("configs", "--alter", *user),
+        *("--add-config", "request_percentage=12.5,controller_mutation_rate=0.5"),
+    )
+    address = ("--entity-type", "ips", "--entity-name", "10.0.0.7")
+    others = ("--entity-type", "ips", "--entity-default")
+    for entity, rate in ((address, 5), (others, 7)):
+        tool(guarded, "configs", "--alter", *entity, "--add-config", f"connection_creation_rate={rate}")
+    with Admin(guarded.bootstrap) as admin:
+        quotas = admin.describe_quotas()
+    assert quotas[QuotaEntity(user="carol")] == {"request_percentage": 12.5, "controller_mutation_rate": 0.5}
+    assert quotas[QuotaEntity(ip="10.0.0.7")] == {"connection_creation_rate": 5.0}
+    assert quotas[QuotaEntity(ip="")] == {"connection_creation_rate": 7.0}
+    assert "connection_creation_rate=5.0" in tool(guarded, "configs", "--describe", *address)
+    for entity in (address, others):
+        tool(guarded, "configs", "--alter", *entity, "--delete-config", "connection_creation_rate")
+    tool(
+        guarded, "configs", "--alter", *user, "--delete-config", "request_percentage,controller_mutation_rate"
+    )
+
+
+def test_kafka_configs_changes_the_limits_of_a_listener(guarded: BrokerProcess) -> None:
+    broker = ("--entity-type", "brokers", "--entity-name", "1")
+    limit = "listener.name.plaintext.max.connections"
+    tool(guarded, "configs", "--alter", *broker, "--add-config", f"{limit}=500")
+    assert f"{limit}=500" in tool(guarded, "configs", "--describe", *broker)
+    tool(guarded, "configs", "--alter", *broker, "--delete-config", limit)
+    assert limit not in tool(guarded, "configs", "--describe", *broker)

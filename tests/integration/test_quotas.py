@@ -5,7 +5,8 @@ are empty, and other clients are not held up (OPS-4).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
@@ -13,13 +14,23 @@ import pytest
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import Peer, batch, create_topic, fetch_request, produce, produce_request
 
+import ottla.blocking
+from ottla import NewTopic, QuotaEntity
+from ottla.errors import ErrorCode
+from ottla.localcluster.ports import HOST
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 # A quota may be used for one second's worth at once.
-SETTINGS = {"quota.window.num": "1", "quota.window.size.seconds": "1"}
+SETTINGS = {
+    "quota.window.num": "1",
+    "quota.window.size.seconds": "1",
+    "controller.quota.window.num": "1",
+}
 _names = count()
 
 
@@ -175,6 +186,84 @@ def test_a_quota_of_a_user_is_shared_and_goes_when_it_is_removed(
         assert Client(peer).produce(topic, 100_000) == 0
 
 
+def test_a_client_that_takes_too_much_time_is_throttled_and_nobody_else_is(
+    administrator: Peer, client: Client, limited: BrokerThread, topic: str
+) -> None:
+    limit(administrator, {"client-id": client.client_id}, request_percentage=0.1)
+    # A millisecond is free, and a request takes a part of it.
+    question = (ApiKey.METADATA, 9, MetadataRequest(None))
+    throttle_ms = next(filter(None, (client.ask(*question).throttle_time_ms for _ in range(1000))))
+    assert 0 < throttle_ms <= 1000, "at most a window"
+    client.peer.socket.sendall(client.frame(*question))
+    others = [administrator.ask(*question) for _ in range(20)]
+    assert {each.throttle_time_ms for each in others} == {0}
+    client.peer.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        client.peer.socket.recv(1)
+    # The connection is muted, and not the loop: the quota gone, a new connection is served at once.
+    limit(administrator, {"client-id": client.client_id}, request_percentage=None)
+    with Peer(limited.port) as again:
+        again.socket.sendall(client.frame(*question))
+        assert again.receive(*question[:2])[1].throttle_time_ms == 0
+
+
+@pytest.mark.parametrize("what", ["produce", "fetch", "heartbeat", "waits"])
+def test_every_kind_of_request_takes_time(administrator: Peer, client: Client, topic: str, what: str) -> None:
+    limit(administrator, {"client-id": client.client_id}, request_percentage=0.05)
+    asks: dict[str, Callable[[], int]] = {
+        "produce": lambda: client.produce(topic, 10),
+        "fetch": lambda: client.fetch(topic).throttle_time_ms,
+        "heartbeat": lambda: client.ask(ApiKey.HEARTBEAT, 4, HeartbeatRequest("none")).throttle_time_ms,
+        "waits": lambda: client.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest()).throttle_time_ms,
+    }
+    assert any(asks[what]() for _ in range(1000))
+    limit(administrator, {"client-id": client.client_id}, request_percentage=None)
+
+
+def creation(*names: str, partitions: int = 2) -> CreateTopicsRequest:
+    return CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names])
+
+
+def test_a_client_that_knows_the_error_is_refused_beyond_its_quota_of_partitions(
+    administrator: Peer, client: Client
+) -> None:
+    limit(administrator, {"client-id": client.client_id}, controller_mutation_rate=1)
+    first, second = (f"{client.client_id}-{number}" for number in range(2))
+    answer = client.ask(ApiKey.CREATE_TOPICS, 7, creation(first, second))
+    assert [each.error_code for each in answer.topics] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert 0 < answer.throttle_time_ms <= 1001
+    assert "used up: try again in" in answer.topics[1].error_message
+    # Muted until the debt is paid: the next request finds it so.
+    answer = client.ask(ApiKey.CREATE_TOPICS, 7, creation(second))
+    assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)
+
+
+def test_a_client_that_does_not_know_the_error_is_throttled_and_served(
+    administrator: Peer, client: Client
+) -> None:
+    limit(administrator, {"client-id": client.client_id}, controller_mutation_rate=10)
+    first, second = (f"{client.client_id}-{number}" for number in range(2))
+    began = time.monotonic()
+    answer = client.ask(ApiKey.CREATE_TOPICS, 5, creation(first, second, partitions=6))
+    assert [each.error_code for each in answer.topics] == [0, 0]
+    assert 0 < answer.throttle_time_ms <= 201
+    deletion = DeleteTopicsRequest(topic_names=[first])
+    answer = client.ask(ApiKey.DELETE_TOPICS, 4, deletion)
+    assert time.monotonic() - began >= 0.15
+    assert [each.error_code for each in answer.responses] == [0]
+    assert answer.throttle_time_ms > 400
+
+
+def test_topics_are_created_by_our_own_client_however_small_its_quota(limited: BrokerThread) -> None:
+    names = [f"own-{number}" for number in range(3)]
+    with ottla.blocking.Admin(f"localhost:{limited.port}", client_id="own") as admin:
+        own = QuotaEntity(client_id="own")
+        assert admin.alter_quotas({own: {"controller_mutation_rate": 2.0}}) == {own: None}
+        outcomes = admin.create_topics([NewTopic(name, partitions=2) for name in names])
+        assert [getattr(each, "partitions", each) for each in outcomes.values()] == [2, 2, 2]
+        assert admin.alter_quotas({own: {"controller_mutation_rate": None}}) == {own: None}
+
+
 def test_a_muted_connection_can_be_closed_and_the_broker_stops_at_once(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -201,3 +290,61 @@ def test_a_quota_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) ->
         limit(administrator, {"user": None}, producer_byte_rate=10)
     with broker_thread(data, SETTINGS) as broker, Peer(broker.port) as peer:
         assert Client(peer).produce("kept", 50_000) > 1_000_000
+
+
+def test_an_address_that_connects_too_often_is_closed_later_and_others_are_served(
+    tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"listeners": f"PLAINTEXT://{HOST}:0"}
+    with (
+        broker_thread(tmp_path_factory.mktemp("rates") / "data", {**SETTINGS, **settings}) as broker,
+        Peer(broker.port) as administrator,
+    ):
+        limit(administrator, {"ip": HOST}, connection_creation_rate=2)
+        with ExitStack() as stack:
+            peers = [stack.enter_context(Peer(broker.port)) for _ in range(20)]
+            for peer in peers:
+                peer.send(ApiKey.METADATA, 9, MetadataRequest([]))
+            served = [peer for peer in peers if not peer.is_closed()]
+        assert 2 <= len(served) <= 6
+        assert administrator.ask(ApiKey.METADATA, 9, MetadataRequest([])).brokers
+        assert caplog.text.count("connection_creation_rate") == 1, "one line for all of them"
+        assert broker.call(lambda: broker.broker.listeners.traffic.refused_connections) >= 14
+        limit(administrator, {"ip": HOST}, connection_creation_rate=None)
+        with Peer(broker.port) as peer:
+            assert peer.ask(ApiKey.METADATA, 9, MetadataRequest([])).brokers
+
+
+@pytest.mark.parametrize(
+    "name", ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"]
+)
+def test_connections_beyond_the_rate_of_the_broker_wait_and_are_served(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    with (
+        broker_thread(tmp_path_factory.mktemp("rate") / "data", {**SETTINGS, name: "10"}) as broker,
+        ExitStack() as stack,
+    ):
+        began = time.monotonic()
+        for _ in range(16):
+            peer = stack.enter_context(Peer(broker.port))
+            assert peer.ask(ApiKey.METADATA, 9, MetadataRequest([])).brokers
+        assert time.monotonic() - began >= 0.4
+
+
+def test_a_listener_has_a_limit_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = {
+        "listeners": f"ONE://{HOST}:0,TWO://{HOST}:0",
+        "listener.security.protocol.map": "ONE:PLAINTEXT,TWO:PLAINTEXT",
+        "listener.name.two.max.connections": "1",
+    }
+    with (
+        broker_thread(tmp_path_factory.mktemp("listener") / "data", settings) as broker,
+        ExitStack() as stack,
+    ):
+        two = broker.call(lambda: broker.broker.listeners.port_of("TWO"))
+        first, refused = (stack.enter_context(Peer(two)) for _ in range(2))
+        assert first.ask(ApiKey.METADATA, 9, MetadataRequest([])).brokers
+        assert refused.is_closed()
+        for _ in range(3):
+            assert stack.enter_context(Peer(broker.port)).ask(ApiKey.METADATA, 9, MetadataRequest([])).brokers

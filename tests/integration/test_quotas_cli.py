@@ -50,6 +50,26 @@ def test_quotas_are_set_listed_and_removed(served: BrokerThread) -> None:
     assert answer(served, "list") == []
 
 
+def test_quotas_of_time_of_partitions_and_of_addresses_are_set_and_removed(served: BrokerThread) -> None:
+    done = run(served, "set", "--user", "bob", "--request-time", "12.5", "--mutations", "3")
+    assert done.output.splitlines() == [
+        "request_percentage of user bob is 12.5 percent of a broker's time.",
+        "controller_mutation_rate of user bob is 3 partitions per second.",
+    ]
+    assert run(served, "set", "--all-ips", "--connections", "20").output.splitlines() == [
+        "connection_creation_rate of all other ips is 20 connections per second."
+    ]
+    assert "no quota of a user" in run(served, "set", "--user", "bob", "--connections", "5").output
+    assert [(each["quota"], each["value"]) for each in answer(served, "list")] == [
+        ("connection_creation_rate", 20.0),
+        ("controller_mutation_rate", 3.0),
+        ("request_percentage", 12.5),
+    ]
+    assert answer(served, "remove", "--all-ips")["removed"] == ["connection_creation_rate"]
+    assert answer(served, "remove", "--user", "bob", "--request-time")["removed"] == ["request_percentage"]
+    assert answer(served, "remove", "--user", "bob")["removed"] == ["controller_mutation_rate"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -58,6 +78,8 @@ def test_quotas_are_set_listed_and_removed(served: BrokerThread) -> None:
         (("set", "--user", "alice", "--all-users", "--fetch", "5"), "not both"),
         (("set", "--user", "", "--fetch", "5"), "must not be empty"),
         (("set", "--user", "alice", "--fetch", "0"), "is not in the range"),
+        (("set", "--user", "alice", "--request-time", "0"), "is not in the range"),
+        (("set", "--ip", "10.0.0.1", "--all-ips", "--connections", "5"), "not both"),
     ],
 )
 def test_a_command_that_makes_no_sense_says_why(
@@ -69,15 +91,15 @@ def test_a_command_that_makes_no_sense_says_why(
 
 def test_the_clients_change_quotas(served: BrokerThread) -> None:
     bootstrap = f"localhost:{served.port}"
-    shop, refused = QuotaEntity(client_id="shop"), QuotaEntity(user="alice")
+    shop, refused = QuotaEntity(client_id="shop"), QuotaEntity(ip="nowhere")
 
     async def session() -> None:
         async with ottla.Admin(bootstrap) as admin:
             outcomes = await admin.alter_quotas(
-                {shop: {"consumer_byte_rate": 5000}, refused: {"request_percentage": 50}}
+                {shop: {"consumer_byte_rate": 5000}, refused: {"connection_creation_rate": 50}}
             )
             assert outcomes[shop] is None
-            assert "request_percentage is not enforced" in str(outcomes[refused])
+            assert "'nowhere' is no address" in str(outcomes[refused])
 
     asyncio.run(session())
     with ottla.blocking.Admin(bootstrap) as admin:

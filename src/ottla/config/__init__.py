@@ -8,6 +8,7 @@ exists.
 
     setting.py            one setting: its text read, written and refused; the settings that a dataclass declares
     listeners.py          addresses in settings: listeners, and the voters of the metadata quorum
+    listener_limits.py    settings of one listener, which have its name in theirs
 
   the families:
     node.py               NodeConfig: which node this is

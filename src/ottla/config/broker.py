@@ -14,6 +14,12 @@ from ottla.config.authorisation import AuthorisationConfig
 from ottla.config.cleaner import CleanerConfig
 from ottla.config.connections import ConnectionConfig
 from ottla.config.groups import GroupConfig
+from ottla.config.listener_limits import (
+    ListenerLimits,
+    changed_limits,
+    listener_setting,
+    refuse_unknown_listeners,
+)
 from ottla.config.logs import FlushConfig, LogConfig, ProducerIdConfig, RetentionConfig
 from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
@@ -68,6 +74,9 @@ class BrokerConfig:
     authorisation: AuthorisationConfig = field(default=AuthorisationConfig())
     quotas: QuotaConfig = field(default=QuotaConfig())
 
+    listener_limits: ListenerLimits = ()
+    """Limits of single listeners (config/listener_limits.py)."""
+
     given: frozenset[str] = field(default=frozenset(), compare=False)
     """Names that the operator set, even if to the default: DescribeConfigs tells the two apart."""
 
@@ -83,15 +92,18 @@ class BrokerConfig:
         for name in properties:
             refuse_jaas(name)
         changes: dict[str, dict[str, Any]] = {}
-        for attribute, value in parse_values(type(self), properties).items():
+        of_families = {name: text for name, text in properties.items() if listener_setting(name) is None}
+        for attribute, value in parse_values(type(self), of_families).items():
             family, _, name = attribute.partition(".")
             changes.setdefault(family, {})[name] = value
         families = {family: replace(getattr(self, family), **values) for family, values in changes.items()}
-        return replace(self, **families, given=self.given | properties.keys())
+        limits = changed_limits(self.listener_limits, properties)
+        return replace(self, **families, listener_limits=limits, given=self.given | properties.keys())
 
     def refuse_contradictions(self) -> None:
         """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
         self.node.refuse_addresses()
+        refuse_unknown_listeners(self.listener_limits, {each.name for each in self.node.bound_listeners})
         self.logs.refuse_directory()
         if self.logs.memory_bytes is not None and (directories := self.given & {"log.dir", "log.dirs"}):
             raise ConfigError(

@@ -48,6 +48,14 @@ class ConnectionConfig:
         dynamic=True,
         doc="How many connections one client address may keep open.",
     )
+    max_connection_creation_rate: int = setting(
+        "max.connection.creation.rate",
+        INT_MAX,
+        at_least=1,
+        dynamic=True,
+        doc="How many connections per second the broker accepts; more wait to be accepted. The listener of the brokers "
+        "among themselves, if there is another one, is not held up.",
+    )
     max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.listener_limits import LISTENER_LIMITS, listener_setting
 from ottla.config.setting import INT_MAX, LONG_MAX, Setting, settings_of
 from ottla.config.topic import TopicConfig
 
@@ -20,12 +21,22 @@ command line; the later of these wins. An unknown name is refused.
 """
 
 
+_OF_LISTENERS = """
+## Listener
+
+A limit of one listener has the name of the listener, in small letters, in its own name: here it is `clients`.
+Both limits can be changed while the broker runs.
+"""
+
+
 def render_reference() -> str:
     """The whole page."""
     parts = (
         _OPENING,
         "## Broker\n\nSettings marked ⟳ can be changed while the broker runs.\n",
         _table(("setting", "default", "allowed", "meaning"), map(_broker_row, settings_of(BrokerConfig))),
+        _OF_LISTENERS,
+        _table(("setting", "allowed", "meaning"), map(_listener_row, _listener_settings())),
         "\n## Topic\n\nA topic's own value takes precedence over the broker's setting in the second column.\n",
         _table(("setting", "broker's", "default", "meaning"), map(_topic_row, settings_of(TopicConfig))),
     )
@@ -40,6 +51,15 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 def _broker_row(declared: Setting) -> tuple[str, ...]:
     name = f"`{declared.name}`" + (" ⟳" if declared.dynamic else "")
     return (name, _default(declared), declared.allowed, declared.doc)
+
+
+def _listener_settings() -> list[Setting]:
+    found = (listener_setting(f"listener.name.clients.{limit}") for limit in LISTENER_LIMITS)
+    return [declared for declared in found if declared is not None]
+
+
+def _listener_row(declared: Setting) -> tuple[str, ...]:
+    return (f"`{declared.name}`", declared.allowed, declared.doc)
 
 
 def _topic_row(declared: Setting) -> tuple[str, ...]:

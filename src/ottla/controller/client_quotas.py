@@ -1,7 +1,8 @@
 """Client quotas: AlterClientQuotas and DescribeClientQuotas, versions 0 to 1 (KIP-546).
 
-The changes of one entity are made together or not at all, and entities are independent of each other. A quota that
-brokers do not enforce is refused: accepted without effect, it would only seem to protect.
+The changes of one entity are made together or not at all, and entities are independent of each other. An address is
+kept in the form in which brokers compare it; a name of a host is refused, since nobody could say which address it
+means tomorrow.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,12 +29,14 @@ from ottla.protocol.messages.client_quotas import (
 from ottla.security.quota.entities import (
     CLIENT_ID,
     CLIENT_KEYS,
-    ENFORCED_KEYS,
+    FRACTIONAL_KEYS,
     IP,
     IP_KEYS,
+    UNITS,
     USER,
     Entity,
     entity_of,
+    plain_ip,
 )
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
@@ -70,12 +73,21 @@ def _entity(parts: Iterable[EntityData]) -> Entity:
             raise _refused(f"The entity has two parts of the type {part.entity_type}.")
         if part.entity_name == "":
             raise _refused(f"The name of the {part.entity_type} must not be empty; null is the default.")
-        found[part.entity_type] = part.entity_name
+        found[part.entity_type] = _name(part)
     if not found:
         raise _refused("An entity needs a user, a client-id or an ip.")
     if IP in found and len(found) > 1:
         raise _refused("An ip has quotas by itself, not together with a user or a client-id.")
     return entity_of(found)
+
+
+def _name(part: EntityData) -> str | None:
+    if part.entity_type != IP or part.entity_name is None:
+        return part.entity_name
+    address = plain_ip(part.entity_name)
+    if address is None:
+        raise _refused(f"'{part.entity_name}' is no address: give one such as 10.0.0.7 or 2001:db8::7.")
+    return address
 
 
 def _changes(present: Mapping[str, float], entity: Entity, entry: EntryData) -> Iterator[ClientQuotaRecord]:
@@ -97,13 +109,12 @@ def _check(entity: Entity, change: OpData) -> None:
     if change.key not in known:
         kind = " and ".join(part for part, _ in entity)
         raise _refused(f"'{change.key}' is no quota of a {kind}, only {', '.join(known)}.")
-    if change.key not in ENFORCED_KEYS:
+    may_be_part = change.key in FRACTIONAL_KEYS
+    if not 0 < change.value < _MOST or not (may_be_part or float(change.value).is_integer()):
+        number = "a number" if may_be_part else "a whole number"
         raise _refused(
-            f"The quota {change.key} is not enforced by this version, and so not accepted: only "
-            f"{', '.join(sorted(ENFORCED_KEYS))}."
+            f"The quota {change.key} must be {number} of {UNITS[change.key]} above 0, not {change.value}."
         )
-    if not 0 < change.value < _MOST or change.value != int(change.value):
-        raise _refused(f"The quota {change.key} must be a whole number of bytes above 0, not {change.value}.")
 
 
 def _refused(sentence: str) -> KafkaError:

@@ -2,7 +2,24 @@
 have them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+# Accounts for partitions that are about to be created or deleted. KafkaError if they must not be.
+Charge = Callable[[int], None]
+
+
+def free_of_charge(partition_count: int) -> None:
+    """Account for nothing: nobody limits who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A request of a client that may create and delete a limited number of partitions."""
+
+    request: Any
+    charge: Charge
 
 
 @dataclass(frozen=True, slots=True)

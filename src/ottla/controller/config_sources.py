@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ottla.config import BrokerConfig, ConfigType, Setting, TopicConfig, settings_of
+from ottla.config.listener_limits import listener_setting
 from ottla.config.setting import settings_by_name
 from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
 
@@ -91,9 +92,22 @@ class BrokerSettings:
             synonyms = tuple(self._synonyms((setting.name,)))
             value = setting.render(setting.value_in(self.in_force))
             yield ConfigEntry(setting, value, _decisive(synonyms), synonyms, setting.sensitive)
+        yield from self._listener_entries()
         for name in _unknown({**self._default, **self._own}):
             synonyms = tuple(self._changes_of((name,)))
             yield ConfigEntry(_unknown_setting(name), None, _decisive(synonyms), synonyms, is_sensitive=True)
+
+    def _listener_entries(self) -> Iterator[ConfigEntry]:
+        """The limits of single listeners that somebody has set."""
+        started_with = dict(self.started_with.listener_limits)
+        for name, value in self.in_force.listener_limits:
+            setting = listener_setting(name)
+            assert setting is not None
+            synonyms = tuple(self._changes_of((name,)))
+            if name in started_with:
+                text = str(started_with[name])
+                synonyms += (ConfigSynonym(name, text, ConfigSource.STATIC_BROKER_CONFIG),)
+            yield ConfigEntry(setting, str(value), _decisive(synonyms), synonyms)
 
     def default_entries(self) -> Iterator[ConfigEntry]:
         """The settings that were changed at run time for all brokers."""
@@ -103,6 +117,10 @@ class BrokerSettings:
                 text = self._default[setting.name]
                 synonyms = (ConfigSynonym(setting.name, text, source),)
                 yield ConfigEntry(setting, text, source, synonyms, setting.sensitive)
+        for name in filter(listener_setting, sorted(self._default)):
+            limit, text = listener_setting(name), self._default[name]
+            assert limit is not None
+            yield ConfigEntry(limit, text, source, (ConfigSynonym(name, text, source),))
         for name in _unknown(self._default):
             synonyms = (ConfigSynonym(name, self._default[name], source),)
             yield ConfigEntry(_unknown_setting(name), None, source, synonyms, is_sensitive=True)
@@ -144,11 +162,16 @@ class BrokerSettings:
 def _known(cls: type, stored: Mapping[str, str]) -> dict[str, str]:
     """The settings in the log that this version knows: a newer version may have written others."""
     names = settings_by_name(cls)
-    return {name: text for name, text in stored.items() if name in names}
+    return {
+        name: text
+        for name, text in stored.items()
+        if name in names or (cls is BrokerConfig and listener_setting(name) is not None)
+    }
 
 
 def _unknown(stored: Mapping[str, str]) -> list[str]:
-    return sorted(stored.keys() - settings_by_name(BrokerConfig).keys())
+    unknown = stored.keys() - settings_by_name(BrokerConfig).keys()
+    return sorted(name for name in unknown if listener_setting(name) is None)
 
 
 def _unknown_setting(name: str) -> Setting:

@@ -32,7 +32,7 @@ from ottla.config import BrokerConfig
 from ottla.controller.acls import create_acls, delete_acls
 from ottla.controller.alter_partition import alter_partition
 from ottla.controller.brokers import fence_brokers, heartbeat, register_broker, unregister_broker
-from ottla.controller.commands import BalanceLeaders, FenceBrokers
+from ottla.controller.commands import BalanceLeaders, FenceBrokers, Metered, free_of_charge
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.configs import alter_configs, incremental_alter_configs
 from ottla.controller.decision import Decision
@@ -73,7 +73,6 @@ from ottla.protocol.messages.user_scram_credentials import AlterUserScramCredent
 # Commands that decide on the image alone, and commands that also need settings.
 _BY_IMAGE: dict[type[Any], Callable[[ClusterImage, Any], Decision]] = {
     AllocateProducerIdsRequest: allocate_producer_ids,
-    CreatePartitionsRequest: create_partitions,
     DeleteAclsRequest: delete_acls,
     UpdateFeaturesRequest: update_features,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
@@ -117,6 +116,9 @@ class Controller:
         """Decide on a request; nothing changes. `now_ms` is for decisions that depend on time; none does
         yet.
         """
+        charge = free_of_charge
+        if isinstance(request, Metered):
+            request, charge = request.request, request.charge
         kind = type(request)
         if kind in _BY_IMAGE:
             return _BY_IMAGE[kind](self.image, request)
@@ -124,11 +126,13 @@ class Controller:
         if kind in _BY_SETTINGS:
             return _BY_SETTINGS[kind](self.image, request, settings)
         if kind is CreateTopicsRequest:
-            return create_topics(self.image, request, settings, self._new_uuid)
+            return create_topics(self.image, request, settings, self._new_uuid, charge)
+        if kind is CreatePartitionsRequest:
+            return create_partitions(self.image, request, charge)
         if kind is CreateAclsRequest:
             return create_acls(self.image, request, self._new_uuid)
         if kind is DeleteTopicsRequest:
-            return delete_topics(self.image, request, self._defaults)
+            return delete_topics(self.image, request, self._defaults, charge)
         if declaration_of(kind).key == ApiKey.ALTER_CLIENT_QUOTAS:
             # Imported here: most clusters have no quotas, and a broker starts in a fraction of a second.
             from ottla.controller.client_quotas import alter_client_quotas

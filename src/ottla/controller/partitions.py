@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from ottla.controller.commands import Charge, free_of_charge
 from ottla.controller.decision import Decision, repeated
 from ottla.controller.image import ClusterImage, TopicImage
 from ottla.controller.placement import candidates, load_of, place
@@ -96,7 +97,9 @@ class PartitionDraft:
             raise _bad_assignment(f"None of the brokers {replicas} can lead now.")
 
 
-def create_partitions(image: ClusterImage, request: CreatePartitionsRequest) -> Decision:
+def create_partitions(
+    image: ClusterImage, request: CreatePartitionsRequest, charge: Charge = free_of_charge
+) -> Decision:
     """Grow topics; each is decided by itself."""
     draft = PartitionDraft(image)
     names_twice = repeated(topic.name for topic in request.topics)
@@ -107,7 +110,9 @@ def create_partitions(image: ClusterImage, request: CreatePartitionsRequest) -> 
         try:
             if topic.name in names_twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic stands more than once in the request.")
-            records += _grown(image, draft, topic)
+            added = _grown(image, draft, topic)
+            charge(len(added))
+            records += added
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.config import BrokerConfig, ConfigError
+from ottla.controller.commands import Charge, free_of_charge
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision, repeated
 from ottla.controller.image import ClusterImage, ResourceType, TopicImage
@@ -45,9 +46,10 @@ def create_topics(
     request: CreateTopicsRequest,
     settings: BrokerSettings,
     new_uuid: Callable[[], UUID],
+    charge: Charge = free_of_charge,
 ) -> Decision:
     """Create topics, or only say whether it could be done."""
-    creation = _Creation(image, settings, new_uuid)
+    creation = _Creation(image, settings, new_uuid, charge)
     names_twice = repeated(topic.name for topic in request.topics)
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
@@ -66,11 +68,14 @@ def create_topics(
 class _Creation:
     """The topics that one request creates: what it has decided so far counts for what comes after."""
 
-    def __init__(self, image: ClusterImage, settings: BrokerSettings, new_uuid: Callable[[], UUID]) -> None:
+    def __init__(
+        self, image: ClusterImage, settings: BrokerSettings, new_uuid: Callable[[], UUID], charge: Charge
+    ) -> None:
         self.records: list[Any] = []
         self._image = image
         self._settings = settings
         self._new_uuid = new_uuid
+        self._charge = charge
         self._partitions = PartitionDraft(image)
         self._topic_ids: set[UUID] = set()
         self._folded_names = {folded(name): name for name in image.topics_by_name}
@@ -80,6 +85,7 @@ class _Creation:
         self._check_name(topic.name)
         replica_lists = self._replica_lists(topic)
         overrides, configs = self._configs(topic)
+        self._charge(len(replica_lists))
         topic_id = self._topic_id()
         self._folded_names[folded(topic.name)] = topic.name
         self.records.append(TopicRecord(name=topic.name, topic_id=topic_id))
@@ -176,7 +182,12 @@ class _Creation:
                 return topic_id
 
 
-def delete_topics(image: ClusterImage, request: DeleteTopicsRequest, config: BrokerConfig) -> Decision:
+def delete_topics(
+    image: ClusterImage,
+    request: DeleteTopicsRequest,
+    config: BrokerConfig,
+    charge: Charge = free_of_charge,
+) -> Decision:
     """Delete topics by name or by id."""
     states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     found = [_found(image, state) for state in states]
@@ -188,10 +199,12 @@ def delete_topics(image: ClusterImage, request: DeleteTopicsRequest, config: Bro
         result = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
         try:
             twice = (state.name, state.topic_id) in states_twice
-            records.append(
-                _removal(state, topic, twice or (topic is not None and topic.topic_id in ids_twice), config)
+            removal = _removal(
+                state, topic, twice or (topic is not None and topic.topic_id in ids_twice), config
             )
             if topic is not None:
+                charge(len(topic.partitions))
+                records.append(removal)
                 result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message

@@ -1,6 +1,7 @@
 """Who somebody is, and what they may do. Pure: no sockets, no files, no clocks.
 
 principal      on whose behalf a session asks
+principal_data a principal as brokers tell it to each other
 settings       the security settings of a client (`ottla.Security`)
 properties     the same from the properties of Kafka's clients
 own_certificates  a broker's certificate as the settings of a client

@@ -340,10 +340,11 @@ class Broker:
         parts = self._built
         if before.configs is not after.configs:
             in_force = BrokerSettings(after, self.config.node.id, self.config).in_force
-            parts.listeners.configure(in_force.connections)
+            parts.listeners.configure(in_force)
             parts.housekeeping.configure(in_force.producer_ids)
             parts.scrubber.configure(in_force.scrub)
         parts.services.quotas.apply(after.client_quotas)
+        parts.listeners.apply(after.client_quotas)
         await parts.hosting.apply(before, after)
         parts.services.coordinators.apply(before, after)
         parts.services.transactions.apply(after)

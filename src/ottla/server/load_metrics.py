@@ -8,6 +8,8 @@
     ottla.load.out.bytes.per.second
     ottla.load.in.messages.per.second    records appended to partitions that this broker leads
     ottla.load.damaged.replicas          replicas with records that cannot be read
+    ottla.load.refused.connections       since the start: too many, or closed for what they sent
+    ottla.load.failed.logins             since the start
 
 Rates are those of the last ten seconds or so. Nothing is counted on the way of a record: every two seconds
 the connections and the logs are asked for their totals.
@@ -32,10 +34,12 @@ _PARTITIONS_PER_TURN: Final = 256
 
 
 class Traffic(NamedTuple):
-    """Bytes of all connections."""
+    """Bytes of all connections since the start, and what was refused since then."""
 
     received_bytes: int
     sent_bytes: int
+    refused_connections: int = 0
+    failed_logins: int = 0
 
 
 class LoadEntry(NamedTuple):
@@ -123,6 +127,7 @@ class Load:
                 long,
                 "The replicas on this broker with records that cannot be read.",
             ),
+            *_refusals(now.traffic),
         ]
 
     async def _look(self) -> None:
@@ -147,6 +152,21 @@ class Load:
 
     def _free_bytes(self) -> int:
         return self._runtime.disk.usage(self._path).free_bytes
+
+
+def _refusals(traffic: Traffic) -> tuple[LoadEntry, ...]:
+    long = ConfigType.LONG
+    return (
+        LoadEntry(
+            "refused.connections",
+            str(traffic.refused_connections),
+            long,
+            "The connections refused, or closed for what they sent, since the start.",
+        ),
+        LoadEntry(
+            "failed.logins", str(traffic.failed_logins), long, "The logins that failed since the start."
+        ),
+    )
 
 
 def _rate(count: int, seconds: float) -> str:

@@ -62,9 +62,21 @@ def test_quotas_are_set_changed_and_removed() -> None:
         (entry({"user": "a"}, producer_byte_rate=1.5), "a whole number of bytes"),
         (entry({"user": "a"}, producer_byte_rate=-5), "above 0, not -5"),
         (entry({"user": "a"}, producer_byte_rate=math.inf), "a whole number of bytes"),
-        (entry({"user": "a"}, request_percentage=50), "request_percentage is not enforced by this version"),
+        (
+            entry({"user": "a"}, request_percentage=-1),
+            "must be a number of percent of a broker's time above 0",
+        ),
+        (
+            entry({"user": "a"}, controller_mutation_rate=math.inf),
+            "of partitions per second above 0, not inf",
+        ),
         (entry({"user": "a"}, connection_creation_rate=5), "is no quota of a user, only producer_byte_rate"),
-        (entry({"ip": None}, connection_creation_rate=5), "connection_creation_rate is not enforced"),
+        (entry({"ip": "10.0.0.1"}, connection_creation_rate=0.5), "a whole number of connections per second"),
+        (
+            entry({"ip": "10.0.0.1"}, producer_byte_rate=5),
+            "is no quota of a ip, only connection_creation_rate",
+        ),
+        (entry({"ip": "example.org"}, connection_creation_rate=5), "'example.org' is no address"),
         (entry({"user": "a"}, nonsense=5), "'nonsense' is no quota of a user"),
     ],
 )
@@ -75,6 +87,24 @@ def test_a_quota_that_makes_no_sense_or_has_no_effect_is_refused(refused: EntryD
     assert said in wrong.error_message
     assert right.error_code == ErrorCode.NONE
     assert list(cluster.image.client_quotas) == [(("user", "fine"),)]
+
+
+def test_quotas_of_every_key_are_kept_and_addresses_in_one_form() -> None:
+    cluster = Cluster(brokers=1)
+    outcomes = alter(
+        cluster,
+        entry({"user": "a"}, request_percentage=12.5, controller_mutation_rate=0.5),
+        entry({"ip": "::FFFF:10.0.0.1"}, connection_creation_rate=5),
+        entry({"ip": "2001:DB8:0::7"}, connection_creation_rate=6),
+        entry({"ip": None}, connection_creation_rate=7),
+    )
+    assert [each.error_code for each in outcomes] == [0, 0, 0, 0]
+    assert cluster.image.client_quotas == {
+        (("user", "a"),): {"request_percentage": 12.5, "controller_mutation_rate": 0.5},
+        (("ip", "10.0.0.1"),): {"connection_creation_rate": 5},
+        (("ip", "2001:db8::7"),): {"connection_creation_rate": 6},
+        (("ip", None),): {"connection_creation_rate": 7},
+    }
 
 
 def test_one_entity_or_one_quota_twice_is_refused() -> None:

@@ -36,12 +36,17 @@ def test_rates_are_of_what_happened_since_the_first_look(
     traffic = [Traffic(1_000, 5_000)]
 
     async def main() -> dict[str, str]:
-        load = Load(str(tmp_path), cast(Partitions, [led, followed]), lambda: traffic[0], Runtime())
+        load = Load(
+            str(tmp_path),
+            cast(Partitions, [led, followed]),
+            lambda: traffic[0],
+            Runtime(),
+        )
         load.start()
         await asyncio.sleep(0.05)
         led.log.log_end_offset += 300
         followed.log.log_end_offset += 7_000
-        traffic[0] = Traffic(2_000, 9_000)
+        traffic[0] = Traffic(2_000, 9_000, 3, 4)
         await asyncio.sleep(0.03)
         entries = load.entries()
         await load.stop()
@@ -56,7 +61,10 @@ def test_rates_are_of_what_happened_since_the_first_look(
         "ottla.load.out.bytes.per.second",
         "ottla.load.in.messages.per.second",
         "ottla.load.damaged.replicas",
+        "ottla.load.refused.connections",
+        "ottla.load.failed.logins",
     ]
+    assert (found["ottla.load.refused.connections"], found["ottla.load.failed.logins"]) == ("3", "4")
     received, sent = (
         int(found["ottla.load.in.bytes.per.second"]),
         int(found["ottla.load.out.bytes.per.second"]),

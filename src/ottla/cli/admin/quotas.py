@@ -1,8 +1,8 @@
-"""`ottla quotas`: how much clients may send and read."""
+"""`ottla quotas`: how much clients may send, read and ask for, and how many connections an address may make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -12,16 +12,39 @@ from ottla.cli.broker_command import ask, broker_options, print_json, print_tabl
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.quotas import QuotaEntity
-from ottla.security.quota.entities import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from ottla.security.quota.entities import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    UNITS,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MOST_BYTES = 2**62
+_MOST_CONNECTIONS = 2**31 - 1
+# The option of each quota, the type of its value, and what it limits.
+_BYTES, _RATE = click.IntRange(1, _MOST_BYTES), click.FloatRange(0, min_open=True)
+_QUOTAS: dict[str, tuple[str, click.ParamType[Any], str, str]] = {
+    PRODUCER_BYTE_RATE: ("produce", _BYTES, "BYTES", "To send, per second."),
+    CONSUMER_BYTE_RATE: ("fetch", _BYTES, "BYTES", "To read, per second."),
+    REQUEST_PERCENTAGE: ("request-time", _RATE, "PERCENT", "Of the time of each broker."),
+    CONTROLLER_MUTATION_RATE: ("mutations", _RATE, "COUNT", "Partitions to create and delete, per second."),
+    CONNECTION_CREATION_RATE: (
+        "connections",
+        click.IntRange(1, _MOST_CONNECTIONS),
+        "COUNT",
+        "Connections to make, per second; of addresses only.",
+    ),
+}
 
 
 @click.group()
 def quotas() -> None:
-    """List, set and remove quotas: the bytes per second that a client may send to, and read from, each broker.
+    """List, set and remove quotas: how much users and client ids may send to, read from and ask of each broker, and
+    how many connections an address may make.
 
     A client that goes beyond its quota is answered, and then not read from for a while.
     """
@@ -32,11 +55,23 @@ def _entity_options(command: F) -> F:
 
     @wraps(command)
     def collected(
-        user: str | None, all_users: bool, client_id: str | None, all_client_ids: bool, **others: Any
+        user: str | None,
+        all_users: bool,
+        client_id: str | None,
+        all_client_ids: bool,
+        ip: str | None,
+        all_ips: bool,
+        **others: Any,
     ) -> Any:
-        entity = QuotaEntity(_name("user", user, all_users), _name("client-id", client_id, all_client_ids))
+        entity = QuotaEntity(
+            _name("user", user, all_users),
+            _name("client-id", client_id, all_client_ids),
+            _name("ip", ip, all_ips),
+        )
         if entity == QuotaEntity():
-            raise click.UsageError("say for whom: give --user, --all-users, --client-id or --all-client-ids")
+            raise click.UsageError(
+                "say for whom: give --user, --all-users, --client-id, --all-client-ids, --ip or --all-ips"
+            )
         return command(entity=entity, **others)
 
     for option in _OPTIONS:
@@ -45,6 +80,8 @@ def _entity_options(command: F) -> F:
 
 
 _OPTIONS = (
+    click.option("--all-ips", is_flag=True, help="Each address without a quota of its own."),
+    click.option("--ip", metavar="ADDRESS", help="An address that connections come from."),
     click.option("--all-client-ids", is_flag=True, help="Each client id without a quota of its own."),
     click.option("--client-id", metavar="ID", help="A client id."),
     click.option("--all-users", is_flag=True, help="Each user without a quota of its own."),
@@ -75,46 +112,66 @@ def list_quotas(bootstrap: str, as_json: bool) -> None:
     elif not rows:
         click.echo("There are no quotas.")
     else:
-        shown = [(entity, key, int(value) if value.is_integer() else value) for entity, key, value in rows]
-        print_table(["for", "quota", "value"], shown)
+        shown = [(entity, key, _shown(value), UNITS.get(key, "")) for entity, key, value in rows]
+        print_table(["for", "quota", "value", "unit"], shown)
+
+
+def _shown(value: float) -> int | float:
+    return int(value) if value.is_integer() else value
+
+
+def _set_options(command: F) -> F:
+    for option, kind, unit, doc in reversed(_QUOTAS.values()):
+        command = click.option(f"--{option}", type=kind, metavar=unit, help=doc)(command)
+    return command
+
+
+def _remove_options(command: F) -> F:
+    for key, (option, *_) in reversed(_QUOTAS.items()):
+        command = click.option(f"--{option}", is_flag=True, help=f"Only the quota {key}.")(command)
+    return command
+
+
+def _by_key(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of quotas that were given, by the keys of the quotas."""
+    return {
+        key: given[option.replace("-", "_")]
+        for key, (option, *_) in _QUOTAS.items()
+        if given[option.replace("-", "_")]
+    }
 
 
 @quotas.command("set")
-@click.option("--produce", type=click.IntRange(1, _MOST_BYTES), metavar="BYTES", help="To send, per second.")
-@click.option("--fetch", type=click.IntRange(1, _MOST_BYTES), metavar="BYTES", help="To read, per second.")
+@_set_options
 @_entity_options
 @broker_options
-def set_quotas(
-    entity: QuotaEntity, produce: int | None, fetch: int | None, bootstrap: str, as_json: bool
-) -> None:
-    """Set the quotas of a user, of a client id, or of both together.
+def set_quotas(entity: QuotaEntity, bootstrap: str, as_json: bool, **given: Any) -> None:
+    """Set the quotas of a user, of a client id, of both together, or of an address.
 
     \b
     ottla quotas set --user alice --produce 1000000 --fetch 5000000
-    ottla quotas set --all-client-ids --fetch 10000000
+    ottla quotas set --all-client-ids --request-time 25 --mutations 10
+    ottla quotas set --all-ips --connections 20
     """
-    given = {PRODUCER_BYTE_RATE: produce, CONSUMER_BYTE_RATE: fetch}
-    values = {key: float(value) for key, value in given.items() if value is not None}
+    values = {key: float(value) for key, value in _by_key(given).items()}
     if not values:
-        raise click.UsageError("say how much: give --produce or --fetch")
+        options = ", ".join(f"--{option}" for option, *_ in _QUOTAS.values())
+        raise click.UsageError(f"say how much: give one of {options}")
     ask(bootstrap, lambda admin: _alter(admin, entity, dict(values)))
     if as_json:
         print_json({**entity._asdict(), "set": values})
         return
     for key, value in values.items():
-        click.echo(f"{key} of {entity} is {int(value)} bytes per second.")
+        click.echo(f"{key} of {entity} is {_shown(value)} {UNITS[key]}.")
 
 
 @quotas.command()
-@click.option("--produce", is_flag=True, help="Only the quota for sending.")
-@click.option("--fetch", is_flag=True, help="Only the quota for reading.")
+@_remove_options
 @_entity_options
 @broker_options
-def remove(entity: QuotaEntity, produce: bool, fetch: bool, bootstrap: str, as_json: bool) -> None:
-    """Remove the quotas of a user, of a client id, or of both together; without an option, all of them."""
-    chosen = [
-        key for key, is_given in ((PRODUCER_BYTE_RATE, produce), (CONSUMER_BYTE_RATE, fetch)) if is_given
-    ]
+def remove(entity: QuotaEntity, bootstrap: str, as_json: bool, **given: Any) -> None:
+    """Remove the quotas of a user, a client id, both together, or an address; without an option, all of them."""
+    chosen = list(_by_key(given))
 
     async def question(admin: Admin) -> list[str]:
         present = (await admin.describe_quotas()).get(entity, {})

@@ -12,6 +12,7 @@ shared by the user's connections, a quota of all users is one for each user.
 """
 
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple, TypeAlias
 
 USER: Final = "user"
@@ -20,17 +21,26 @@ IP: Final = "ip"
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
-# What Kafka limits for users and client ids, and for addresses.
+# What is limited for users and client ids, and for addresses.
 CLIENT_KEYS: Final = (
     PRODUCER_BYTE_RATE,
     CONSUMER_BYTE_RATE,
-    "request_percentage",
-    "controller_mutation_rate",
+    REQUEST_PERCENTAGE,
+    CONTROLLER_MUTATION_RATE,
 )
 IP_KEYS: Final = (CONNECTION_CREATION_RATE,)
-# What this broker limits. A quota without effect would only seem to protect, so others are refused.
-ENFORCED_KEYS: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
+# The quotas that need not be whole numbers.
+FRACTIONAL_KEYS: Final = frozenset({REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE})
+UNITS: Final = {
+    PRODUCER_BYTE_RATE: "bytes per second",
+    CONSUMER_BYTE_RATE: "bytes per second",
+    REQUEST_PERCENTAGE: "percent of a broker's time",
+    CONTROLLER_MUTATION_RATE: "partitions per second",
+    CONNECTION_CREATION_RATE: "connections per second",
+}
 
 # The parts of an entity by type, in the order of their types.
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
@@ -56,6 +66,31 @@ def limit_of(quotas: ClientQuotas, key: str, user: str, client_id: str) -> Limit
         if values is not None and key in values:
             return Limit(owner, values[key])
     return None
+
+
+def ip_limit_of(quotas: ClientQuotas, ip: str) -> float | None:
+    """The connections per second that an address may make; None if there is no limit.
+
+    `ip` is the text of an address as `plain_ip` writes it.
+    """
+    for name in (ip, None):
+        values = quotas.get(((IP, name),))
+        if values is not None and CONNECTION_CREATION_RATE in values:
+            return values[CONNECTION_CREATION_RATE]
+    return None
+
+
+def plain_ip(text: str) -> str | None:
+    """An address in the one form in which addresses are compared; None for a text that is no address.
+
+    An IPv4 address that a socket for IPv6 shows is the IPv4 address.
+    """
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)
 
 
 def _candidates(

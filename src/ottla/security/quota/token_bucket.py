@@ -4,10 +4,15 @@ Kafka measures a rate over windows: after a burst that a full window allows, the
 rate. A bucket that holds a full window's worth says the same with two numbers.
 """
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
 # A mistake in a quota (one byte per second) must not silence a client for days.
 MOST_WAIT_MS: Final = 3_600_000
+# Client ids and addresses come from clients: one that invents new ones must not fill the memory.
+_MAX_REMEMBERED: Final = 10_000
+
+K = TypeVar("K", bound=Hashable)
 
 
 class TokenBucket:
@@ -45,6 +50,10 @@ class TokenBucket:
             return 0
         return min(MOST_WAIT_MS, int(-self._tokens * 1000 / self.rate) + 1)
 
+    def wait_ms(self, now_ms: int) -> int:
+        """The milliseconds until the debt is paid, 0 if there is none. Nothing is taken."""
+        return self.take(0, now_ms)
+
     def give_back(self, size: float) -> None:
         """Undo a `take`: it was not transferred after all."""
         self._tokens = min(self._tokens + size, self.capacity)
@@ -54,3 +63,27 @@ class TokenBucket:
         earned = max(0, now_ms - self._filled_ms) * self.rate / 1000
         self._filled_ms = now_ms
         self._tokens = min(self._tokens + earned, self.capacity)
+
+
+class TokenBuckets(Generic[K]):
+    """The buckets of many owners, made when they are first asked for; their number is bounded."""
+
+    def __init__(self, burst_s: float) -> None:
+        self._burst_s = burst_s
+        self._each: dict[K, TokenBucket] = {}
+
+    def find(self, owner: K, rate: float, now_ms: int) -> TokenBucket:
+        """The bucket of an owner whose rate is this one now. What was taken before still counts."""
+        bucket = self._each.get(owner)
+        if bucket is None:
+            if len(self._each) >= _MAX_REMEMBERED:
+                self._forget_unused(now_ms)
+            bucket = self._each[owner] = TokenBucket(rate, self._burst_s, now_ms)
+        elif bucket.rate != rate:
+            bucket.limit(rate, now_ms)
+        return bucket
+
+    def _forget_unused(self, now_ms: int) -> None:
+        """Forget full buckets, which a new one would equal; all of them if none is full."""
+        used = {owner: bucket for owner, bucket in self._each.items() if not bucket.is_full(now_ms)}
+        self._each = used if len(used) < _MAX_REMEMBERED else {}

@@ -54,7 +54,7 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
 
         answer = permitted(rights, context, request, answer)
     if answer.to_create:
-        context.services.quorum.submit_soon(_creation(answer.to_create))
+        context.services.quorum.submit_soon(_creation(answer.to_create), context.asker)
     return answer.response
 
 

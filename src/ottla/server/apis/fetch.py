@@ -70,9 +70,11 @@ def fetch(context: RequestContext, request: FetchRequest) -> list[Part] | Awaita
     """Answer at once where there is enough, else wait."""
     services = context.services
     if services.quorum.is_metadata_fetch(request):
+        context.session.speaks_for_node(True)
         return services.quorum.answer(context, request)
     state = request.replica_state
     replica_id = state.replica_id if context.version >= _REPLICA_STATE_SINCE else request.replica_id
+    context.session.speaks_for_node(replica_id >= 0)
     if replica_id >= 0:
         return follower_fetch(context, request, replica_id, state.replica_epoch)
     session = services.fetch_sessions.resolve(request, context.version, services.now_ms())

@@ -49,7 +49,7 @@ def ask_coordinator(context: RequestContext, request: Any) -> Any:
 
 
 @api.handles(HeartbeatRequest)
-def heartbeat(context: RequestContext, request: HeartbeatRequest) -> list[Part]:
+def heartbeat(context: RequestContext, request: HeartbeatRequest) -> list[Part] | HeartbeatResponse:
     """A sign of life. By far the most frequent request about groups, and all that is answered is one of few
     errors.
     """
@@ -57,6 +57,8 @@ def heartbeat(context: RequestContext, request: HeartbeatRequest) -> list[Part]:
         error = context.services.coordinators.shard_of(request.group_id).heartbeat(request)
     except KafkaError as refused:
         error = refused.code
+    if context.services.quotas.limits_time:
+        return HeartbeatResponse(error_code=error)
     frame = bytearray(_heartbeat_frame(context.version, error))
     _CORRELATION_ID.pack_into(frame, _CORRELATION_ID_POSITION, context.header.correlation_id)
     return [frame]

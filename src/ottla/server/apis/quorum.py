@@ -29,7 +29,7 @@ from ottla.protocol.messages.raft_voters import (
 from ottla.server.apis.topics import refusal
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.quorum.commands import NotControllerError
-from ottla.server.quorum.forwarding import forward, open_envelope, seal_envelope
+from ottla.server.quorum.forwarding import asker_of, forward, open_envelope, seal_envelope
 
 api = ApiFamily()
 
@@ -48,6 +48,7 @@ async def envelope(context: RequestContext, request: EnvelopeRequest) -> Envelop
     """Carry out what another broker's client asked for."""
     try:
         header, command = open_envelope(request)
+        asker = asker_of(request, header)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     except DecodeError:
@@ -56,7 +57,7 @@ async def envelope(context: RequestContext, request: EnvelopeRequest) -> Envelop
     if isinstance(command, DescribeQuorumRequest):
         return seal_envelope(header, quorum.describe())
     try:
-        return seal_envelope(header, await quorum.decide(command))
+        return seal_envelope(header, await quorum.decide(command, header.api_version, asker))
     except NotControllerError:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     except KafkaError as error:

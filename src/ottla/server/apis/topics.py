@@ -69,11 +69,18 @@ api = ApiFamily()
     UnregisterBrokerRequest,
 )
 async def submit(context: RequestContext, request: Any) -> Any:
-    """Answer what the controller decided, once it is durable and in force on this broker."""
+    """Answer what the controller decided, once it is durable and in force on this broker.
+
+    A client that the controller throttles (KIP-599) is muted by the broker to which it is connected.
+    """
+    quorum, quotas = context.services.quorum, context.services.quotas
     try:
-        return await context.services.quorum.submit(request, version=context.version)
+        response = await quorum.submit(request, version=context.version, asker=context.asker)
     except KafkaError as error:
         return refusal(request, error)
+    if quotas.are_set and response.throttle_time_ms:
+        quotas.mute(context.session, response.throttle_time_ms)
+    return response
 
 
 def refusal(request: Any, error: KafkaError) -> Any:

@@ -8,6 +8,7 @@ signing_keys  the keys of an identity provider, read again and again, and the to
 basis      what remembered decisions (the fast path of repeated requests) rest on
 rights     whether a session may do what it asks for
 audit      a line of JSON for each decision about a right
-quotas     how much a session may send and read
+quotas     how much a session may send, read and keep the broker busy
+request_time   the loop's time that a request takes
 services   the parts of the broker that handlers use
 """

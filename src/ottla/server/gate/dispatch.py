@@ -7,10 +7,12 @@ Every request takes these steps:
    has expired (the connection asks the session once per read, and hands frames to `handle_stranger`);
 3. header: the session takes over the client's id and software;
 4. API and version: refused here if they are not served;
-5. the request is decoded (authorisation and quotas will be asked between this step and the next);
-6. handler, or the connection's gatherer for APIs whose requests are answered together.
+5. the request is decoded;
+6. handler, or the connection's gatherer for APIs whose requests are answered together. Guards in front of handlers
+   ask for rights (guards/), handlers of records account for bytes (quotas.py);
+7. the time that the request took is accounted for where somebody has a quota of request time (request_time.py).
 
-A gatherer may recognise a request that repeats an earlier one and skip steps 3 to 6 for it: `basis.py` says
+A gatherer may recognise a request that repeats an earlier one and skip steps 3 to 5 for it: `basis.py` says
 on what that rests, and a property test holds that nothing is decided differently.
 """
 
@@ -30,6 +32,8 @@ from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
 from ottla.server.gate.handlers import Answer, Gatherer, Registered, RequestContext
 from ottla.server.gate.login import Login
+from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.request_time import Timed, throttled
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 
@@ -39,6 +43,8 @@ _OF_LOGINS: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKe
 _ADMITTED: Final = frozenset(
     {*INTERNAL_APIS, *QUORUM_APIS, *_OF_LOGINS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
 )
+# The time that other nodes take is nobody's.
+_OF_NODES: Final = frozenset({*INTERNAL_APIS, *QUORUM_APIS, ApiKey.WRITE_TXN_MARKERS})
 _KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
 
@@ -89,11 +95,36 @@ class Gate:
         if registration is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API with key {header.api_key}")
         answer = registration.handler(context, _read_request(header, view, position))
+        if self._services.quotas.limits_time:
+            return self._timed(header, session, answer)
         if type(answer) is Deferred:
             return answer
         if isawaitable(answer):
             return _parts_later(header, answer)
         return _parts(header, answer)
+
+    def _timed(self, header: RequestHeader, session: Session, answer: Any) -> Answer:
+        """The answer to a request whose time is accounted for. Parts that are finished have been, by their handler."""
+        is_refused = getattr(answer, "error_code", None) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if header.api_key != ApiKey.FETCH:
+            session.speaks_for_node(header.api_key in _OF_NODES and not is_refused)
+        if type(answer) is Deferred:
+            return answer
+        if isawaitable(answer):
+            return self._timed_later(header, session, Timed(answer, self._services.quotas, session))
+        return _parts(header, self._throttled(answer, session))
+
+    async def _timed_later(self, header: RequestHeader, session: Session, answer: Timed[Any]) -> list[Part]:
+        return _parts(header, self._throttled(await answer, session))
+
+    def _throttled(self, answer: Any, session: Session) -> Any:
+        is_finished = isinstance(answer, list)
+        return answer if is_finished else throttled(answer, self._services.quotas.worked(session))
+
+    @property
+    def quotas(self) -> Quotas:
+        """The quotas of all sessions."""
+        return self._services.quotas
 
     def handle_stranger(self, frame: bytes, session: Session) -> Answer:
         """Answer one frame of a client that has to log in now; what does not lead to a login ends the connection."""

@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 
 from ottla.protocol.declaration import declaration_of
 from ottla.protocol.frame import RequestHeader
+from ottla.security.quota.mutations import Asker
 from ottla.server.answers.send_queue import Part
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
@@ -45,6 +46,11 @@ class RequestContext:
     def version(self) -> int:
         """The version that the client chose."""
         return self.header.api_version
+
+    @property
+    def asker(self) -> Asker:
+        """On whose behalf the request is made."""
+        return Asker(self.session.principal.name, self.header.client_id or "")
 
 
 Answer = list[Part] | Awaitable[list[Part]]

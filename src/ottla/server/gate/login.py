@@ -81,6 +81,7 @@ class Logins:
         self._new_nonce = new_nonce
         self._are_users_loaded = asyncio.Event()
         self._strangers: Counter[str] = Counter()
+        self.failed_count = 0
         self._quiet_until_ms = 0
         self._unlogged = 0
 
@@ -161,6 +162,7 @@ class Logins:
     def failed_from(self, host: str, listener: str, reason: str) -> None:
         """Count a failed login, and log why if there was no such line lately."""
         now_ms = monotonic_ms()
+        self.failed_count += 1
         self.failed.count(host, now_ms)
         if now_ms < self._quiet_until_ms:
             self._unlogged += 1

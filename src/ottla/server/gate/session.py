@@ -42,6 +42,8 @@ class Session:
     principal: Principal = ANONYMOUS
     authenticated_until_ms: int | None = None
     throttled_until_ms: int | None = None
+    # Whether the latest request was one of another node, for which no quota counts.
+    is_of_node: bool = False
     # The security protocol of the listener, and the listener whose addresses this client is told.
     protocol: str = "PLAINTEXT"
     advertised_listener: str = ""
@@ -60,6 +62,10 @@ class Session:
     def is_called(self, client_id: str | None) -> None:
         """Take over the client id of the latest request."""
         self.client_id = client_id
+
+    def speaks_for_node(self, is_of_node: bool) -> None:
+        """Take over whether the latest request was one of another node."""
+        self.is_of_node = is_of_node
 
     def runs(self, software: ClientSoftware) -> None:
         """Take over which client library the client says it is."""

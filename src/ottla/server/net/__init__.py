@@ -8,6 +8,7 @@ tls_door           what listeners with TLS share
 certificates       the broker's certificate, loaded again when it changes
 handshakes         TLS handshakes that are under way
 refusal_log        refused connections in the log, few lines for many
+throttled_sockets  connections of addresses that make too many
 connection         one client: frames in, answers out in request order, back-pressure
 receive_buffer     received bytes and the frames in them
 descriptor_limit   how many files and sockets this process may open

@@ -82,6 +82,7 @@ class Connection:
         self._descriptor = sock.fileno()
         self._loop = asyncio.get_running_loop()
         self._gate = gate
+        self._quotas = gate.quotas
         # By API key, None for APIs whose requests are answered one by one; filled with the first request of
         # each API.
         self._gatherers: dict[int, Gatherer | None] = {}
@@ -102,6 +103,7 @@ class Connection:
         self._reading = True
         self._writing = False
         self.is_closed = False
+        self.closed_because: str | None = None
         self.received_bytes = 0
         self.last_active = self._loop.time()
         self._login = session.login
@@ -142,12 +144,11 @@ class Connection:
             self._process()
 
     def close(self, reason: str | None = None) -> None:
-        """Close at once. A reason is logged: it is why the peer will find its connection gone."""
+        """Close at once. A reason is logged by `on_closed`: it is why the peer will find its connection gone."""
         if self.is_closed:
             return
         self.is_closed = True
-        if reason is not None:
-            logger.warning("closing the connection from %s: %s", self.session.peer, reason)
+        self.closed_because = reason
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
         for task in self._tasks:
@@ -159,9 +160,10 @@ class Connection:
         self._pending.clear()
         if self._login_deadline is not None:
             self._login_deadline.cancel()
+        # First, so that a peer that finds its connection closed finds the reason logged.
+        self._on_closed(self)
         self._socket.close()
         self._tell_settled()
-        self._on_closed(self)
         self.session.close()
 
     def release_memory(self) -> None:
@@ -173,6 +175,18 @@ class Connection:
         self._buffer.trim()
 
     def _on_readable(self) -> None:
+        if self._quotas.limits_time:
+            self._timed(self._receive)
+        else:
+            self._receive()
+
+    def _timed(self, work: Callable[[], None]) -> None:
+        """Do work that counts for a quota of request time."""
+        self._quotas.begin_work()
+        work()
+        self._quotas.end_work(self.session)
+
+    def _receive(self) -> None:
         buffer = self._buffer
         try:
             size = self._socket.recv_into(buffer.writable())
@@ -380,7 +394,13 @@ class Connection:
             self._release_answers()
         elif not self._is_release_due:
             self._is_release_due = True
-            self._loop.call_soon(self._release_answers)
+            self._loop.call_soon(self._release_deferred)
+
+    def _release_deferred(self) -> None:
+        if self._quotas.limits_time:
+            self._timed(self._release_answers)
+        else:
+            self._release_answers()
 
     def _release_answers(self) -> None:
         """Send the known answers at the head of the order, and continue with the requests that waited for
@@ -415,6 +435,12 @@ class Connection:
         parts.clear()
 
     def _on_writable(self) -> None:
+        if self._quotas.limits_time:
+            self._timed(self._send_on)
+        else:
+            self._send_on()
+
+    def _send_on(self) -> None:
         try:
             drained = self._queue.pump()
         except OSError as error:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ottla.runtime.network import Network
 from ottla.server.gate.login import Logins
+from ottla.server.net.refusal_log import RefusalLog
 
 if TYPE_CHECKING:
     from ottla.server.net.tls_door import TlsDoor
@@ -15,5 +16,6 @@ class Entrance:
     """The entrance of one listener."""
 
     network: Network
+    refusals: RefusalLog
     tls: "TlsDoor | None" = None
     logins: Logins | None = None

@@ -9,14 +9,17 @@ import errno
 import logging
 
 from ottla.config.listeners import Listener as ListenerAddress
+from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.network import ListeningSocket, Socket
 from ottla.runtime.ordered_set import OrderedSet
+from ottla.security.quota.entities import CONNECTION_CREATION_RATE
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.session import Session
 from ottla.server.load_metrics import Traffic
 from ottla.server.net.admission import Admission
 from ottla.server.net.connection import Connection
 from ottla.server.net.entrance import Entrance
+from ottla.server.net.throttled_sockets import ThrottledSockets
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +54,8 @@ class Listener:
         self.port = address.port
         self._gate = gate
         self._admission = admission
+        self._refusals = entrance.refusals
+        self._throttled = ThrottledSockets()
         self._sockets: list[ListeningSocket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._past = Traffic(0, 0)
@@ -109,6 +114,7 @@ class Listener:
             connection.close()
         if self._handshakes is not None:
             self._handshakes.close()
+        self._throttled.close()
 
     def reap(self) -> None:
         """Close connections that were idle too long; take large buffers back from silent ones."""
@@ -129,6 +135,10 @@ class Listener:
 
     def _accept(self, listening: ListeningSocket) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
+            delay_ms = self._admission.rates.accept_delay_ms(self.name, monotonic_ms())
+            if delay_ms:
+                self._stop_for(listening, delay_ms / 1000)
+                return
             try:
                 accepted, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -146,9 +156,13 @@ class Listener:
             "cannot accept connections: %s. Raise the limit of open files (ulimit -n) or lower max.connections.",
             error.strerror,
         )
+        self._stop_for(listening, _OUT_OF_DESCRIPTORS_PAUSE_S)
+
+    def _stop_for(self, listening: ListeningSocket, pause_s: float) -> None:
+        """Accept nothing for a while: new connections wait in the kernel."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening.fileno())
-        loop.call_later(_OUT_OF_DESCRIPTORS_PAUSE_S, self._resume_accepting, listening)
+        loop.call_later(pause_s, self._resume_accepting, listening)
 
     def _resume_accepting(self, listening: ListeningSocket) -> None:
         if listening in self._sockets:
@@ -156,20 +170,28 @@ class Listener:
 
     def _welcome(self, accepted: Socket, address: tuple[str, int]) -> None:
         ip = address[0]
-        refusal, limits = self._admission.refusal(ip), self._admission.limits
+        refusal, limits = self._admission.refusal(self.name, ip), self._admission.limits
         if refusal is None and self._logins is not None:
             refusal = self._logins.refusal(ip)
         if refusal is not None:
-            logger.warning("refusing a connection from %s: %s", ip, refusal)
+            self._refuse(ip, refusal)
             accepted.close()
             return
+        delay_ms = self._admission.rates.connected(self.name, ip, monotonic_ms())
+        if delay_ms:
+            self._refuse(ip, f"it makes more connections than the quota {CONNECTION_CREATION_RATE} allows")
+            self._throttled.close_later(accepted, delay_ms)
+            return
         self._network.configure(accepted, limits.send_buffer_bytes, limits.receive_buffer_bytes)
-        self._admission.opened(ip)
+        self._admission.opened(self.name, ip)
         session = self._session(address)
         if self._handshakes is None:
             self._connect(accepted, session)
         else:
             self._handshakes.begin(accepted, session)
+
+    def _refuse(self, peer: str, reason: str) -> None:
+        self._refusals.note(peer, reason, asyncio.get_running_loop().time())
 
     def _greeted(self, sock: Socket, session: Session) -> None:
         """A TLS handshake is complete. Requests may have come with it, which the kernel does not announce."""
@@ -177,7 +199,7 @@ class Listener:
 
     def _dismissed(self, session: Session) -> None:
         """A TLS handshake failed, and its socket is closed."""
-        self._admission.closed(session.host)
+        self._admission.closed(self.name, session.host)
         session.close()
 
     def _session(self, address: tuple[str, int]) -> Session:
@@ -200,7 +222,9 @@ class Listener:
         self._connections.discard(connection)
         received, sent = connection.received_bytes, connection.sent_bytes
         self._past = Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
-        self._admission.closed(connection.session.host)
+        self._admission.closed(self.name, connection.session.host)
+        if connection.closed_because is not None:
+            self._refuse(connection.session.peer, connection.closed_because)
 
     def close_sockets(self) -> None:
         """Give the addresses back."""

@@ -9,15 +9,17 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.config import BrokerConfig, ConnectionConfig
+from ottla.config import BrokerConfig
 from ottla.config.listeners import Listener as ListenerAddress
 from ottla.runtime.runtime import Runtime
+from ottla.security.quota.entities import ClientQuotas
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.login import Logins
 from ottla.server.load_metrics import Traffic
 from ottla.server.net.admission import Admission
 from ottla.server.net.entrance import Entrance
 from ottla.server.net.listener import Listener
+from ottla.server.net.refusal_log import RefusalLog
 
 if TYPE_CHECKING:
     from ottla.server.net.tls_door import TlsDoor
@@ -33,9 +35,12 @@ class Listeners:
         self._gate = gate
         self._network = runtime.network
         self._logins = logins
-        self._admission = Admission(config.connections)
+        self._admission = Admission(config)
+        self._refusals = RefusalLog()
         addresses = self._node.bound_listeners
-        self._tls = _tls_door(config, runtime) if any(each.uses_tls for each in addresses) else None
+        self._tls = (
+            _tls_door(config, runtime, self._refusals) if any(each.uses_tls for each in addresses) else None
+        )
         self._each = [self._listener(address) for address in addresses]
 
     def _listener(self, address: ListenerAddress) -> Listener:
@@ -46,6 +51,7 @@ class Listeners:
             self._admission,
             Entrance(
                 self._network,
+                self._refusals,
                 self._tls if address.uses_tls else None,
                 self._logins if address.uses_sasl else None,
             ),
@@ -79,9 +85,14 @@ class Listeners:
 
     @property
     def traffic(self) -> Traffic:
-        """The bytes received and sent since the start."""
+        """The bytes received and sent, and what was refused, since the start."""
         each = [listener.traffic for listener in self._each]
-        return Traffic(sum(one.received_bytes for one in each), sum(one.sent_bytes for one in each))
+        return Traffic(
+            sum(one.received_bytes for one in each),
+            sum(one.sent_bytes for one in each),
+            refused_connections=self._refusals.count,
+            failed_logins=0 if self._logins is None else self._logins.failed_count,
+        )
 
     def bind(self) -> None:
         """Have the addresses, and let clients queue at them. Raises OSError when one cannot be had."""
@@ -123,18 +134,23 @@ class Listeners:
         """Let owed answers leave for a while, then close every connection."""
         await asyncio.gather(*(listener.drain(timeout_s) for listener in self._each))
 
-    def configure(self, limits: ConnectionConfig) -> None:
+    def configure(self, config: BrokerConfig) -> None:
         """Take changed limits over, for connections that are accepted from now on."""
-        self._admission.configure(limits)
+        self._admission.configure(config)
+
+    def apply(self, quotas: ClientQuotas) -> None:
+        """These quotas of addresses are in force from now on."""
+        self._admission.rates.apply(quotas)
 
     def reap(self) -> None:
         """Close connections that were idle too long; take large buffers back from silent ones."""
         for listener in self._each:
             listener.reap()
+        self._refusals.flush(asyncio.get_running_loop().time())
 
 
-def _tls_door(config: BrokerConfig, runtime: Runtime) -> TlsDoor:
+def _tls_door(config: BrokerConfig, runtime: Runtime, refusals: RefusalLog) -> TlsDoor:
     # Imported here: most brokers are without TLS.
     from ottla.server.net.tls_door import TlsDoor
 
-    return TlsDoor(config.tls, runtime.network, runtime.clock.wall_s)
+    return TlsDoor(config.tls, runtime.network, runtime.clock.wall_s, refusals)

@@ -1,4 +1,4 @@
-"""What the listeners with TLS of a node share: the certificates, the log of refusals, and the look at both."""
+"""What the listeners with TLS of a node share: the certificates, and the look at them."""
 
 import asyncio
 import logging
@@ -21,12 +21,14 @@ _CHECK_INTERVAL_S: Final = 3.0
 class TlsDoor:
     """The TLS of a node's listeners. Raises ConfigError, in one sentence, if its certificates cannot be used."""
 
-    def __init__(self, tls: TlsConfig, network: Network, wall_s: Callable[[], float]) -> None:
+    def __init__(
+        self, tls: TlsConfig, network: Network, wall_s: Callable[[], float], refusals: RefusalLog
+    ) -> None:
         self.network = TlsNetwork(network)
         self._timeout_ms = tls.handshake_timeout_ms
         self._wall_s = wall_s
         self._certificates = Certificates(tls, wall_s())
-        self._refusals = RefusalLog()
+        self._refusals = refusals
         self._next: asyncio.TimerHandle | None = None
 
     def handshakes(self, on_complete: OnComplete, on_failed: OnFailed) -> Handshakes:
@@ -38,7 +40,6 @@ class TlsDoor:
         loop = asyncio.get_running_loop()
         try:
             self._certificates.check(self._wall_s())
-            self._refusals.flush(loop.time())
         except Exception:
             logger.exception("the look at the certificates failed; the next is in %g s", _CHECK_INTERVAL_S)
         self._next = loop.call_later(_CHECK_INTERVAL_S, self.start)

@@ -22,6 +22,9 @@ from ottla.protocol.frame import (
 )
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.security.principal import ANONYMOUS, Principal
+from ottla.security.principal_data import read_principal, written_principal
+from ottla.security.quota.mutations import Asker
 from ottla.server.quorum.commands import NotControllerError
 from ottla.server.quorum.peers import Peers, newest_version
 from ottla.wire.connection import CannotConnectError
@@ -53,9 +56,14 @@ _FORWARDED: Final = frozenset(
 
 
 async def forward(
-    peers: Peers, controller_id: int, request: Any, version: int | None, timeout_ms: int
+    peers: Peers,
+    controller_id: int,
+    request: Any,
+    version: int | None,
+    timeout_ms: int,
+    asker: Asker | None = None,
 ) -> Any:
-    """The controller's answer.
+    """The controller's answer. `asker` is the client whose request this is.
 
     NotControllerError if it is certain that nothing was carried out; KafkaError with a reason if that is not
     known.
@@ -64,7 +72,7 @@ async def forward(
         if declaration_of(type(request)).key in INTERNAL_APIS:
             return await _tell(peers, controller_id, request, timeout_ms)
         chosen = newest_version(request) if version is None else version
-        return await _hand_on(peers, controller_id, request, chosen, timeout_ms)
+        return await _hand_on(peers, controller_id, request, chosen, timeout_ms, asker)
     except CannotConnectError as error:
         raise NotControllerError from error
     except OSError as error:
@@ -83,11 +91,15 @@ async def _tell(peers: Peers, controller_id: int, request: Any, timeout_ms: int)
     return response
 
 
-async def _hand_on(peers: Peers, controller_id: int, request: Any, version: int, timeout_ms: int) -> Any:
+async def _hand_on(
+    peers: Peers, controller_id: int, request: Any, version: int, timeout_ms: int, asker: Asker | None
+) -> Any:
     key = declaration_of(type(request)).key
     frame = bytearray()
-    write_request(RequestHeader(key, version, 0, peers.client_id), request, frame)
-    envelope = EnvelopeRequest(request_data=bytes(frame[SIZE_BYTES:]), request_principal=None)
+    client_id = peers.client_id if asker is None else asker.client_id
+    write_request(RequestHeader(key, version, 0, client_id), request, frame)
+    principal = None if asker is None else written_principal(Principal(ANONYMOUS.kind, asker.user))
+    envelope = EnvelopeRequest(request_data=bytes(frame[SIZE_BYTES:]), request_principal=principal)
     response: EnvelopeResponse = await peers.ask(
         controller_id, envelope, purpose=_PURPOSE_OF_CLIENTS, timeout_ms=timeout_ms
     )
@@ -106,6 +118,14 @@ def open_envelope(envelope: EnvelopeRequest) -> tuple[RequestHeader, Any]:
     if api is None or header.api_key not in _FORWARDED or not api.serves(header.api_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API {header.api_key} to forward")
     return header, codec(api.request, header.api_version).read(view, position)[0]
+
+
+def asker_of(envelope: EnvelopeRequest, header: RequestHeader) -> Asker:
+    """On whose behalf the request inside is made. DecodeError if that cannot be read."""
+    principal, client_id = envelope.request_principal, header.client_id or ""
+    if not principal:
+        return Asker(ANONYMOUS.name, client_id)
+    return Asker(read_principal(bytes(principal)).name, client_id)
 
 
 def seal_envelope(header: RequestHeader, response: Any) -> EnvelopeResponse:

@@ -16,6 +16,7 @@ from ottla.raft.quorum_state import QuorumState
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterNode, VoterSet
 from ottla.runtime.runtime import Runtime
+from ottla.security.quota.mutations import MutationQuotas
 from ottla.server.quorum.member import QuorumMember
 from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.quorum.peer_login import security_between_brokers
@@ -83,7 +84,7 @@ def open_quorum(
     controller = Controller(config.node.id, directory.cluster_id, config, new_uuid)
     writer = SnapshotWriter(log, config.quorum.max_record_bytes_between_snapshots, now_ms)
     replay = MetadataReplay(log, controller, writer, on_image)
-    quorum = Quorum(member, replay, peers, now_ms, on_halt)
+    quorum = Quorum(member, replay, peers, now_ms, on_halt, MutationQuotas(config.quotas.controller_burst_s))
     return quorum
 
 

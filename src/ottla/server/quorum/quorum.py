@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.controller.commands import Metered
 from ottla.controller.image import ClusterImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_BROKER_EPOCH, NO_NODE
 from ottla.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from ottla.protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from ottla.raft.messages import METADATA_TOPIC, METADATA_TOPIC_ID, SnapshotId
 from ottla.runtime.clock import monotonic_ms
+from ottla.security.quota.mutations import Asker, MutationQuota, MutationQuotas
 from ottla.server.quorum.commands import Commands, NotControllerError
 from ottla.server.quorum.forwarding import forward
 from ottla.server.quorum.member import QuorumMember
@@ -41,6 +45,14 @@ _RETRY_S: Final = 0.02
 _PATIENCE_MS: Final = 10_000
 _LEAST_FORWARD_MS: Final = 5_000
 
+# The requests that `controller_mutation_rate` limits, and the versions since which their clients know the error
+# THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_SINCE: Final[dict[type[Any], int]] = {
+    CreateTopicsRequest: 6,
+    DeleteTopicsRequest: 5,
+    CreatePartitionsRequest: 3,
+}
+
 ControllerWatcher = Callable[[], None]
 
 
@@ -54,12 +66,14 @@ class Quorum:
         peers: Peers,
         now_ms: Callable[[], int],
         on_halt: Callable[[str], None],
+        mutation_quotas: MutationQuotas,
     ) -> None:
         self.member = member
         self._replay = replay
         self.peers = peers
         self._now_ms = now_ms
         self._on_halt = on_halt
+        self._mutation_quotas = mutation_quotas
         self._commands = Commands(member, replay, now_ms)
         self._voter_changes = VoterChanges(member, replay)
         self._watchers: list[ControllerWatcher] = []
@@ -208,12 +222,19 @@ class Quorum:
 
     # ---- commands
 
-    async def submit(self, request: Any, *, version: int | None = None, timeout_ms: int | None = None) -> Any:
+    async def submit(
+        self,
+        request: Any,
+        *,
+        version: int | None = None,
+        timeout_ms: int | None = None,
+        asker: Asker | None = None,
+    ) -> Any:
         """Have a command carried out; answer its response once the change is durable, and in force on the
         controller.
 
-        `version` is the one that a client chose for its request. KafkaError if there is no controller, or if
-        it is not known whether it was carried out.
+        `version` is the one that a client, `asker`, chose for its request. KafkaError if there is no controller,
+        or if it is not known whether it was carried out.
         """
         wanted_ms = getattr(request, "timeout_ms", _PATIENCE_MS) if timeout_ms is None else timeout_ms
         # Once the controller has it, a command takes as long as it takes.
@@ -223,7 +244,7 @@ class Quorum:
         while True:
             changed = self._changed
             try:
-                return await self._submit_once(request, version, forward_ms)
+                return await self._submit_once(request, version, forward_ms, asker)
             except NotControllerError:
                 if self._failure is not None:
                     raise self._failure from None
@@ -234,33 +255,49 @@ class Quorum:
                 )
             await self._pause(changed, deadline)
 
-    def submit_soon(self, request: Any) -> asyncio.Task[Any]:
+    def submit_soon(self, request: Any, asker: Asker | None = None) -> asyncio.Task[Any]:
         """Have a command carried out, whether or not a caller waits for its response."""
-        task = asyncio.get_running_loop().create_task(self.submit(request))
+        task = asyncio.get_running_loop().create_task(self.submit(request, asker=asker))
         task.add_done_callback(_log_failure)
         return task
 
-    async def decide(self, request: Any) -> Any:
+    async def decide(self, request: Any, version: int | None = None, asker: Asker | None = None) -> Any:
         """Carry a command out here. NotControllerError if this node does not decide, and did not."""
         if not self.is_controller:
             raise NotControllerError
         if isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest):
             return await self._voter_changes.carry_out(request)
-        return await self._commands.put(request)
+        quota = None if asker is None else self._quota_of(request, version, asker)
+        if quota is None:
+            return await self._commands.put(request)
+        response = await self._commands.put(Metered(request, quota.charge))
+        return replace(response, throttle_time_ms=quota.throttle_ms)
 
-    async def _submit_once(self, request: Any, version: int | None, forward_ms: int) -> Any:
+    def _quota_of(self, request: Any, version: int | None, asker: Asker) -> MutationQuota | None:
+        strict_since = _STRICT_SINCE.get(type(request))
+        if strict_since is None:
+            return None
+        is_strict = version is None or version >= strict_since
+        quotas = self.image.client_quotas
+        return self._mutation_quotas.of_request(quotas, asker, monotonic_ms(), is_strict=is_strict)
+
+    async def _submit_once(
+        self, request: Any, version: int | None, forward_ms: int, asker: Asker | None
+    ) -> Any:
         if self.is_controller:
-            return await self.decide(request)
+            return await self.decide(request, version, asker)
         controller_id = self.controller_id
         if controller_id in (NO_NODE, self.node_id):
             raise NotControllerError
-        return await self._forward(controller_id, request, version, forward_ms)
+        return await self._forward(controller_id, request, version, forward_ms, asker)
 
-    async def _forward(self, controller_id: int, request: Any, version: int | None, timeout_ms: int) -> Any:
+    async def _forward(
+        self, controller_id: int, request: Any, version: int | None, timeout_ms: int, asker: Asker | None
+    ) -> Any:
         """Ask the controller, as long as it is the controller: a new one need not wait for the silence of the
         old.
         """
-        asked = asyncio.ensure_future(forward(self.peers, controller_id, request, version, timeout_ms))
+        asked = asyncio.ensure_future(forward(self.peers, controller_id, request, version, timeout_ms, asker))
         try:
             while self.controller_id == controller_id and not asked.done():
                 waiting: set[asyncio.Future[Any]] = {asked, asyncio.ensure_future(self._changed.wait())}

@@ -28,7 +28,7 @@ SERVICES: Any = SimpleNamespace(
     partitions=SimpleNamespace(version=7),
     flusher=None,
     rights=None,
-    quotas=SimpleNamespace(are_set=False),
+    quotas=SimpleNamespace(are_set=False, limits_time=False),
     config=BrokerConfig(),
 )
 
@@ -137,7 +137,7 @@ def test_each_connection_has_a_gatherer_of_its_own() -> None:
 
 def test_a_session_learns_its_software_from_api_versions() -> None:
     image = SimpleNamespace(last_offset=1, features={})
-    services: Any = SimpleNamespace(quorum=SimpleNamespace(image=image))
+    services: Any = SimpleNamespace(quorum=SimpleNamespace(image=image), quotas=SERVICES.quotas)
     gate, asking = Gate(services, registered), session()
     for version, name, error in ((0, "", 0), (3, "-bad name-", ErrorCode.INVALID_REQUEST)):
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")

@@ -7,21 +7,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.unit.server.connected import ConnectedClient, correlation_ids, frame
 
+from ottla.config import QuotaConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.frame import response_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
+from ottla.runtime.clock import monotonic_ms
 from ottla.server.answers.deferred import Deferred
 from ottla.server.answers.send_queue import Part
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Answer, ApiFamily, RequestContext, UnanswerableError
+from ottla.server.gate.quotas import Quotas
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 from ottla.server.net.receive_buffer import BUSY_BYTES
@@ -44,7 +48,7 @@ class Script:
         api.gathers(ProduceRequest)(lambda services, session: Reads(self, session))
         api.handles(MetadataRequest)(self._metadata)
         api.handles(ApiVersionsRequest)(self._api_versions)
-        services: Any = None
+        services: Any = SimpleNamespace(quotas=Quotas(QuotaConfig(), monotonic_ms))
         self.gate = Gate(services, api.registered.get)
         if is_open:
             self.gate.open()
@@ -386,7 +390,7 @@ def test_a_connection_has_one_gatherer_and_one_session_for_its_whole_life() -> N
 
         api = ApiFamily()
         api.gathers(ProduceRequest)(make)
-        services: Any = None
+        services: Any = SimpleNamespace(quotas=Quotas(QuotaConfig(), monotonic_ms))
         script.gate = Gate(services, api.registered.get)
         script.gate.open()
         with connected(script) as client:

@@ -31,6 +31,21 @@ def test_a_later_refusal_tells_how_many_were_not_logged(caplog: pytest.LogCaptur
 def test_reasons_without_end_fill_neither_memory_nor_the_log(caplog: pytest.LogCaptureFixture) -> None:
     refusals = RefusalLog()
     for number in range(1000):
-        refusals.note("p", f"reason {number}", now_s=0.0)
+        refusals.note("p", f"reason {'x' * number}", now_s=0.0)
     assert len(caplog.messages) == 65
+    refusals.flush(now_s=20.0)
     assert caplog.messages[-1].endswith("other reasons")
+    refusals.note("p", "a reason of another day", now_s=20.0)
+    assert caplog.messages[-1].endswith("a reason of another day")
+
+
+def test_reasons_that_differ_in_their_numbers_are_of_one_kind(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = RefusalLog()
+    for number in range(1000):
+        refusals.note("p", f"a frame of {number} bytes", now_s=0.0)
+    refusals.flush(now_s=20.0)
+    assert caplog.messages == [
+        "closing the connection from p: a frame of 0 bytes",
+        "closed 999 more connections: a frame of # bytes",
+    ]
+    assert refusals.count == 1000

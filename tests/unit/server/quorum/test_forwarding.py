@@ -14,6 +14,9 @@ from tests.unit.wire.fake_broker import HANG_UP, FakeBroker
 from ottla.errors import ErrorCode, KafkaError
 from ottla.localcluster.ports import HOST, free_port
 from ottla.model import Address
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import DecodeError
+from ottla.protocol.frame import RequestHeader
 from ottla.protocol.messages.brokers import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.messages.topics import (
@@ -25,8 +28,9 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from ottla.security.quota.mutations import Asker
 from ottla.server.quorum.commands import NotControllerError
-from ottla.server.quorum.forwarding import forward, open_envelope, seal_envelope
+from ottla.server.quorum.forwarding import asker_of, forward, open_envelope, seal_envelope
 from ottla.server.quorum.peers import Peers
 
 SOON_MS = 5_000
@@ -56,6 +60,32 @@ def test_a_clients_command_travels_whole_in_the_version_that_it_chose() -> None:
         assert [result.name for result in response.responses] == ["t"]
 
     asked(test)
+
+
+@pytest.mark.parametrize("asker", [Asker("alice", "shop"), Asker("Zoë, of <Shop>", "")])
+def test_the_client_travels_with_its_command(asker: Asker) -> None:
+    seen: list[Asker] = []
+
+    async def test(broker: FakeBroker, peers: Peers) -> None:
+        def answer(envelope: EnvelopeRequest, _: Any) -> EnvelopeResponse:
+            header, _ = open_envelope(envelope)
+            seen.append(asker_of(envelope, header))
+            return seal_envelope(header, DeleteTopicsResponse())
+
+        broker.on(EnvelopeRequest, answer)
+        await forward(peers, 2, DeleteTopicsRequest(topic_names=["t"]), 4, SOON_MS, asker)
+
+    asked(test)
+    assert seen == [asker]
+
+
+def test_a_command_without_a_client_is_nobodys_and_a_garbled_principal_is_refused() -> None:
+    header = RequestHeader(ApiKey.CREATE_TOPICS, 7, 0, None)
+    for nobody in (None, b""):
+        assert asker_of(EnvelopeRequest(request_principal=nobody), header) == Asker("ANONYMOUS", "")
+    for garbage in (b"\0", b"\0\1alice", b"\0\0\xff"):
+        with pytest.raises(DecodeError):
+            asker_of(EnvelopeRequest(request_principal=garbage), header)
 
 
 def test_what_a_broker_itself_wants_goes_in_the_newest_version() -> None:
