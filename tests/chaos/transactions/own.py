@@ -49,6 +49,10 @@ class OwnTransactions(TransactionalClient):
             asyncio.run(self.live_in_loop())
         except (ottla.KafkaError, AbandonedError) as error:
             self.note(error)
+        except ConnectionError as error:
+            # A client that is opened while all brokers are down says so at once, and is opened again.
+            self.note(error)
+            self.worker.stopping.wait(BETWEEN_TRANSACTIONS_S)
 
     @abstractmethod
     async def live_in_loop(self) -> None:
