@@ -23,9 +23,9 @@ from ottla.security.settings import PLAINTEXT, Security
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SECURITY: Final = "ottla.security"
-_PROPERTIES: Final = "ottla.security.properties"
 _SOURCE: Final = "ottla.security.source"
 _SUFFIX: Final = ".properties"
+_PROPERTIES: Final = "ottla.client.properties"
 
 
 def config_option(command: F, *names: str) -> F:
@@ -91,8 +91,8 @@ def security_given() -> Security:
     return given
 
 
-def security_properties_given() -> dict[str, str]:
-    """The properties that `security_given` was made of, by Kafka's names."""
+def properties_given() -> dict[str, str]:
+    """All properties of the file, by their names."""
     context = click.get_current_context(silent=True)
     return {} if context is None else dict(context.meta.get(_PROPERTIES, {}))
 
@@ -105,6 +105,12 @@ def _read_profile(context: click.Context, option: click.Parameter, name: str | N
         known = ", ".join(sorted(each.stem for each in file.parent.glob(f"*{_SUFFIX}"))) or "none"
         raise click.BadParameter(f"there is no {file}; profiles that exist: {known}", context, option)
     _read(context, option, str(file))
+
+
+def security_properties_given() -> dict[str, str]:
+    """The properties that `security_given` was made of, by Kafka's names."""
+    families = ("security.", "ssl.", "sasl.")
+    return {name: value for name, value in properties_given().items() if name.startswith(families)}
 
 
 def _read(context: click.Context, option: click.Parameter, path: str | None) -> None:
@@ -120,10 +126,7 @@ def _read(context: click.Context, option: click.Parameter, path: str | None) -> 
     try:
         properties = read_settings_file(path)
         context.meta[_SECURITY] = Security.from_properties(properties)
-        families = ("security.", "ssl.", "sasl.")
-        context.meta[_PROPERTIES] = {
-            name: value for name, value in properties.items() if name.startswith(families)
-        }
+        context.meta[_PROPERTIES] = properties
     except (ConfigError, ValueError) as error:
         raise click.BadParameter(str(error), context, option) from error
     if "bootstrap.servers" in properties:

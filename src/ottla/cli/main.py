@@ -34,6 +34,7 @@ COMMANDS = {
     "cluster": Entry(
         "ottla.cli.cluster.commands", "cluster", "Run a local cluster of brokers, and break it."
     ),
+    "gateway": Entry("ottla.cli.gateway", "gateway", "Serve a cluster over REST and WebSocket."),
     "topics": Entry("ottla.cli.admin.topics", "topics", "Create, delete, list, describe and alter topics."),
     "configs": Entry(
         "ottla.cli.admin.configs", "configs", "Describe and alter the settings of running brokers."

@@ -28,6 +28,7 @@ exists.
     transactions.py       TransactionConfig: transactions and their coordinators
     authorisation.py      AuthorisationConfig: who may do what
     quotas.py             QuotaConfig: over how long rates are measured
+    gateway.py            GatewayConfig: a gateway, which is no broker
 
     broker.py             BrokerConfig: all families of one broker
     topic.py              TopicConfig: the settings of one topic, over the broker's defaults

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.listener_limits import LISTENER_LIMITS, listener_setting
+from ottla.config.gateway import GatewayConfig
 from ottla.config.setting import INT_MAX, LONG_MAX, Setting, settings_of
 from ottla.config.topic import TopicConfig
 
@@ -39,6 +40,8 @@ def render_reference() -> str:
         _table(("setting", "allowed", "meaning"), map(_listener_row, _listener_settings())),
         "\n## Topic\n\nA topic's own value takes precedence over the broker's setting in the second column.\n",
         _table(("setting", "broker's", "default", "meaning"), map(_topic_row, settings_of(TopicConfig))),
+        "\n## Gateway\n\nSettings of `ottla gateway`, in its `--config` file or by `--set` ([The gateway](gateway.md)).\n",
+        _table(("setting", "default", "allowed", "meaning"), map(_broker_row, settings_of(GatewayConfig))),
     )
     return "\n".join(parts)
 

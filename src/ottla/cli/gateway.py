@@ -1,0 +1,118 @@
+"""`ottla gateway`: the cluster over HTTP and WebSocket. A gateway that cannot start ends with exit code 2."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla.cli.broker_command import bootstrap_option, sentence
+from ottla.cli.broker_settings import Refusal
+from ottla.cli.client_config import properties_given, security_given
+from ottla.cli.name_values import parse_assignments
+from ottla.config import ConfigError
+from ottla.config.gateway import PREFIX, GatewayConfig
+from ottla.errors import KafkaError
+from ottla.version import __version__
+
+if TYPE_CHECKING:
+    from ottla.gateway.gateway import Gateway
+
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_LIBRARIES: Final = {"h11", "wsproto"}
+NOT_INSTALLED: Final = "The gateway needs libraries that are not installed: pip install 'ottla[gateway]'"
+
+
+@click.command()
+@bootstrap_option
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="The address to listen on; port 0 for any.  [default: localhost:8082]",
+)
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
+@click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
+@click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
+def gateway(
+    bootstrap: str, listen: str | None, assignments: tuple[str, ...], until_eof: bool, level: str | None
+) -> None:
+    """Serve a cluster over REST and WebSocket until Ctrl-C or SIGTERM.
+
+    \b
+    Examples:
+      ottla gateway
+      ottla gateway --bootstrap kafka-1:9092,kafka-2:9092 --listen :8082
+      ottla gateway --config client.properties --set ottla.gateway.login.required=true
+
+    The file of --config has the client properties with which the gateway reaches the cluster, and may have
+    settings of the gateway, too; docs/settings.md lists them. docs/gateway.md has what it serves.
+    """
+    logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
+    _run(bootstrap, _settings(listen, assignments), ends_with_input=until_eof)
+
+
+def _settings(listen: str | None, assignments: tuple[str, ...]) -> GatewayConfig:
+    given = {name: value for name, value in properties_given().items() if name.startswith(PREFIX)}
+    try:
+        given |= parse_assignments(assignments, "--set")
+        if listen is not None:
+            given[f"{PREFIX}listen"] = listen
+        return GatewayConfig.from_properties(given)
+    except ConfigError as error:
+        raise Refusal(str(error)) from error
+
+
+def _run(bootstrap: str, settings: GatewayConfig, *, ends_with_input: bool) -> None:
+    try:
+        from ottla.gateway.gateway import Gateway, run
+    except ModuleNotFoundError as error:
+        if error.name in _LIBRARIES:
+            raise Refusal(NOT_INSTALLED) from error
+        raise
+    is_ready = False
+
+    def announce(started: Gateway) -> None:
+        nonlocal is_ready
+        is_ready = True
+        click.echo(f"ottla {__version__} gateway is ready at {started.url} (cluster at {bootstrap})")
+
+    if ends_with_input:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    try:
+        run(Gateway(bootstrap, security_given(), settings), announce)
+    except (OSError, KafkaError, ConfigError, ValueError) as error:
+        if is_ready:
+            raise
+        raise Refusal(refusal(error, settings, bootstrap)) from error
+
+
+def refusal(error: Exception, settings: GatewayConfig, bootstrap: str) -> str:
+    """Why the gateway could not start, in one sentence."""
+    if isinstance(error, KafkaError):
+        return f"The cluster at {bootstrap} refuses the gateway: {sentence(error)}"
+    if isinstance(error, ConnectionError | TimeoutError):
+        return f"The cluster cannot be reached: {error}"
+    if isinstance(error, socket.gaierror):
+        return f"The host of {settings.listen} is not known: choose another with --listen."
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"The address {settings.listen} is in use: choose another with --listen."
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
+        return (
+            f"The address {settings.listen} cannot be used ({error.strerror}): choose another with --listen."
+        )
+    return str(error)
+
+
+def _end_with_input() -> None:
+    """Whoever started this process is gone when its end of the pipe is."""
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

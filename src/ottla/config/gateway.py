@@ -1,0 +1,182 @@
+"""The settings of a gateway (`ottla gateway`): a process of its own, with settings of its own."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from ottla.config.setting import ConfigError, ConfigType, Form, family, parse_values, setting
+
+PREFIX: Final = "ottla.gateway."
+
+_ORIGIN: Final = Form(
+    r"\*|https?://[^\s/]+", "* or an origin such as https://shop.example, several with commas"
+)
+_URL: Final = Form(r"https?://\S+[^/\s]", "an address such as https://events.example, without a / at the end")
+
+
+@family
+class GatewayConfig:
+    """What a gateway serves, to how many, and for how long it waits."""
+
+    listen: str = setting(
+        "ottla.gateway.listen",
+        "localhost:8082",
+        doc="The host and port of the gateway; port 0 is any that is free. An empty host (`:8082`) is all addresses.",
+    )
+    advertised_url: str | None = setting(
+        "ottla.gateway.advertised.url",
+        None,
+        type=ConfigType.STRING,
+        form=_URL,
+        doc="The address of this gateway as callers see it, for the base_uri of consumer instances; not set: the Host "
+        "header of the request. Behind a load balancer it must lead to this gateway and to no other one.",
+    )
+    certificate_file: str | None = setting(
+        "ottla.gateway.certificate.file",
+        None,
+        type=ConfigType.STRING,
+        doc="A PEM file with the certificate chain of the gateway: with it, the gateway speaks only TLS.",
+    )
+    key_file: str | None = setting(
+        "ottla.gateway.key.file",
+        None,
+        type=ConfigType.STRING,
+        doc="A PEM file with the private key for ottla.gateway.certificate.file; not set: the key is in that file.",
+    )
+    key_password: str | None = setting(
+        "ottla.gateway.key.password",
+        None,
+        type=ConfigType.STRING,
+        sensitive=True,
+        doc="The password of the private key, if it is encrypted.",
+    )
+    login_mechanism: str | None = setting(
+        "ottla.gateway.login.mechanism",
+        None,
+        type=ConfigType.STRING,
+        choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        doc="How the user name and password of a caller (Basic) log in to the cluster; not set: the sasl.mechanism of "
+        "the gateway's own client properties, and where there is none, callers cannot log in.",
+    )
+    requires_login: bool = setting(
+        "ottla.gateway.login.required",
+        False,
+        doc="Whether callers without a login are refused. Otherwise they act with the gateway's own client properties.",
+    )
+    allowed_origins: tuple[str, ...] = setting(
+        "ottla.gateway.allowed.origins",
+        (),
+        form=_ORIGIN,
+        doc="The web pages, by their origin, whose scripts may call the gateway from a browser (CORS, WebSocket); `*` "
+        "for all. Pages of the gateway's own host always may.",
+    )
+    max_connections: int = setting(
+        "ottla.gateway.max.connections",
+        10_000,
+        at_least=1,
+        doc="How many connections are open at once; a further one is answered with status 503 and closed.",
+    )
+    max_body_bytes: int = setting(
+        "ottla.gateway.max.body.bytes",
+        16 << 20,
+        at_least=1,
+        doc="The largest body of a request; a larger one is answered with status 413.",
+    )
+    max_instances: int = setting(
+        "ottla.gateway.max.instances",
+        1_000,
+        at_least=0,
+        doc="How many consumer instances of REST v2 exist at once; each has connections of its own to the cluster.",
+    )
+    max_readers: int = setting(
+        "ottla.gateway.max.readers",
+        256,
+        at_least=0,
+        doc="How many stateless reads and event streams are under way at once.",
+    )
+    max_callers: int = setting(
+        "ottla.gateway.max.callers",
+        256,
+        at_least=1,
+        doc="For how many different logins the gateway keeps connections to the cluster open.",
+    )
+    max_topics: int = setting(
+        "ottla.gateway.max.topics",
+        100,
+        at_least=1,
+        doc="How many topics one subscription may name.",
+    )
+    head_timeout_ms: int = setting(
+        "ottla.gateway.head.timeout.ms",
+        10_000,
+        at_least=1,
+        doc="Within this time a caller has to send the head of a request; else status 408.",
+    )
+    body_timeout_ms: int = setting(
+        "ottla.gateway.body.timeout.ms",
+        30_000,
+        at_least=1,
+        doc="Within this time a caller has to send the body of a request; else status 408. A body that is a stream of "
+        "records may be silent for this long.",
+    )
+    send_timeout_ms: int = setting(
+        "ottla.gateway.send.timeout.ms",
+        30_000,
+        at_least=1,
+        doc="A caller that takes nothing of its answer for this long loses its connection.",
+    )
+    idle_timeout_ms: int = setting(
+        "ottla.gateway.idle.timeout.ms",
+        75_000,
+        at_least=1,
+        doc="A connection without a request for this long is closed.",
+    )
+    instance_idle_ms: int = setting(
+        "ottla.gateway.instance.idle.ms",
+        300_000,
+        at_least=1,
+        doc="A consumer instance that no request has used for this long is closed, and leaves its group.",
+    )
+    client_idle_ms: int = setting(
+        "ottla.gateway.client.idle.ms",
+        600_000,
+        at_least=1,
+        doc="The connections to the cluster of a login that no request has used for this long are closed.",
+    )
+    cluster_timeout_ms: int = setting(
+        "ottla.gateway.cluster.timeout.ms",
+        15_000,
+        at_least=1,
+        doc="How long the cluster may take to answer a question about topics, offsets or groups; else status 503.",
+    )
+    default_wait_ms: int = setting(
+        "ottla.gateway.default.wait.ms",
+        1_000,
+        at_least=0,
+        doc="How long a read of a consumer instance waits for records if the request does not say it.",
+    )
+    max_wait_ms: int = setting(
+        "ottla.gateway.max.wait.ms",
+        60_000,
+        at_least=0,
+        doc="How long a read waits for records at most; a request that asks for more waits this long.",
+    )
+    stop_timeout_ms: int = setting(
+        "ottla.gateway.stop.timeout.ms",
+        10_000,
+        at_least=0,
+        doc="How long a gateway that is stopped waits for requests that are under way.",
+    )
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "GatewayConfig":
+        """A configuration from named texts; ConfigError, in one sentence, if it cannot be used."""
+        config: GatewayConfig = replace(cls(), **parse_values(cls, properties))
+        config.refuse_contradictions()
+        return config
+
+    def refuse_contradictions(self) -> None:
+        """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
+        for name, given in (("key.file", self.key_file), ("key.password", self.key_password)):
+            if given is not None and self.certificate_file is None:
+                raise ConfigError(f"{PREFIX}{name} needs {PREFIX}certificate.file: there is no certificate.")

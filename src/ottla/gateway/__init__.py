@@ -1,0 +1,12 @@
+"""The gateway: the cluster over HTTP and WebSocket, in a process of its own.
+
+gateway      the composition root: listener, routes, clients, start and stop
+http         the HTTP core; it knows nothing of Kafka
+cluster      the way to the cluster: callers act as themselves, by shared clients
+records      records as callers write and read them: JSON, base64, where a read begins
+rest         REST: Confluent's v2 and v3, and stateless reads
+
+It speaks to the cluster through `ottla.client` only, so it works in front of Apache Kafka, too. A sub-room that
+serves other routes (such as a schema registry) hands them to `gateway.py`, which puts all routes into one table.
+Only this room imports h11 and wsproto (the extra `ottla[gateway]`).
+"""

@@ -1,0 +1,148 @@
+"""The composition root: settings in, a gateway out.
+
+The order of a stop: no new connections; consumer instances end, with their offsets committed, which also ends the
+reads that wait for them; requests under way are answered; the clients are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import ssl
+from collections.abc import Callable, Iterable
+
+from ottla.client.admin.admin import Admin
+from ottla.config import TlsConfig
+from ottla.config.gateway import GatewayConfig
+from ottla.gateway.cluster.callers import Callers
+from ottla.gateway.cluster.clients import CLIENT_ID
+from ottla.gateway.cluster.failures import problem_of
+from ottla.gateway.cluster.pool import ClientPool
+from ottla.gateway.http.dispatch import Dispatch
+from ottla.gateway.http.machine.routes import Route, RouteTable
+from ottla.gateway.http.server import HttpServer
+from ottla.gateway.rest.consumers import ConsumerRoutes
+from ottla.gateway.rest.instances import Instances
+from ottla.gateway.rest.produce import ProduceRoutes
+from ottla.gateway.rest.reads import ReadRoutes
+from ottla.gateway.rest.topics import TopicRoutes
+from ottla.model import Address
+from ottla.runtime.pem_files import read_identity
+from ottla.runtime.tls_context import server_context
+from ottla.security.settings import PLAINTEXT, Security
+
+logger = logging.getLogger(__name__)
+
+
+class Gateway:
+    """Serves from `start` to `stop`."""
+
+    def __init__(
+        self, bootstrap: str, security: Security = PLAINTEXT, settings: GatewayConfig | None = None
+    ) -> None:
+        self.settings = settings or GatewayConfig()
+        self._bootstrap = bootstrap
+        self._security = security
+        self._pool = ClientPool(bootstrap, Callers(security, self.settings), self.settings)
+        self._instances = Instances(self._pool, self.settings)
+        table = RouteTable(self._routes())
+        self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
+        self._sweeper: asyncio.Task[None] | None = None
+        self.port = 0
+
+    def _routes(self) -> Iterable[Route]:
+        yield from ProduceRoutes(self._pool).routes()
+        yield from TopicRoutes(self._pool).routes()
+        yield from ReadRoutes(self._pool, self.settings).routes()
+        yield from ConsumerRoutes(self._instances, self.settings).routes()
+
+    async def start(self) -> None:
+        """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""
+        address = listen_address(self.settings.listen)
+        context = _tls_context(self.settings)
+        if not self.settings.requires_login:
+            timeout_ms = self.settings.cluster_timeout_ms
+            async with Admin(
+                self._bootstrap, client_id=CLIENT_ID, timeout_ms=timeout_ms, security=self._security
+            ):
+                pass
+        self.port = await self._server.start(address.host, address.port, context)
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """End everything, in the order that the module's docstring gives."""
+        self._server.stop_accepting()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+        await self._instances.close()
+        await self._server.stop(self.settings.stop_timeout_ms)
+        await self._pool.close()
+
+    @property
+    def url(self) -> str:
+        """The address of this gateway on this machine."""
+        scheme = "http" if self.settings.certificate_file is None else "https"
+        host = listen_address(self.settings.listen).host or "localhost"
+        return f"{scheme}://{Address(host, self.port)}"
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections of callers are open."""
+        return self._server.connection_count
+
+    @property
+    def instance_count(self) -> int:
+        """How many consumer instances there are."""
+        return len(self._instances)
+
+    async def _sweep(self) -> None:
+        idle_ms = min(self.settings.instance_idle_ms, self.settings.client_idle_ms)
+        while True:
+            await asyncio.sleep(max(idle_ms / 4, 50) / 1000)
+            self._instances.sweep()
+            self._pool.sweep()
+
+
+def listen_address(text: str) -> Address:
+    """The host and the port of `ottla.gateway.listen`. Raises ValueError with a sentence."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ValueError(
+            f"ottla.gateway.listen cannot be '{text}': expected HOST:PORT, such as localhost:8082"
+        )
+    return Address(host.strip("[]"), int(port))
+
+
+def _tls_context(settings: GatewayConfig) -> ssl.SSLContext | None:
+    if settings.certificate_file is None:
+        return None
+    own = Security(
+        protocol="SSL",
+        certificate_file=settings.certificate_file,
+        key_file=settings.key_file,
+        key_password=settings.key_password,
+    )
+    identity = read_identity(own)
+    assert identity is not None
+    return server_context(own, TlsConfig(), identity)
+
+
+def run(gateway: Gateway, on_ready: Callable[[Gateway], None]) -> None:
+    """Run until SIGTERM or SIGINT. Raises what `Gateway.start` raises."""
+    asyncio.run(_run(gateway, on_ready))
+
+
+async def _run(gateway: Gateway, on_ready: Callable[[Gateway], None]) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    await gateway.start()
+    on_ready(gateway)
+    await stopping.wait()
+    logger.info("stopping")
+    await gateway.stop()

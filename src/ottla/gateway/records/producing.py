@@ -1,0 +1,67 @@
+"""Records to the cluster, with an outcome for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.client.producer.delivery import Delivery
+from ottla.client.producer.machine.delivery_report import BufferFullError, DeliveryError, DeliveryReport
+from ottla.client.producer.producer import Producer
+from ottla.gateway.cluster.pool import Caller
+from ottla.gateway.records.machine.produced import RecordToSend
+
+Outcome = DeliveryReport | DeliveryError
+
+
+async def produce(caller: Caller, topic: str, records: Sequence[RecordToSend]) -> list[Outcome]:
+    """Send records, and wait for all outcomes. Raises HttpError(404) before anything is sent."""
+    for partition in {each.partition for each in records}:
+        if partition is None:
+            await caller.topics.partition_count(topic)
+        else:
+            await caller.topics.check_partition(topic, partition)
+    producer = await caller.clients.producer()
+    await producer.partitions_for(topic)
+    sent = [await _sent(producer, topic, each) for each in records]
+    return [await _outcome(caller, producer, each) for each in sent]
+
+
+async def _sent(producer: Producer, topic: str, record: RecordToSend) -> Delivery | Outcome:
+    """Give a record to the producer; without room in its buffer, wait until the record is delivered."""
+    try:
+        return producer.send_soon(
+            topic,
+            record.value,
+            record.key,
+            partition=record.partition,
+            headers=record.headers,
+            timestamp_ms=record.timestamp_ms,
+        )
+    except BufferFullError:
+        return await _waited(producer, topic, record)
+    except DeliveryError as error:
+        return error
+
+
+async def _waited(producer: Producer, topic: str, record: RecordToSend) -> Outcome:
+    try:
+        return await producer.send(
+            topic,
+            record.value,
+            record.key,
+            partition=record.partition,
+            headers=record.headers,
+            timestamp_ms=record.timestamp_ms,
+        )
+    except DeliveryError as error:
+        return error
+
+
+async def _outcome(caller: Caller, producer: Producer, sent: Delivery | Outcome) -> Outcome:
+    if isinstance(sent, Delivery):
+        try:
+            return await sent
+        except DeliveryError as error:
+            caller.clients.failed(producer, error)
+            return error
+    return sent

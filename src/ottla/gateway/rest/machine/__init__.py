@@ -1,0 +1,7 @@
+"""REST's decisions, without a cluster.
+
+shapes            JSON Schemas that several routes share
+outcomes          the outcomes of records, and of a whole produce request, as REST v2 answers them
+consumer_bodies   the bodies of consumer instances: settings, partitions, offsets
+instance_table    which instances there are, whose they are, and which are idle
+"""

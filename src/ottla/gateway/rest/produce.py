@@ -1,0 +1,81 @@
+"""POST /topics/{topic}: records in, as Confluent's REST v2 takes them."""
+
+from __future__ import annotations
+
+from ottla.gateway.cluster.pool import ClientPool
+from ottla.gateway.http.machine.http_error import HttpError
+from ottla.gateway.http.machine.json_bodies import json_object, to_json
+from ottla.gateway.http.machine.message import JSON, Answer, Request
+from ottla.gateway.http.machine.routes import Route
+from ottla.gateway.records.machine.embedded import MEDIA_TYPES, V2
+from ottla.gateway.records.machine.produced import records_in
+from ottla.gateway.records.producing import produce
+from ottla.gateway.rest.machine.outcomes import produce_answer, refusal_of_all
+from ottla.gateway.rest.machine.shapes import ANY, NUMBER, TEXT, list_of, nullable, record_of
+
+_TAKES = (*MEDIA_TYPES, JSON)
+_BODY = record_of(
+    ("records",),
+    records=list_of(record_of(key=ANY, value=ANY, partition=NUMBER, timestamp=NUMBER)),
+)
+_ANSWER = record_of(
+    offsets=list_of(
+        record_of(
+            partition=nullable(NUMBER),
+            offset=nullable(NUMBER),
+            error_code=nullable(NUMBER),
+            error=nullable(TEXT),
+        )
+    ),
+    key_schema_id=nullable(NUMBER),
+    value_schema_id=nullable(NUMBER),
+)
+
+
+class ProduceRoutes:
+    """Produce to a topic, and to one of its partitions."""
+
+    def __init__(self, pool: ClientPool) -> None:
+        self._pool = pool
+
+    def routes(self) -> tuple[Route, ...]:
+        summaries = {
+            "/topics/{topic}": "Send records to a topic: a record's key, or its partition, decides where it goes.",
+            "/topics/{topic}/partitions/{partition}": "Send records to one partition.",
+        }
+        return tuple(
+            Route(
+                "POST",
+                path,
+                self._produce,
+                summary,
+                "produce",
+                body="required",
+                takes=_TAKES,
+                gives=(V2, JSON),
+                body_schema=_BODY,
+                answer_schema=_ANSWER,
+                problems=(400, 401, 403, 404, 413, 415, 422, 503),
+            )
+            for path, summary in summaries.items()
+        )
+
+    async def _produce(self, request: Request) -> Answer:
+        partition = partition_in(request) if "partition" in request.params else None
+        form = MEDIA_TYPES.get(request.content_type, "json")
+        records = records_in(json_object(request.body), form, partition)
+        async with self._pool.caller(request.login) as caller:
+            outcomes = await produce(caller, request.params["topic"], records)
+        if (refusal := refusal_of_all(outcomes)) is not None:
+            raise refusal
+        return Answer(200, to_json(produce_answer(outcomes)), request.accept)
+
+
+def partition_in(request: Request) -> int:
+    """The partition of the path. Raises HttpError(404)."""
+    text = request.params["partition"]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise HttpError(
+            404, f"{text[:50]!r} is no partition: partitions have numbers from 0 on", error_code=40402
+        )
+    return int(text)

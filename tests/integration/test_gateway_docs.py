@@ -1,0 +1,48 @@
+"""docs/gateway.md: every request on the page is sent, and the answer is the one on the page: GTW-1."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.integration.gateway_place import GatewayPlace, gateway_place
+
+import ottla.testing
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
+EXCHANGE = re.compile(r"```http\n(.*?)```\n(?:\n```json\n(.*?)```\n)?", re.DOTALL)
+ANYTHING = "..."
+
+
+def sent(place: GatewayPlace, text: str) -> Any:
+    """Send a request as the page writes it; the answer's JSON, or None."""
+    head, _, body = text.partition("\n\n")
+    first, *lines = head.strip().splitlines()
+    method, path = first.split(" ")
+    headers = dict(line.split(": ", 1) for line in lines)
+    reply = place.call(method, path, body.encode() if body.strip() else None, headers=headers)
+    return json.loads(reply.body) if reply.body else None
+
+
+def fits(shown: Any, answer: Any) -> bool:
+    """Whether an answer is the one on the page, where "..." stands for anything."""
+    if shown == ANYTHING:
+        return True
+    if isinstance(shown, dict) and isinstance(answer, dict):
+        return shown.keys() == answer.keys() and all(fits(shown[each], answer[each]) for each in shown)
+    if isinstance(shown, list) and isinstance(answer, list):
+        return len(shown) == len(answer) and all(map(fits, shown, answer))
+    return bool(shown == answer)
+
+
+def test_the_answers_on_the_page_are_those_of_the_gateway() -> None:
+    exchanges = EXCHANGE.findall(PAGE)
+    assert len(exchanges) >= 10
+    with ottla.testing.broker() as broker, gateway_place(broker.bootstrap) as place:
+        broker.create_topic("orders")
+        for request, shown in exchanges:
+            answer = sent(place, request)
+            expected = json.loads(shown) if shown else None
+            assert fits(expected, answer), f"{request}\n{json.dumps(answer)}"
