@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.gateway_place import GatewayPlace, gateway_place
+from tests.integration.web_socket_caller import Caller, calling
 
 import ottla.testing
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
-EXCHANGE = re.compile(r"```http\n(.*?)```\n(?:\n```json\n(.*?)```\n)?", re.DOTALL)
+BLOCK = re.compile(r"^```(http|json|json-messages|json-answers)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ANYTHING = "..."
 
 
@@ -38,11 +39,26 @@ def fits(shown: Any, answer: Any) -> bool:
 
 
 def test_the_answers_on_the_page_are_those_of_the_gateway() -> None:
-    exchanges = EXCHANGE.findall(PAGE)
-    assert len(exchanges) >= 10
+    blocks = BLOCK.findall(PAGE)
+    assert len(blocks) >= 20
     with ottla.testing.broker() as broker, gateway_place(broker.bootstrap) as place:
         broker.create_topic("orders")
-        for request, shown in exchanges:
-            answer = sent(place, request)
-            expected = json.loads(shown) if shown else None
-            assert fits(expected, answer), f"{request}\n{json.dumps(answer)}"
+        with calling(place.port) as caller:
+            answer: Any = None
+            for kind, text in blocks:
+                if kind == "http":
+                    answer = sent(place, text)
+                elif kind == "json":
+                    assert fits(json.loads(text), answer), f"{text}\n{json.dumps(answer)}"
+                elif kind == "json-messages":
+                    for line in text.splitlines():
+                        caller.say_text(line)
+                else:
+                    check_heard(caller, [json.loads(line) for line in text.splitlines()])
+
+
+def check_heard(caller: Caller, shown: list[Any]) -> None:
+    """Answers and records have no order between them."""
+    heard = [caller.hear() for _ in shown]
+    for each in shown:
+        assert any(fits(each, answer) for answer in heard), (each, heard)

@@ -94,6 +94,12 @@ class GatewayConfig:
         at_least=0,
         doc="How many stateless reads and event streams are under way at once.",
     )
+    max_sockets: int = setting(
+        "ottla.gateway.max.sockets",
+        5_000,
+        at_least=0,
+        doc="How many WebSockets are open at once; a further one is closed with code 1013.",
+    )
     max_callers: int = setting(
         "ottla.gateway.max.callers",
         256,
@@ -160,6 +166,13 @@ class GatewayConfig:
         60_000,
         at_least=0,
         doc="How long a read waits for records at most; a request that asks for more waits this long.",
+    )
+    ping_interval_ms: int = setting(
+        "ottla.gateway.ping.interval.ms",
+        30_000,
+        at_least=1,
+        doc="How often a WebSocket is asked whether it is there; one that has not answered by the next time is closed. "
+        "Event streams send a comment as often.",
     )
     stop_timeout_ms: int = setting(
         "ottla.gateway.stop.timeout.ms",

@@ -5,6 +5,7 @@ http         the HTTP core; it knows nothing of Kafka
 cluster      the way to the cluster: callers act as themselves, by shared clients
 records      records as callers write and read them: JSON, base64, where a read begins
 rest         REST: Confluent's v2 and v3, and stateless reads
+websocket    subscriptions and produce over a WebSocket
 
 It speaks to the cluster through `ottla.client` only, so it works in front of Apache Kafka, too. A sub-room that
 serves other routes (such as a schema registry) hands them to `gateway.py`, which puts all routes into one table.

@@ -1,6 +1,6 @@
 """The composition root: settings in, a gateway out.
 
-The order of a stop: no new connections; consumer instances end, with their offsets committed, which also ends the
+The order of a stop: no new connections; WebSockets are told; consumer instances end, with their offsets committed, which also ends the
 reads that wait for them; requests under way are answered; the clients are closed.
 """
 
@@ -28,6 +28,7 @@ from ottla.gateway.rest.instances import Instances
 from ottla.gateway.rest.produce import ProduceRoutes
 from ottla.gateway.rest.reads import ReadRoutes
 from ottla.gateway.rest.topics import TopicRoutes
+from ottla.gateway.websocket.sockets import Sockets
 from ottla.model import Address
 from ottla.runtime.pem_files import read_identity
 from ottla.runtime.tls_context import server_context
@@ -47,6 +48,7 @@ class Gateway:
         self._security = security
         self._pool = ClientPool(bootstrap, Callers(security, self.settings), self.settings)
         self._instances = Instances(self._pool, self.settings)
+        self._sockets = Sockets(self._pool, self.settings, problem_of)
         table = RouteTable(self._routes())
         self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
         self._sweeper: asyncio.Task[None] | None = None
@@ -57,6 +59,7 @@ class Gateway:
         yield from TopicRoutes(self._pool).routes()
         yield from ReadRoutes(self._pool, self.settings).routes()
         yield from ConsumerRoutes(self._instances, self.settings).routes()
+        yield from self._sockets.routes()
 
     async def start(self) -> None:
         """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""
@@ -78,6 +81,7 @@ class Gateway:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
+        await self._sockets.close()
         await self._instances.close()
         await self._server.stop(self.settings.stop_timeout_ms)
         await self._pool.close()
@@ -93,6 +97,11 @@ class Gateway:
     def connection_count(self) -> int:
         """How many connections of callers are open."""
         return self._server.connection_count
+
+    @property
+    def socket_count(self) -> int:
+        """How many WebSockets are open."""
+        return len(self._sockets)
 
     @property
     def instance_count(self) -> int:

@@ -15,6 +15,13 @@ Outcome = DeliveryReport | DeliveryError
 
 async def produce(caller: Caller, topic: str, records: Sequence[RecordToSend]) -> list[Outcome]:
     """Send records, and wait for all outcomes. Raises HttpError(404) before anything is sent."""
+    producer = await ready_producer(caller, topic, records)
+    sent = [await given(producer, topic, each) for each in records]
+    return [await outcome(caller, producer, each) for each in sent]
+
+
+async def ready_producer(caller: Caller, topic: str, records: Sequence[RecordToSend]) -> Producer:
+    """The caller's producer, which knows the topic. Raises HttpError(404), KafkaError and ConnectionError."""
     for partition in {each.partition for each in records}:
         if partition is None:
             await caller.topics.partition_count(topic)
@@ -22,11 +29,10 @@ async def produce(caller: Caller, topic: str, records: Sequence[RecordToSend]) -
             await caller.topics.check_partition(topic, partition)
     producer = await caller.clients.producer()
     await producer.partitions_for(topic)
-    sent = [await _sent(producer, topic, each) for each in records]
-    return [await _outcome(caller, producer, each) for each in sent]
+    return producer
 
 
-async def _sent(producer: Producer, topic: str, record: RecordToSend) -> Delivery | Outcome:
+async def given(producer: Producer, topic: str, record: RecordToSend) -> Delivery | Outcome:
     """Give a record to the producer; without room in its buffer, wait until the record is delivered."""
     try:
         return producer.send_soon(
@@ -57,7 +63,8 @@ async def _waited(producer: Producer, topic: str, record: RecordToSend) -> Outco
         return error
 
 
-async def _outcome(caller: Caller, producer: Producer, sent: Delivery | Outcome) -> Outcome:
+async def outcome(caller: Caller, producer: Producer, sent: Delivery | Outcome) -> Outcome:
+    """What became of a record."""
     if isinstance(sent, Delivery):
         try:
             return await sent
