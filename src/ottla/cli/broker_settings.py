@@ -35,7 +35,7 @@ class Refusal(click.ClickException):
 
 
 def broker_config(
-    file: str | None,
+    files: Sequence[str],
     assignments: Sequence[str],
     *,
     data: str | None = None,
@@ -45,8 +45,12 @@ def broker_config(
     node_id: str | None = None,
     secured: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """The settings of all sources together; those of a `secured` broker come before the defaults only."""
-    settings = {**(secured or {}), **(read_settings_file(file) if file else {})}
+    """The settings of all sources together. Of several files a later one takes precedence, and all of them do over
+    the settings of a `secured` broker.
+    """
+    settings = dict(secured or {})
+    for file in files:
+        settings |= read_settings_file(file)
     settings |= settings_from_environment(os.environ) | parse_assignments(assignments, "--set")
     return BrokerConfig.from_properties(
         apply_flags(settings, data=data, memory=memory, host=host, port=port, node_id=node_id)

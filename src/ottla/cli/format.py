@@ -14,7 +14,13 @@ from ottla.errors import KafkaError
 @click.command("format")
 @click.option("--data", metavar="DIR", help="Where the data is to be kept.  [default: ./ottla-data]")
 @click.option("--node-id", metavar="N", help="The number of this node.  [default: 1]")
-@click.option("--config", "file", metavar="FILE", help="A file of settings, one NAME=VALUE on a line.")
+@click.option(
+    "--config",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="A file of settings, one NAME=VALUE on a line; repeatable, the last one counts.",
+)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
 @click.option(
     "--give-up-lost-metadata",
@@ -24,7 +30,7 @@ from ottla.errors import KafkaError
 def format_directory(
     data: str | None,
     node_id: str | None,
-    file: str | None,
+    files: tuple[str, ...],
     assignments: tuple[str, ...],
     give_up_lost_metadata: bool,
 ) -> None:
@@ -41,7 +47,7 @@ def format_directory(
     from ottla.server.quorum.preparation import epochs_of_others, prepare_voter
 
     try:
-        config = broker_config(file, assignments, data=data, node_id=node_id)
+        config = broker_config(files, assignments, data=data, node_id=node_id)
         _refuse_others(config)
         epochs = asyncio.run(epochs_of_others(config))
         newest = max(epochs.values(), default=0)

@@ -36,7 +36,13 @@ _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 @click.option("--port", metavar="N", help="The port to listen on; 0 for any that is free.  [default: 9092]")
 @click.option("--host", metavar="HOST", help="The address to listen on.  [default: localhost]")
 @click.option("--node-id", metavar="N", help="The number of this node.  [default: 1]")
-@click.option("--config", "file", metavar="FILE", help="A file of settings, one NAME=VALUE on a line.")
+@click.option(
+    "--config",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="A file of settings, one NAME=VALUE on a line; repeatable, the last one counts.",
+)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
 @click.option(
     "--secure",
@@ -53,7 +59,7 @@ def serve(
     port: str | None,
     host: str | None,
     node_id: str | None,
-    file: str | None,
+    files: tuple[str, ...],
     assignments: tuple[str, ...],
     secure: bool,
     level: str | None,
@@ -78,7 +84,7 @@ def serve(
     try:
         secured = SecuredBroker(data, host) if secure else None
         config = broker_config(
-            file,
+            files,
             assignments,
             data=data,
             memory=memory,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from ottla.config import BrokerConfig, QuorumConfig
-from ottla.config.listeners import derived_cluster_id
+from ottla.config.listeners import derived_cluster_id, parse_protocols
 from ottla.controller.controller import Controller
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
@@ -53,12 +53,16 @@ def open_quorum(
     """The quorum as of what is on this disk; it does nothing before it is started."""
     disk, now_ms, new_uuid = runtime.disk, runtime.clock.wall_ms, runtime.random.uuid4
     listener_name = config.node.advertised_listener.name
+    protocol, protocols = config.node.advertised_listener.protocol, parse_protocols(config.node.protocol_map)
     voters = {voter.node_id: Address(voter.host, voter.port) for voter in config.node.voters}
 
     def address_of(node_id: int) -> Address | None:
         voter = quorum.member.voters.node(node_id)
-        if voter is not None and voter.endpoints:
-            return Address(*voter.endpoints[0][1:])
+        endpoints = () if voter is None else voter.endpoints
+        # The log may name voters by a listener that the quorum used before it was secured.
+        usable = [each for each in endpoints if protocols.get(each.name, protocol) == protocol]
+        if usable:
+            return Address(usable[0].host, usable[0].port)
         if node_id in voters:
             return voters[node_id]
         broker = quorum.image.brokers.get(node_id)
