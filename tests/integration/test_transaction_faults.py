@@ -14,6 +14,7 @@ import ottla.blocking
 from ottla.testing import EmbeddedBroker, Fault, Faults, broker
 
 NUMBERS = iter(range(1_000))
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,16 @@ async def committed_values(
     return values
 
 
+def found_values(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+
+    async def body() -> None:
+        found.extend(await committed_values(bootstrap, topic, count))
+
+    awaited(body)
+    return found
+
+
 FAULTS: dict[str, Callable[[Faults], Fault]] = {
     "the coordinator moves": lambda faults: faults.fail("end_txn", "NOT_COORDINATOR", times=2),
     "markers are being written": lambda faults: faults.fail("produce", "CONCURRENT_TRANSACTIONS", times=2),
@@ -103,6 +114,92 @@ def test_each_record_is_copied_exactly_once(served: EmbeddedBroker, topic: str, 
 
     awaited(body)
     assert set_faults[0].hits > 0
+
+
+# The requests of a transaction at `transaction.version` 1, one after the other, and their faults.
+STEPS = ("add_partitions_to_txn", "produce", "add_offsets_to_txn", "txn_offset_commit", "end_txn")
+MISHAPS: dict[str, Callable[[Faults, str], Fault]] = {
+    "the coordinator moves": lambda faults, api: faults.fail(
+        api, "NOT_LEADER_OR_FOLLOWER" if api == "produce" else "NOT_COORDINATOR"
+    ),
+    "it is lost": lambda faults, api: faults.lose_request(api),
+    "its answer is lost": lambda faults, api: faults.lose_answer(api),
+    "it comes late": lambda faults, api: faults.delay(api, ms=50),
+}
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[EmbeddedBroker]:
+    """A broker at `transaction.version` 1: clients ask for each step themselves."""
+    settings = {"transaction.state.log.num.partitions": 2, "offsets.topic.num.partitions": 2}
+    with broker(settings=settings) as running:
+        with ottla.blocking.Admin(running.bootstrap) as admin:
+            admin.update_feature("transaction.version", 1, downgrades=True)
+        yield running
+
+
+@pytest.mark.parametrize("mishap", MISHAPS)
+def test_a_transaction_is_whole_whatever_happens_to_any_of_its_steps(
+    older: EmbeddedBroker, mishap: str
+) -> None:
+    """A record and an offset in each transaction. One that is aborted is run again, as its error says."""
+    topic = older.create_topic(f"steps-{next(NUMBERS)}")
+    partition = ottla.TopicPartition(topic, 0)
+
+    def write(producer: ottla.blocking.Producer, number: int, api: str) -> bool:
+        try:
+            with producer.transaction():
+                producer.send(topic, api.encode())
+                producer.send_offsets(topic, {partition: number + 1})
+        except ottla.TransactionAbortedError:
+            return False
+        return True
+
+    with ottla.blocking.Producer(older.bootstrap, transactional_id=topic) as producer:
+        for number, api in enumerate(STEPS):
+            fault = MISHAPS[mishap](older.faults, api)
+            while not write(producer, number, api):
+                pass
+            assert fault.hits == 1, api
+    assert found_values(older.bootstrap, topic, len(STEPS)) == [api.encode() for api in STEPS]
+    with ottla.blocking.Admin(older.bootstrap) as admin:
+        assert ottla.succeeded(admin.list_group_offsets(topic))[partition].offset == len(STEPS)
+
+
+def test_a_transaction_whose_timeout_is_over_now_is_aborted(served: EmbeddedBroker, topic: str) -> None:
+    def write_too_long(producer: ottla.blocking.Producer) -> None:
+        with producer.transaction():
+            producer.send(topic, b"late")
+            served.time_out(topic)
+
+    with ottla.blocking.Producer(served.bootstrap, transactional_id=topic) as producer:
+        with pytest.raises(LookupError, match=f"no open transaction of '{topic}' here"):
+            served.time_out(topic)
+        with pytest.raises(ottla.TransactionAbortedError):
+            write_too_long(producer)
+        with producer.transaction():
+            producer.send(topic, b"again")
+    assert found_values(served.bootstrap, topic, 1) == [b"again"]
+
+
+def test_while_markers_are_held_readers_wait_and_the_next_transaction_too(
+    served: EmbeddedBroker, topic: str
+) -> None:
+    with ottla.blocking.Producer(served.bootstrap, transactional_id=topic) as producer:
+        with served.holding_markers():
+            with producer.transaction():
+                producer.send(topic, b"first")
+            waiting = producer.transaction()
+            waiting.__enter__()
+            second = producer.send_soon(topic, b"second")
+            with ottla.blocking.Admin(served.bootstrap) as admin:
+                place = {ottla.TopicPartition(topic, 0): ottla.OffsetSpec.LATEST}
+                stable = ottla.succeeded(admin.list_offsets(place, read_committed=True))
+            assert [each.offset for each in stable.values()] == [0]
+            assert not second.done()
+        second.result(timeout_s=DEADLINE_S)
+        waiting.__exit__(None, None, None)
+    assert found_values(served.bootstrap, topic, 2) == [b"first", b"second"]
 
 
 def test_a_commit_whose_answer_never_comes_is_settled_by_the_group(

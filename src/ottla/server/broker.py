@@ -120,6 +120,11 @@ class Broker:
         return self._built.quorum
 
     @property
+    def services(self) -> Services:
+        """What its handlers work with, once it has started."""
+        return self._built.services
+
+    @property
     def _built(self) -> "_Parts":
         assert self._parts is not None
         return self._parts

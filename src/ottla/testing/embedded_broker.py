@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ottla.blocking.loop_thread import LoopThread
 from ottla.client.calls import arguments
 from ottla.config import BrokerConfig
+from ottla.errors import KafkaError
 from ottla.runtime.runtime import Runtime
 from ottla.runtime.unsynced_disk import UnsyncedDisk
 from ottla.security.own_certificates import own_certificates
@@ -202,6 +203,39 @@ class EmbeddedBroker:
         from ottla.testing import inspection
 
         self._run(partial(inspection.empty, self._reached()))
+
+    # ---- its transactions
+
+    def time_out(self, transactional_id: str) -> None:
+        """Have the coordinator abort an open transaction now, as if its timeout were over; its producer is fenced.
+
+        Raises LookupError if this broker coordinates no open transaction of the id.
+        """
+        arguments.text("transactional_id", transactional_id)
+
+        async def end() -> bool:
+            try:
+                return await self._inside.services.transactions.shard_of(transactional_id).time_out(
+                    transactional_id
+                )
+            except KafkaError:
+                return False  # another broker coordinates it, or nobody yet
+
+        if not self._run(end):
+            raise LookupError(f"there is no open transaction of '{transactional_id}' here")
+
+    @contextlib.contextmanager
+    def holding_markers(self) -> Iterator[None]:
+        """Let transactions end without markers in the partitions of this broker for the length of a block: readers of
+        committed records wait, and so does the producer's next transaction.
+        """
+        thread, markers = self._running(), self._inside.services.markers
+        thread.call(lambda: markers.hold(True))
+        try:
+            yield
+        finally:
+            if self._thread is thread:
+                thread.call(lambda: markers.hold(False))
 
     # ---- its connections
 

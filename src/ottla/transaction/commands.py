@@ -76,11 +76,15 @@ class CommitTogether(NamedTuple):
 
 
 class AbortTimedOut(NamedTuple):
-    """A transaction took longer than its timeout. Not carried out if the id has gone on meanwhile."""
+    """A transaction took longer than its timeout. Not carried out if the id has gone on meanwhile.
+
+    With `is_forced` it does not matter how long it took: a test has its timeout over now.
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    is_forced: bool = False
 
 
 class MarkersWritten(NamedTuple):

@@ -121,7 +121,7 @@ def abort_timed_out(
     is_open = metadata is not None and metadata.state is TransactionState.ONGOING
     if metadata is None or not is_open or not _is_same(metadata, command):
         return Decision((), ErrorCode.NONE)
-    if metadata.started_ms + metadata.timeout_ms >= context.now_ms:
+    if metadata.started_ms + metadata.timeout_ms >= context.now_ms and not command.is_forced:
         return Decision((), ErrorCode.NONE)
     aborted = abort_and_fence(metadata, context)
     note = f"the transaction of '{metadata.transactional_id}' is aborted after {metadata.timeout_ms} ms"

@@ -33,11 +33,18 @@ class MarkerWriter:
         self._groups = groups
         self._acknowledgements = Acknowledgements(flusher)
         self._now_ms = now_ms
+        self._is_held = False
+
+    def hold(self, is_held: bool) -> None:
+        """Refuse markers, which coordinators then send again, or take them. For tests of applications."""
+        self._is_held = is_held
 
     def write(self, topic: str, index: int, marker: TransactionMarker) -> asyncio.Future[ErrorCode]:
         """Append a marker to a partition. The future has the outcome once the marker is replicated."""
         written: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         try:
+            if self._is_held:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             partition = self._partitions.by_name(topic, index)
             if topic == OFFSETS_TOPIC:
                 self._groups.end_transaction(index, marker)

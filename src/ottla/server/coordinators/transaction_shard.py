@@ -28,9 +28,10 @@ from ottla.server.coordinators.log_reading import replay_log
 from ottla.server.coordinators.marker_sender import MarkerSender
 from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
-from ottla.transaction.commands import Context, ExpireIds, MarkersWritten
+from ottla.transaction.commands import AbortTimedOut, Context, ExpireIds, MarkersWritten
 from ottla.transaction.coordinator import TransactionCoordinator
 from ottla.transaction.decision import Decision, Markers, NeedsProducerIdError
+from ottla.transaction.metadata import TransactionState
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +126,17 @@ class TransactionShard:
         """Abort the transactions that took too long."""
         for command in self._machine.timed_out(self._world.now_ms()) if self.is_loaded else ():
             await self._try(command)
+
+    async def time_out(self, transactional_id: str) -> bool:
+        """Abort the open transaction of an id as if its timeout were over; False if none is open. For tests of
+        applications.
+        """
+        found = self._machine.transactions.get(transactional_id)
+        if found is None or found.state is not TransactionState.ONGOING:
+            return False
+        identity = found.producer_id, found.producer_epoch
+        await self.ask(AbortTimedOut(transactional_id, *identity, is_forced=True))
+        return True
 
     async def expire_ids(self) -> None:
         """Forget the transactional ids that were not used for too long."""
