@@ -154,6 +154,19 @@ def test_what_one_writes_both_read(
     assert len(theirs) == len(rows)
 
 
+def test_a_sink_is_exactly_once_where_the_brokers_can_do_it(
+    spark: SparkSession, broker: BrokerProcess, new_topic: str
+) -> None:
+    """`auto` writes to every broker; to one of Ottla in transactions."""
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "topic": new_topic, "delivery": "auto"}
+    rows = spark.range(20).selectExpr("string(id) as value")
+    rows.write.format("ottla").options(**options).mode("append").save()
+    assert len(read(spark, "ottla", broker, subscribe=new_topic)) == 20
+    with Admin(broker.bootstrap) as admin:
+        ids = [each.transactional_id for each in admin.list_transactions()]
+    assert any(each.startswith("ottla-sink-") for each in ids) is (broker.name == "ottla")
+
+
 def test_both_send_a_key_to_the_same_partition(
     spark: SparkSession, broker: BrokerProcess, new_topic: str
 ) -> None:

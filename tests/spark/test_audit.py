@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from tests.spark.conftest import produce
+from tests.spark.conftest import NewTopic, produce, produce_transactions
 
 import ottla.testing
 from ottla import blocking
 from ottla.cli.main import ottla as command
 from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
+from ottla.spark import steps
 from ottla.spark.audit.job import AuditError, Bound, Columns, Edge, audit
 from ottla.spark.audit.verdict import Fault, OffsetRun, notes
 
@@ -67,7 +68,69 @@ def loaded(read: Read, topic: str) -> DataFrame:
     return read(subscribe=topic).load()
 
 
+@pytest.fixture
+def copy(
+    new_topic: NewTopic, ottla_read: Read, ottla_write: Callable[..., Any], topic: str
+) -> Callable[..., str]:
+    """Another topic with the rows of a DataFrame, by default of the audited topic; `topic:NAME`."""
+
+    def write(rows: DataFrame | None = None, **options: str) -> str:
+        name = new_topic(3, stem="copy")
+        made = steps.with_origin(loaded(ottla_read, topic)) if rows is None else rows
+        ottla_write(made, topic=name, **options).save()
+        return f"topic:{name}"
+
+    return write
+
+
 # ---- what is found
+
+
+def test_a_topic_that_was_written_exactly_once_is_equal(
+    run: Callable[..., Result], topic: str, ottla_read: Read, copy: Callable[..., str]
+) -> None:
+    done = run(topic, copy(delivery="exactly-once"), "--value-column", "value")
+    assert done.exit_code == 0, done.output
+    assert "EQUAL: 24 records, each exactly once in the table, each with the same value." in done.output
+    records = loaded(ottla_read, topic)
+    by_key = copy(records.selectExpr("concat_ws(':', partition, offset) as key", "'x' as value"))
+    done = run(topic, by_key, "--origin-key")
+    assert done.exit_code == 0, done.output
+    assert "EQUAL: 24 records, each exactly once in the table, by their offsets" in done.output
+
+
+def test_every_fault_of_a_topic_is_found(
+    spark: SparkSession,
+    broker: ottla.testing.EmbeddedBroker,
+    topic: str,
+    ottla_read: Read,
+    copy: Callable[..., str],
+) -> None:
+    """Records of other sources are left alone; a record without an origin is none of the topic's."""
+    records = loaded(ottla_read, topic)
+    rows = steps.with_origin(records.where("not (partition = 1 and offset in (4, 5))"))
+    again = steps.with_origin(records.where("partition = 0 and offset = 7"))
+    elsewhere = steps.with_origin(records.where("offset = 0").selectExpr("* except (topic)", "'b' as topic"))
+    nameless = again.selectExpr("key", "value", "slice(headers, 1, 1) as headers")
+    output = copy(rows.unionAll(again).unionAll(elsewhere).unionAll(nameless))
+    verdict = audit(spark, topic, output, bootstrap=broker.bootstrap)
+    assert not verdict.is_equal
+    assert verdict.nameless == 1
+    assert list(verdict.offenders) == [OffsetRun(0, 7, 7, Fault.DUPLICATE), OffsetRun(1, 4, 5, Fault.MISSING)]
+
+
+def test_what_a_transaction_has_aborted_is_in_neither_topic(
+    spark: SparkSession, broker: ottla.testing.EmbeddedBroker, new_topic: NewTopic, ottla_write: Any
+) -> None:
+    source, target = new_topic(stem="halved"), new_topic(stem="halves")
+    produce_transactions(broker.bootstrap, source, ([b"a", b"b"], True), ([b"c"], False), ([b"d"], True))
+    records = steps.read_range(spark, source, bootstrap_servers=broker.bootstrap)
+    ottla_write(steps.with_origin(records), topic=target).save()
+    verdict = audit(spark, source, f"topic:{target}", bootstrap=broker.bootstrap)
+    assert (verdict.is_equal, verdict.records, verdict.rows) == (True, 3, 3)
+    uncommitted = {"kafka.isolation.level": "read_uncommitted"}
+    careless = audit(spark, source, f"topic:{target}", bootstrap=broker.bootstrap, options=uncommitted)
+    assert [each.missing for each in careless.partitions] == [1]
 
 
 def test_a_table_that_is_the_topic_is_equal(run: Callable[..., Result], topic: str, table: Path) -> None:
@@ -322,15 +385,25 @@ def test_what_compaction_removed_is_no_gap(
         (["TOPIC", "TABLE", "--to", "5:1"], "--to names partition 5: audited has the partitions 0 to 1"),
         (["TOPIC", "TABLE", "--from", "9", "--to", "3"], "is empty the wrong way round: from 9 to 3"),
         (["TOPIC", "TABLE", "--option", "nonsense=1"], "nonsense"),
+        (["TOPIC", "topic:nowhere"], "there is no topic nowhere"),
+        (["TOPIC", "topic:squeezed"], "the topic squeezed is compacted: records that it had may be gone"),
         (["TOPIC", "TABLE", "--option", "nonsense"], "--option"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
 def test_an_audit_that_cannot_be_done_says_why(
-    run: Callable[..., Result], topic: str, table: Path, tmp_path: Path, arguments: list[str], words: str
+    run: Callable[..., Result],
+    broker: ottla.testing.EmbeddedBroker,
+    topic: str,
+    table: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    words: str,
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
+    if "topic:squeezed" in arguments:
+        broker.create_topic("squeezed", configs={"cleanup.policy": "compact"})
     stand_ins = {"TOPIC": topic, "TABLE": str(table), "EMPTY": str(empty)}
     done = run(*(stand_ins.get(each, each) for each in arguments))
     assert done.exit_code == 2, done.output

@@ -23,8 +23,9 @@ import pytest
 from pyarrow import parquet
 
 import ottla.testing
-from ottla.blocking import Admin
+from ottla.blocking import Admin, Consumer
 from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.model import TopicPartition
 
 # A run takes some fifteen seconds on a quiet machine.
 DEADLINE_S = 360.0
@@ -85,6 +86,21 @@ def log_end(bootstrap: str, topic: str) -> int:
     return sum(log_ends(bootstrap, [topic]).values())
 
 
+def dead_letters(bootstrap: str) -> int:
+    """How many there are; each was written once, in a transaction."""
+    place = TopicPartition("orders.dead", 0)
+    origins: list[tuple[bytes | None, ...]] = []
+    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        consumer.assign([place])
+        while not origins or any(consumer.lag().values()):
+            for record in consumer.poll(timeout_ms=1_000):
+                headers = dict(record.headers)
+                origins.append((headers["dead-letter.partition"], headers["dead-letter.offset"]))
+    assert len(set(origins)) == len(origins)
+    assert log_end(bootstrap, "orders.dead") > len(origins), "there is no marker of a transaction"
+    return len(origins)
+
+
 def readme_commands() -> list[str]:
     """The README's lines about pipelines, but for the installation."""
     section = README.read_text(encoding="utf-8").partition("## Spark\n")[2]
@@ -104,7 +120,7 @@ def test_the_readmes_lines_make_a_project_and_run_it(project: Project) -> None:
 
     assert "update completed" in told
     assert "last update completed" in told
-    records, letters = log_end(project.bootstrap, "orders"), log_end(project.bootstrap, "orders.dead")
+    records, letters = log_end(project.bootstrap, "orders"), dead_letters(project.bootstrap)
     rows = project.rows()
     assert rows["raw_orders"] == records
     assert 0 < letters < 150

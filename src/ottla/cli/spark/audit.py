@@ -1,5 +1,5 @@
-"""`ottla audit`: whether a table holds each record of a topic exactly once. Spark does the work
-(`ottla[spark]`).
+"""`ottla audit`: whether a table, or another topic, holds each record of a topic exactly once. Spark does the
+work (`ottla[spark]`).
 
 Exit codes are for scripts: 0 the table is the topic, 1 it is not, 2 it could not be told.
 """
@@ -64,25 +64,39 @@ _CHECKSUMS: Final = ("xxhash64", "crc32", "md5", "sha256")
     help="Which one: Spark's functions of these names.",
 )
 @click.option(
+    "--origin-headers",
+    default="origin.",
+    show_default=True,
+    metavar="PREFIX",
+    help="Of topic:NAME: the headers PREFIXpartition and PREFIXoffset say where a record came from.",
+)
+@click.option(
+    "--origin-key", is_flag=True, help="Of topic:NAME: the key does, as partition:offset, not the headers."
+)
+@click.option(
     "--option",
     "options",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Of the source, e.g. kafka.isolation.level=read_committed.",
+    help="Of the source, e.g. kafka.isolation.level=read_uncommitted.",
 )
 @click.option("--conf", "confs", multiple=True, metavar="NAME=VALUE", help="Of Spark, e.g. of a catalog.")
 @click.option("--master", metavar="URL", help="Where Spark runs.  [default: here, local[*]]")
 @broker_options
 def audit(topic: str, table: str, bootstrap: str, as_json: bool, **given: Any) -> None:
-    """Compare TOPIC with TABLE, a directory or a name in Spark's catalog: is each record in it exactly once?
+    """Compare TOPIC with TABLE, a directory, a name in Spark's catalog or topic:NAME: is each record in it exactly
+    once?
 
-    The table needs the columns partition and offset of the source; with a column value, or a checksum of it,
-    the values are compared, too. Exit code 0: equal; 1: not equal; 2: it could not be told.
+    A table needs the columns partition and offset of the source; with a column value, or a checksum of it,
+    the values are compared, too. Records of a topic name their origin in headers; their values are compared with
+    --value-column value. Transactions count when they are committed. Exit code 0: equal; 1: not equal; 2: it could
+    not be told.
 
     \b
     ottla audit orders ./tables/orders
     ottla audit orders ./tables/orders --to table
     ottla audit orders sales.orders --from 2025-01-31 --checksum-column crc --checksum crc32
+    ottla audit orders topic:receipts
     """
     from ottla.spark.audit.verdict import as_json as verdict_json
 
@@ -116,6 +130,8 @@ def _verdict(topic: str, table: str, bootstrap: str, given: dict[str, Any]) -> V
         value=given["value_column"],
         checksum=given["checksum_column"],
         checksum_function=given["checksum_function"],
+        origin_headers=given["origin_headers"],
+        origin_in_key=given["origin_key"],
     )
     try:
         reach_brokers(bootstrap, security_given())  # better known now than after the start of Spark

@@ -92,6 +92,11 @@ class TransactionGroup:
         topic = self._settled(describe_topics(known, [_TRANSACTIONS_TOPIC]))[_TRANSACTIONS_TOPIC]
         return shared_coordinator_id(self._name, member, len(topic.partitions))
 
+    def is_supported(self) -> bool:
+        """Whether the first broker that answers can commit transactions together."""
+        self._settled(questions.reach(self._brokers.known))
+        return not self._brokers.lacking(GROUP_COMMIT_FEATURE)
+
     def check_support(self) -> None:
         """Raise KafkaError(UNSUPPORTED_VERSION) if a broker that was asked cannot commit transactions together."""
         for address in self._brokers.lacking(GROUP_COMMIT_FEATURE):

@@ -1,8 +1,14 @@
-"""The audit: is a table the topic, record by record? `ottla audit TOPIC TABLE`, or from Python:
+"""The audit: is a table, or another topic, the topic, record by record? `ottla audit TOPIC TABLE`, or from Python:
 
     from ottla.spark.audit import audit
 
     verdict = audit(spark, "orders", "tables/orders", bootstrap="localhost:9092")
+
+scope           the range of the topic that is audited
+topic_records   the records of a topic, and where it begins and ends
+table           a table that is audited; output_topic: a topic in its place
+job             the comparison, on Spark
+verdict         its result
 
 `job` needs PySpark and is imported when it is first asked for; the bounds and the verdict do without.
 """

@@ -1,50 +1,45 @@
-"""`audit`: whether a table holds every record of a topic exactly once, with the value it has there. A Spark
-job.
+"""`audit`: whether a table, or another topic, holds every record of a topic exactly once, with the value it has
+there. A Spark job.
 
 Both sides become (partition, offset, hash of the value); one shuffle brings the sides of each offset
-together, a second small one the offsets of each partition. The topic is read through `format("ottla")` like
-any user's job reads it, over a range of offsets that is settled before: records that arrive meanwhile are not
-looked at. The table is opened first, so that it cannot be ahead of that range. Only if something is wrong is
-the data read a second time, for the first offsets that are.
+together, a second small one the offsets of each partition. The topic is read over a range of offsets that is
+settled before: records that arrive meanwhile are not looked at. The table is opened first, so that it cannot be
+ahead of that range. Only if something is wrong is the data read a second time, for the first offsets that are.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from ottla.blocking import Admin
+from ottla.spark.audit.output_topic import is_topic, open_topic
 from ottla.spark.audit.scope import (
     FROM_EARLIEST,
     TO_LATEST,
     AuditError,
     Bound,
     Edge,
-    LogEnds,
     PartitionScope,
-    ask_ends,
     scope_of,
 )
 from ottla.spark.audit.table import Columns, comparison, open_table, rows_of
+from ottla.spark.audit.topic_records import ends_of, reading_options, records_of
 from ottla.spark.audit.verdict import Fault, Offender, PartitionAudit, Side, Verdict, runs
-from ottla.spark.kafka_security import security_of
 
 __all__ = ["AuditError", "Bound", "Columns", "Edge", "Verdict", "audit"]
 
 _OFFENDERS: Final = 1000  # offsets that are looked at for the first runs of them
-_ASK_TIMEOUT_MS: Final = 30_000
 _COUNTS: Final = ("missing", "extra", "duplicates", "altered", "read_twice", "older", "compacted")
 _RAISED: Final = re.compile(
     r"^(?:\w+\.)*\w+(?:Error|Exception): (.+)$", re.MULTILINE
 )  # how Python ends a trace
-_ISOLATION: Final = "kafka.isolation.level"
 
 
 def audit(
@@ -59,39 +54,40 @@ def audit(
     table_format: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Compare a topic with a table. `options` are further options of the source, such as
-    `kafka.isolation.level`.
+    """Compare a topic with a table, or with another topic (`topic:NAME`). `options` are further options of the
+    source, such as `kafka.isolation.level`.
 
     AuditError where that cannot be done; what Spark cannot read is said in Spark's words.
     """
     name = table if isinstance(table, str) else "the table"
-    opened = open_table(spark, table, table_format) if isinstance(table, str) else table
-    found, compared = rows_of(opened, topic, columns), comparison(opened, columns)
-    partition, offset = F.col(columns.partition).cast("int"), F.col(columns.offset).cast("long")
-    rows = found.select(partition.alias("partition"), offset.alias("offset"), compared.table.alias("hash"))
-    reading = dict(options or {})
-    ends = _ends(bootstrap, topic, (start, end), reading)
+    reading = reading_options(options)
+    if isinstance(table, str) and is_topic(table):
+        output = open_topic(spark, table, topic, columns, bootstrap=bootstrap, options=reading)
+        columns = replace(columns, partition="partition", offset="offset", topic=None)
+    else:
+        opened = open_table(spark, table, table_format) if isinstance(table, str) else table
+        output = partial(rows_of, opened, topic, columns)
+    compared = comparison(output(), columns)
+    ends = ends_of(bootstrap, topic, (start, end), reading)
+
+    def rows() -> DataFrame:
+        partition, offset = F.col(columns.partition).cast("int"), F.col(columns.offset).cast("long")
+        hashed = compared.table.alias("hash")
+        return output().select(partition.alias("partition"), offset.alias("offset"), hashed)
 
     def sides() -> DataFrame:
-        # The topic is loaded again for each query: Spark 4.3 plans a DataFrame of a Python source once, with
-        # the filters of the first.
-        records = _records(spark, topic, bootstrap, scope, reading)
-        return _sides(records.select("partition", "offset", compared.topic.alias("hash")), rows, scope)
+        records = records_of(spark, topic, bootstrap, scope, reading)
+        return _sides(records.select("partition", "offset", compared.topic.alias("hash")), rows(), scope)
 
     try:
-        scope = scope_of(topic, ends, start, end, _table_ends(rows) if end.edge is Edge.TABLE else {})
+        scope = scope_of(topic, ends, start, end, _table_ends(rows()) if end.edge is Edge.TABLE else {})
         flags = _flags(scope, ends.is_compacted)
-        verdict = Verdict(topic, name, compared.words, _by_partition(sides(), scope, flags), _nameless(rows))
+        verdict = Verdict(
+            topic, name, compared.words, _by_partition(sides(), scope, flags), _nameless(rows())
+        )
         return verdict if verdict.is_equal else _with_offenders(sides, verdict, flags)
     except PySparkException as error:
         raise AuditError(_plain(error)) from error
-
-
-def _ends(bootstrap: str, topic: str, bounds: tuple[Bound, ...], options: Mapping[str, str]) -> LogEnds:
-    is_committed = options.get(_ISOLATION, "").lower() == "read_committed"
-    security = security_of(options)
-    with Admin(bootstrap, client_id="ottla-audit", timeout_ms=_ASK_TIMEOUT_MS, security=security) as admin:
-        return ask_ends(admin, topic, bounds, read_committed=is_committed)
 
 
 def _table_ends(rows: DataFrame) -> dict[int, int]:
@@ -101,22 +97,6 @@ def _table_ends(rows: DataFrame) -> dict[int, int]:
 
 def _nameless(rows: DataFrame) -> int:
     return rows.where(F.col("partition").isNull() | F.col("offset").isNull()).count()
-
-
-def _records(
-    spark: SparkSession,
-    topic: str,
-    bootstrap: str,
-    scope: Mapping[int, PartitionScope],
-    options: Mapping[str, str],
-) -> DataFrame:
-    """Exactly the audited ranges of the topic."""
-    starts = {str(partition): each.start for partition, each in scope.items()}
-    ends = {str(partition): each.end for partition, each in scope.items()}
-    reader = spark.read.format("ottla").options(**options).option("kafka.bootstrap.servers", bootstrap)
-    reader = reader.option("assign", json.dumps({topic: sorted(scope)}))
-    reader = reader.option("startingOffsets", json.dumps({topic: starts}))
-    return reader.option("endingOffsets", json.dumps({topic: ends})).load()
 
 
 def _sides(records: DataFrame, rows: DataFrame, scope: Mapping[int, PartitionScope]) -> DataFrame:

@@ -28,7 +28,10 @@ _FILES_TO_LOOK_AT: Final = 1000  # a directory of nothing but strangers is no ta
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The table's names for the columns that are compared. Dots reach into structs."""
+    """The table's names for the columns that are compared. Dots reach into structs.
+
+    Of a topic in the place of a table: the prefix of the headers that name a record's origin, or that its key does.
+    """
 
     partition: str = "partition"
     offset: str = "offset"
@@ -36,6 +39,8 @@ class Columns:
     value: str | None = None  # None: `value`, if there is such a column with bytes or text
     checksum: str | None = None
     checksum_function: str = "xxhash64"
+    origin_headers: str = "origin."
+    origin_in_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)

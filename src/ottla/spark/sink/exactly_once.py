@@ -71,6 +71,12 @@ class _HandedOverError(Exception):
     """Leaves the block of a transaction, which stays open."""
 
 
+def is_possible(options: SinkOptions, identity: WriteIdentity) -> bool:
+    """Whether the brokers can do it; others than Ottla's cannot."""
+    with _group(options, identity) as group:
+        return group.is_supported()
+
+
 def write_task(
     batches: Iterable[pa.RecordBatch],
     options: SinkOptions,

@@ -11,7 +11,7 @@ settings of the client (`kafka.`) are those of Java's producer:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.client.producer.producer import Producer
@@ -42,6 +42,7 @@ _TRANSACTIONS: Final = 'the sink names its transactions itself; .option("deliver
 _ONLY_EXACTLY_ONCE: Final = 'it goes with .option("delivery", "exactly-once")'
 AT_LEAST_ONCE: Final = "at-least-once"
 EXACTLY_ONCE: Final = "exactly-once"
+AUTO: Final = "auto"
 # The longest that brokers allow by default: the time between the first record of a batch and its commit.
 _TRANSACTION_TIMEOUT_MS: Final = 900_000
 
@@ -141,10 +142,13 @@ _MISSING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ExactlyOnce:
-    """The wish for exactly-once delivery: who writes, and which version of what is written; None if Spark says it."""
+    """The wish for exactly-once delivery: who writes, and which version of what is written; None if Spark says it.
+    With `is_optional`, brokers that cannot do it get the rows at least once.
+    """
 
     app_id: str | None = None
     version: int | None = None
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,12 @@ class SinkOptions:
     topic: str | None
     producer: Mapping[str, Any]
     exactly_once: ExactlyOnce | None = None
+
+    def at_least_once(self) -> SinkOptions:
+        """The same without the wish for exactly-once delivery."""
+        transactional = {ours for ours, _ in TRANSACTION_SETTINGS.values()}
+        kept = {name: value for name, value in self.producer.items() if name not in transactional}
+        return replace(self, producer=kept, exactly_once=None)
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -183,7 +193,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def _exactly_once(given: Mapping[str, str]) -> ExactlyOnce | None:
-    delivery = one_of("delivery", given.get("delivery", AT_LEAST_ONCE), (AT_LEAST_ONCE, EXACTLY_ONCE))
+    delivery = one_of("delivery", given.get("delivery", AT_LEAST_ONCE), (AT_LEAST_ONCE, EXACTLY_ONCE, AUTO))
     app_id, version = given.get("txnappid"), given.get("txnversion")
     if delivery == AT_LEAST_ONCE:
         for name, value in (("txnAppId", app_id), ("txnVersion", version)):
@@ -198,7 +208,7 @@ def _exactly_once(given: Mapping[str, str]) -> ExactlyOnce | None:
     if app_id is not None and ("/" in _text("txnAppId", app_id)):
         raise OptionError(f"Option 'txnAppId' must not contain '/': '{app_id}'.")
     number = None if version is None else positive("txnVersion", version, zero=True)
-    return ExactlyOnce(None if app_id is None else app_id.strip(), number)
+    return ExactlyOnce(None if app_id is None else app_id.strip(), number, is_optional=delivery == AUTO)
 
 
 def _refuse_unknown(name: str) -> None:

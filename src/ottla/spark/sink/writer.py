@@ -5,9 +5,9 @@ succeeded; its producer is idempotent, so nothing that is sent again on the way 
 micro-batch that Spark runs a second time (an executor was lost, the query was restarted before the batch was
 committed) writes its records a second time.
 
-With the option `delivery` exactly-once a task's commit message carries its open transaction, and the driver's
-`commit` decides (`exactly_once`). Spark calls `commit` and `abort` of a stream in another process, with a new
-writer: what they need is in the messages.
+With the option `delivery` exactly-once, or auto on brokers of Ottla, a task's commit message carries its open
+transaction, and the driver's `commit` decides (`exactly_once`). Spark calls `commit` and `abort` of a stream in
+another process, with a new writer: what they need is in the messages.
 """
 
 from __future__ import annotations
@@ -129,6 +129,9 @@ def _write_exactly_once(
     from ottla.spark.sink import exactly_once
     from ottla.spark.sink.write_identity import member
 
+    assert options.exactly_once is not None
+    if options.exactly_once.is_optional and not exactly_once.is_possible(options, identity):
+        return SinkCommit(write_task(rows, options.at_least_once(), columns))
     outcome = exactly_once.write_task(rows, options, columns, identity, member())
     return SinkCommit({} if outcome is None else outcome.records, outcome)
 

@@ -15,6 +15,7 @@ from ottla.spark.steps.arguments import StepError
 from ottla.spark.steps.avro_values import parse_avro
 from ottla.spark.steps.dead_letters import dead_letters, redrive, split, valid
 from ottla.spark.steps.json_values import parse_json, require
+from ottla.spark.steps.origins import with_origin
 from ottla.spark.steps.replays import backfill
 from ottla.spark.steps.topics import read_range, read_table, read_topic, topic_sink
 from ottla.spark.steps.upserts import latest, upsert
@@ -40,4 +41,5 @@ __all__ = [
     "upsert",
     "valid",
     "windowed",
+    "with_origin",
 ]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.spark.steps.arguments import name, names, quoted
 from ottla.spark.steps.json_values import PARSED, REASON
+from ottla.spark.steps.origins import HEADERS, header
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 PREFIX: Final = "dead-letter."
 ORIGIN: Final = ("topic", "partition", "offset", "timestamp")
@@ -39,13 +40,13 @@ def dead_letters(records: DataFrame, *, topic: str | None = None, headers: bool 
     from pyspark.sql import functions as F  # noqa: N812
 
     told = F.array(
-        _header("reason", F.col(REASON)),
-        _header("topic", F.col("topic")),
-        _header("partition", F.col("partition")),
-        _header("offset", F.col("offset")),
-        _header("timestamp", F.unix_millis("timestamp")),
+        header(f"{PREFIX}reason", F.col(REASON)),
+        header(f"{PREFIX}topic", F.col("topic")),
+        header(f"{PREFIX}partition", F.col("partition")),
+        header(f"{PREFIX}offset", F.col("offset")),
+        header(f"{PREFIX}timestamp", F.unix_millis("timestamp")),
     )
-    had = F.coalesce(F.col("headers"), F.array().cast("array<struct<key:string,value:binary>>"))
+    had = F.coalesce(F.col("headers"), F.array().cast(HEADERS))
     rows = records.where(F.col(REASON).isNotNull())
     to = [F.lit(name("topic", topic)).alias("topic")] if topic is not None else []
     return rows.select("key", "value", (F.concat(had, told) if headers else told).alias("headers"), *to)
@@ -70,10 +71,3 @@ def redrive(letters: DataFrame) -> DataFrame:
         "key", "value", before.alias("headers"), F.get(told, 0)["value"].cast("string").alias("topic")
     )
     return rows.where(F.col("topic").isNotNull())
-
-
-def _header(key: str, value: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    text = F.encode(value.cast("string"), "UTF-8")
-    return F.struct(F.lit(f"{PREFIX}{key}").alias("key"), text.alias("value"))

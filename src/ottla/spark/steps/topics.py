@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.spark.pipelines.context import TopicRead, current_flow
+from ottla.spark.sink.options import AUTO
 from ottla.spark.steps.arguments import StepError, duration, name, quoted
 from ottla.spark.steps.positions import Position, position_options
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _SETTING: Final = "spark.ottla.bootstrap.servers"
 _ADDRESS: Final = "kafka.bootstrap.servers"
+# Otherwise rows of attempts that Spark repeated would be read from topics that a pipeline has written.
+_ISOLATION: Final = "kafka.isolation.level"
+_COMMITTED: Final = "read_committed"
 
 
 def read_topic(
@@ -34,7 +38,8 @@ def read_topic(
     timestamp, timestampType.
 
     It begins at `start` where there is no checkpoint yet: the earliest record, unless told otherwise.
-    `headers=True` adds the column headers; `options` are the source's (`maxOffsetsPerTrigger="10000"`).
+    `headers=True` adds the column headers; `options` are the source's (`maxOffsetsPerTrigger="10000"`). Records
+    of transactions are read when they are committed, unless `kafka.isolation.level` says otherwise.
     """
     flow = current_flow()
     if flow is not None and flow.since is not None:
@@ -42,6 +47,7 @@ def read_topic(
     settings = {
         _ADDRESS: _address(spark, bootstrap_servers),
         "subscribe": name("topic", topic),
+        _ISOLATION: _COMMITTED,
         **position_options("start", "starting", start, topic),
         **({"includeHeaders": "true"} if headers else {}),
     }
@@ -72,6 +78,7 @@ def read_range(
     settings = {
         _ADDRESS: _address(spark, bootstrap_servers),
         "subscribe": name("topic", topic),
+        _ISOLATION: _COMMITTED,
         **position_options("since", "starting", since, topic),
         **position_options("until", "ending", until, topic),
         **({"includeHeaders": "true"} if headers else {}),
@@ -101,9 +108,11 @@ def topic_sink(
     spark: SparkSession, topic: str, *, bootstrap_servers: str | None = None, **options: str
 ) -> dict[str, str]:
     """The options of a sink that writes to a topic: `dp.create_sink("dead", "ottla", steps.topic_sink(spark,
-    "orders.dead"))`.
+    "orders.dead"))`. On Ottla each row is written exactly once, on other brokers at least once;
+    `delivery="exactly-once"` and `delivery="at-least-once"` decide otherwise.
     """
-    return {_ADDRESS: _address(spark, bootstrap_servers), "topic": name("topic", topic), **options}
+    settings = {_ADDRESS: _address(spark, bootstrap_servers), "topic": name("topic", topic)}
+    return {**settings, "delivery": AUTO, **options}
 
 
 def _address(spark: SparkSession, given: str | None) -> str:

@@ -110,7 +110,7 @@ def test_what_has_no_meaning_for_the_sink_has_no_effect(option: str) -> None:
             {"transactionalId": "x"},
             "Option 'transactionalid' is not supported: the sink names its transactions itself",
         ),
-        ({"delivery": "at-most-once"}, "Option 'delivery' must be at-least-once or exactly-once"),
+        ({"delivery": "at-most-once"}, "Option 'delivery' must be at-least-once or exactly-once or auto"),
         ({"txnAppId": "mill"}, "Option 'txnAppId' has no meaning here: it goes with .option(\"delivery\""),
         ({"txnVersion": "1"}, "Option 'txnVersion' has no meaning here"),
         ({"delivery": "exactly-once", "txnAppId": "a/b"}, "Option 'txnAppId' must not contain '/': 'a/b'."),
@@ -155,6 +155,14 @@ def test_exactly_once_delivery_is_wished_for_by_an_option() -> None:
     assert wished.producer == {"transaction_timeout_ms": 900_000}
     named = sink_options({**SERVERS, "delivery": "exactly-once", "txnAppId": "mill", "txnVersion": "7"})
     assert named.exactly_once == ExactlyOnce("mill", 7)
+
+
+def test_exactly_once_delivery_may_be_wished_for_where_it_is_possible() -> None:
+    settings = {"kafka.transaction.timeout.ms": "5", "kafka.linger.ms": "3"}
+    wished = sink_options({**SERVERS, **settings, "delivery": "auto", "txnAppId": "mill"})
+    assert wished.exactly_once == ExactlyOnce("mill", is_optional=True)
+    assert wished.producer == {"transaction_timeout_ms": 5, "linger_ms": 3}
+    assert wished.at_least_once() == SinkOptions("localhost:9092", None, {"linger_ms": 3})
 
 
 def test_exactly_once_delivery_takes_the_settings_of_transactions() -> None:

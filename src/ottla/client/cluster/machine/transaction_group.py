@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ottla.client.cluster.machine.conversation import Ask, Steps
+from ottla.client.cluster.machine.conversation import Ask, Steps, refreshed
 from ottla.client.cluster.machine.coordinators import by_coordinator
 from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.machine.retries import Inquiry
@@ -27,6 +27,16 @@ from ottla.errors import KafkaError
 from ottla.model import TopicPartition
 
 T = TypeVar("T")
+
+
+def reach(known: KnownCluster) -> Inquiry[str, None, None]:
+    """An answer of any broker, under the key "": from then on its features are known."""
+
+    def attempt(_: Mapping[str, None], left_ms: int) -> Steps[Mapping[str, KafkaError | None]]:
+        yield from refreshed(known, [], left_ms)
+        return {"": None}
+
+    return Inquiry({"": None}, attempt)
 
 
 def find(known: KnownCluster, name: str) -> Inquiry[str, None, int]:
