@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterable
 
 from ottla.config.broker import BrokerConfig
-from ottla.config.listener_limits import LISTENER_LIMITS, listener_setting
 from ottla.config.gateway import GatewayConfig
+from ottla.config.listener_limits import LISTENER_LIMITS, listener_setting
 from ottla.config.setting import INT_MAX, LONG_MAX, Setting, settings_of
 from ottla.config.topic import TopicConfig
 
