@@ -1,8 +1,9 @@
-"""Three brokers, a stream of orders, a pipeline on Spark; a broker is killed, and an audit looks for damage.
+"""Three brokers, a stream of orders, a pipeline on Spark; a broker is killed, and audits look for damage.
 
 You can type everything yourself: `ottla cluster`, `ottla pipeline`, `ottla audit`. The cluster is started and
 broken with `ottla.localcluster`, the library of `ottla cluster`; the pipeline is the project in
-examples/order_pipeline. The demo takes about a minute and leaves nothing behind, unless you ask for it.
+examples/order_pipeline, and examples/demo_receipts.py beside it, which writes a topic exactly once. The demo takes
+about a minute and leaves nothing behind, unless you ask for it.
 
     make demo
     python -m examples.demo --seconds 60 --rate 2000 --keep
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 from examples.demo_commands import OTTLA, DemoError, audit, running
 from examples.demo_orders import TOPIC, Generator, Sent
 from examples.demo_view import Scene, View
-from examples.demo_watch import DEAD_TOPIC, PARTITIONS, PIPELINE, TABLES, Seen, Watch
+from examples.demo_watch import DEAD_TOPIC, PARTITIONS, PIPELINE, RECEIPT_TOPIC, TABLES, Seen, Watch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -43,6 +44,7 @@ from ottla.localcluster.state import ClusterError
 
 BROKERS = 3
 PROJECT = Path(__file__).with_name(PIPELINE)
+RECEIPTS = Path(__file__).with_name("demo_receipts.py")
 SEED = 20
 _LOOK_S = 0.1
 _AWAY = 0.2  # how long the killed broker is left dead, of the time that orders flow
@@ -93,7 +95,12 @@ class Demo:
         shutil.copytree(
             PROJECT, self.project, ignore=shutil.ignore_patterns("tables", "storage", "__pycache__")
         )
-        topics = [NewTopic(TOPIC, partitions=PARTITIONS), NewTopic(DEAD_TOPIC, partitions=1)]
+        shutil.copy(RECEIPTS, self.project / "transformations")
+        topics = [
+            NewTopic(TOPIC, partitions=PARTITIONS),
+            NewTopic(DEAD_TOPIC, partitions=1),
+            NewTopic(RECEIPT_TOPIC, partitions=PARTITIONS),
+        ]
         with Admin(self._bootstrap) as admin:
             succeeded(admin.create_topics(topics))
 
@@ -183,6 +190,11 @@ class Idle:
 
 # The checks
 
+AUDITED = (
+    "raw_orders is the topic: ottla audit",
+    "each order has one receipt in a topic: ottla audit",
+)
+
 
 class Check(NamedTuple):
     claim: str
@@ -190,16 +202,23 @@ class Check(NamedTuple):
     detail: str
 
 
-def checks(sent: Sent, seen: Seen, killing: Killing, audited: dict[str, Any]) -> Iterator[Check]:
+class Audits(NamedTuple):
+    """What `ottla audit` says about the topic of orders beside the first table, and beside the topic of receipts."""
+
+    table: dict[str, Any]
+    receipts: dict[str, Any]
+
+
+def checks(sent: Sent, seen: Seen, killing: Killing, audits: Audits) -> Iterator[Check]:
     """What must be true at the end."""
     total, kinds = sent.total, sent.kinds
     acknowledged = sent.acknowledged == total and not sent.errors
     yield Check("every order was acknowledged", acknowledged, sent.errors[0] if sent.errors else f"{total:,}")
     pause_ms = sent.longest_pause_ms(killing.killed_at, killing.back_at)
     yield Check("a dead broker did not stop the writers", acknowledged, f"longest pause {pause_ms:,.0f} ms")
-    rows = f"{audited['records']:,} records, {audited['rows']:,} rows"
-    is_whole = bool(audited["equal"]) and audited["records"] == total
-    yield Check("raw_orders is the topic: ottla audit", is_whole, rows)
+    for claim, audited in zip(AUDITED, audits, strict=True):
+        rows = f"{audited['records']:,} records, {audited['rows']:,} rows"
+        yield Check(claim, bool(audited["equal"]) and audited["records"] == total, rows)
     dead, bad = len(seen.dead), kinds["bad"]
     yield Check("every bad order is a dead letter, and no other", dead == bad, f"{dead:,} of {bad:,}")
     good, held = total - bad - kinds["twice"], seen.rows["orders"]
@@ -232,7 +251,7 @@ Where to go on:
   examples/order_pipeline      the pipeline that you saw, to copy; docs/pipelines.md
   ottla pipeline init NAME     one of your own
   ottla cluster up --detach    the brokers, to stay; docs/cluster.md
-  ottla audit TOPIC TABLE      is the table the topic? docs/exactly-once.md"""
+  ottla audit TOPIC TABLE      is the table, or topic:NAME, the topic? docs/exactly-once.md"""
 
 
 def run(directory: Path, options: Options, console: Console) -> bool:
@@ -244,10 +263,12 @@ def run(directory: Path, options: Options, console: Console) -> bool:
         demo.prepare()
         killing = demo.stream()
         console.print(
-            "The audit: a Spark job compares the topic with the table, record by record.", highlight=False
+            "The audits: Spark jobs compare the topic with the table, and with the topic of receipts, record by record.",
+            highlight=False,
         )
-        audited = audit(TOPIC, demo.project / "tables" / "raw_orders", bootstrap)
-    return summarise(console, list(checks(demo.sent, demo.seen, killing, audited)), time.monotonic() - begun)
+        table = str(demo.project / "tables" / "raw_orders")
+        audits = Audits(*(audit(TOPIC, each, bootstrap) for each in (table, f"topic:{RECEIPT_TOPIC}")))
+    return summarise(console, list(checks(demo.sent, demo.seen, killing, audits)), time.monotonic() - begun)
 
 
 def _end_by_signal(number: int, frame: FrameType | None) -> None:

@@ -59,9 +59,9 @@ def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
         process.wait()
 
 
-def audit(topic: str, table: Path, bootstrap: str) -> dict[str, object]:
+def audit(topic: str, table: str, bootstrap: str) -> dict[str, object]:
     """The answer of `ottla audit --json`; exit code 1 is an answer, too."""
-    command = [*OTTLA, "audit", topic, str(table), "--bootstrap", bootstrap, "--json"]
+    command = [*OTTLA, "audit", topic, table, "--bootstrap", bootstrap, "--json"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

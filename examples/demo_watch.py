@@ -24,6 +24,7 @@ from ottla.model import TopicPartition
 
 PARTITIONS = 3
 DEAD_TOPIC = "orders.dead"
+RECEIPT_TOPIC = "receipts"
 PIPELINE = "order_pipeline"
 FLOW = "raw_orders"  # reads the topic, and commits its progress to a group of the pipeline's name and its own
 TABLES = ("raw_orders", "orders", "revenue")
@@ -49,7 +50,7 @@ class Seen:
     rows: Counter[str] = field(default_factory=Counter)
     windows: dict[datetime, Window] = field(default_factory=lambda: defaultdict(Window))
     reasons: Counter[str] = field(default_factory=Counter)
-    dead: set[tuple[bytes, ...]] = field(default_factory=set)  # origins: a letter may come twice
+    dead: set[tuple[bytes, ...]] = field(default_factory=set)  # origins
     letters: int = 0
 
     @property
@@ -126,7 +127,12 @@ class Watch:
     def _look_on(self) -> None:
         with (
             Admin(self._bootstrap, client_id="demo") as admin,
-            Consumer(self._bootstrap, client_id="demo", auto_offset_reset="earliest") as letters,
+            Consumer(
+                self._bootstrap,
+                client_id="demo",
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+            ) as letters,
         ):
             letters.assign([TopicPartition(DEAD_TOPIC, 0)])
             while not self._is_stopping.wait(_EVERY_S):

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from examples.demo import Check, Killing, checks
+from examples.demo import AUDITED, Audits, Check, Killing, checks
 from examples.demo_orders import Sent, sample_orders
 from examples.demo_watch import Seen, Window
 from tests.repository import ROOT
@@ -20,6 +20,7 @@ from ottla.client.producer.machine.delivery_report import DeliveryReport
 from ottla.localcluster.waiting import wait_until
 
 _MARK = "OTTLA_DEMO_UNDER_TEST"
+EQUAL = {"equal": True, "records": 10, "rows": 10}
 
 
 def started(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -50,7 +51,7 @@ def test_the_demo_runs_and_every_check_holds(tmp_path: Path) -> None:
     done = started(tmp_path, "--seconds", "8", "--rate", "100")
     output, _ = done.communicate(timeout=390)
     assert done.returncode == 0, output
-    assert "All 6 checks hold." in output
+    assert "All 7 checks hold." in output
     assert "is dead (kill -9)" in output
     assert "Where to go on" in output
     assert list(tmp_path.glob("ottla-demo-*")) == []
@@ -88,7 +89,7 @@ def test_a_pause_is_the_longest_silence_of_any_partition() -> None:
     assert sent.longest_pause_ms(20.0, 30.0) == 0
 
 
-def perfect() -> tuple[Sent, Seen, dict[str, object]]:
+def perfect() -> tuple[Sent, Seen, Audits]:
     """The tables of a perfect run."""
     sent, seen = Sent(), Seen()
     sent.kinds.update({"good": 6, "bad": 2, "late": 1, "twice": 1})
@@ -97,20 +98,21 @@ def perfect() -> tuple[Sent, Seen, dict[str, object]]:
     seen.dead.update({(b"0", b"1"), (b"0", b"2")})
     seen.rows.update({"raw_orders": 10, "orders": 7})
     seen.windows.update({0: Window(7, 1.0)})  # type: ignore[dict-item]
-    return sent, seen, {"equal": True, "records": 10, "rows": 10}
+    return sent, seen, Audits(EQUAL, EQUAL)
 
 
-def failing(sent: Sent, seen: Seen, audited: dict[str, object]) -> list[str]:
-    found: list[Check] = list(checks(sent, seen, Killing(1, 0.0, 1.0), audited))
-    assert len(found) == 6
+def failing(sent: Sent, seen: Seen, audits: Audits) -> list[str]:
+    found: list[Check] = list(checks(sent, seen, Killing(1, 0.0, 1.0), audits))
+    assert len(found) == 7
     return [check.claim for check in found if not check.holds]
 
 
 def test_a_perfect_run_fails_no_check_and_every_harm_fails_its_own() -> None:
     assert failing(*perfect()) == []
     sent, seen, audited = perfect()
-    assert failing(sent, seen, {**audited, "equal": False}) == ["raw_orders is the topic: ottla audit"]
-    assert failing(sent, seen, {**audited, "records": 9}) == ["raw_orders is the topic: ottla audit"]
+    for wrong in ({**EQUAL, "equal": False}, {**EQUAL, "records": 9}):
+        assert failing(sent, seen, Audits(wrong, EQUAL)) == [AUDITED[0]]
+        assert failing(sent, seen, Audits(EQUAL, wrong)) == [AUDITED[1]]
     seen.dead.add((b"0", b"3"))
     assert failing(sent, seen, audited) == ["every bad order is a dead letter, and no other"]
     sent, seen, audited = perfect()
