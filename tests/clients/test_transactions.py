@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import aiokafka
 import confluent_kafka
+import kafka
 import pytest
 from tests.clients.conftest import MakeTopic
 
@@ -175,3 +176,38 @@ def test_aiokafka_transforms_exactly_once(broker: BrokerProcess, make_topic: Mak
             await producer.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 3 * DEADLINE_S))
+
+
+def test_kafka_python_commits_and_aborts(
+    broker: BrokerProcess, make_topic: MakeTopic, name: str, committed: confluent_kafka.Consumer
+) -> None:
+    topic = make_topic(1)
+    partition = kafka.TopicPartition(topic, 0)
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=name)
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        producer.send(topic, b"%d" % number).get(DEADLINE_S)
+        offsets = {partition: kafka.OffsetAndMetadata(number + 1, "", -1)}
+        producer.send_offsets_to_transaction(offsets, kafka.ConsumerGroupMetadata(name))
+        if number % 2:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    producer.close()
+    committed.subscribe([topic])
+    assert values(committed, 2) == [b"1", b"3"]
+    reader = kafka.KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap,
+        group_id=None,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        consumer_timeout_ms=2_000,
+    )
+    assert [record.value for record in reader] == [b"1", b"3"]
+    reader.close()
+    group = confluent_consumer(broker, name)
+    (place,) = group.committed([confluent_kafka.TopicPartition(topic, 0)], DEADLINE_S)
+    group.close()
+    assert place.offset == 4

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.integration.replicas import Cluster, running, until
 
 from ottla.errors import ErrorCode
@@ -182,6 +183,59 @@ def test_errors_are_those_that_a_version_knows(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_partitions_join_all_together_or_not_at_all(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.create_topic("t", (1,))
+        producer = Producer(cluster)
+        first = identity(await producer.init())
+        topics = [AddPartitionsToTxnTopic("t", [0, 7]), AddPartitionsToTxnTopic("nowhere", [0])]
+        request = AddPartitionsToTxnRequest([], ID, *first, topics)
+        answer = await producer.ask(request, 3, _first_error)
+        errors = {
+            (topic.name, one.partition_index): one.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        }
+        assert errors == {
+            ("t", 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
+            ("t", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert (await producer.described()).transaction_state == "Empty"
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_an_identity_that_nobody_was_given_changes_nothing(tmp_path: Path) -> None:
+    """An epoch from the future, another producer's id, an id that nobody has begun with, one of great length."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.create_topic("t", (1,))
+        producer = Producer(cluster)
+        producer_id, epoch = identity(await producer.init())
+        assert await producer.add((producer_id, epoch), "t", 0) == ErrorCode.NONE
+        for strange, error in (
+            ((producer_id, epoch + 1), ErrorCode.PRODUCER_FENCED),
+            ((producer_id, 2**15 - 1), ErrorCode.PRODUCER_FENCED),
+            ((producer_id + 9, epoch), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ):
+            assert await producer.add(strange, "t", 0) == error
+            assert (await producer.end(strange, commit=True)).error_code == error
+            assert (await producer.init(*strange)).error_code == ErrorCode.PRODUCER_FENCED
+        unknown = Producer(cluster, "unknown")
+        assert await unknown.add((producer_id, epoch), "t", 0) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        ended = await unknown.end((producer_id, epoch), commit=True)
+        assert ended.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert (await producer.described()).transaction_state == "Ongoing"
+        assert (await producer.end((producer_id, epoch), commit=True)).error_code == ErrorCode.NONE
+        lengthy = Producer(cluster, "x" * 30_000)
+        first = identity(await lengthy.init())
+        assert await lengthy.add(first, "t", 0) == ErrorCode.NONE
+        assert (await lengthy.end(first, commit=False)).error_code == ErrorCode.NONE
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_offsets_join_by_the_partition_of_their_group(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         producer = Producer(cluster)
@@ -280,7 +334,10 @@ def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_transaction_in_a_topic_that_is_deleted_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_transaction_in_a_topic_that_is_deleted_ends(tmp_path: Path, comes_back: bool) -> None:
+    """A topic of the same name gets the marker, as in Kafka; nothing waits for it, and transactions go on there."""
+
     async def scenario(cluster: Cluster) -> None:
         await cluster.create_topic("t", (1,))
         producer = Producer(cluster)
@@ -288,7 +345,16 @@ def test_a_transaction_in_a_topic_that_is_deleted_ends(tmp_path: Path) -> None:
         await producer.add(first, "t", 0)
         await cluster.submit(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
         await until(lambda: "t" not in cluster.image.topics_by_name, "the topic is gone")
-        await producer.end(first, commit=True)
+        if comes_back:
+            await cluster.create_topic("t", (1,))
+        second = identity(await producer.end(first, commit=True))
         await producer.until_state("CompleteCommit")
+        if comes_back:
+            assert await producer.add(second, "t", 0) == ErrorCode.NONE
+            await producer.end(second, commit=False)
+            await producer.until_state("CompleteAbort")
+            hosted = cluster.nodes[1].partition("t", 0)
+            assert hosted.last_stable_offset == hosted.log.log_end_offset
+            assert [is_commit for _, _, is_commit in markers(cluster, 1, "t", 0)] == [True, False]
 
     in_cluster(tmp_path, scenario)
