@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ottla.client.requests.configs import ConfigOperation as ConfigOperation
     from ottla.client.requests.configs import ConfigResource as ConfigResource
     from ottla.client.requests.configs import ResourceType as ResourceType
+    from ottla.client.requests.delegation_tokens import DelegationToken as DelegationToken
     from ottla.client.requests.group_offsets import CommittedOffset as CommittedOffset
     from ottla.client.requests.membership import GroupMetadata as GroupMetadata
     from ottla.client.requests.outcomes import succeeded as succeeded
@@ -94,6 +95,7 @@ _HOMES = {
         "TransactionUncertainError",
     ),
     "ottla.client.requests.configs": ("ConfigChange", "ConfigOperation", "ConfigResource", "ResourceType"),
+    "ottla.client.requests.delegation_tokens": ("DelegationToken",),
     "ottla.client.requests.group_offsets": ("CommittedOffset",),
     "ottla.client.requests.membership": ("GroupMetadata",),
     "ottla.client.requests.outcomes": ("succeeded",),
@@ -135,6 +137,7 @@ __all__ = [
     "ConnectionLostError",
     "Consumer",
     "ConsumerRecord",
+    "DelegationToken",
     "Delivery",
     "DeliveryError",
     "DeliveryReport",

@@ -35,6 +35,18 @@ _LAST_DATETIME_MS = 253_402_300_799_000
 _LONGEST_SPAN_MS = 2**40
 
 
+_MOMENTS = {
+    "transaction_start_time_ms",
+    "issue_timestamp_ms",
+    "expiry_timestamp_ms",
+    "max_timestamp_ms",
+    "issue_timestamp",
+    "expiry_timestamp",
+    "max_timestamp",
+}
+_SPANS = {"retention_time_ms", "max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"}
+
+
 def what_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
     """kio knows error codes by name only, times as datetimes of whole milliseconds, and no field of ours."""
     if is_our_own(field):
@@ -43,9 +55,9 @@ def what_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
         return st.sampled_from([int(code) for code in ErrorCode])
     if field.name == "log_append_time_ms":
         return st.just(-1) | st.integers(0, _LAST_DATETIME_MS)
-    if field.name == "transaction_start_time_ms":
+    if field.name in _MOMENTS:
         return st.integers(0, _LAST_DATETIME_MS)
-    if field.name == "retention_time_ms":
+    if field.name in _SPANS:
         return st.integers(-1, _LONGEST_SPAN_MS)
     return None
 
@@ -113,11 +125,13 @@ def test_both_codecs_know_nearly_everything_we_declare() -> None:
     wire = {cls.__name__ for cls, _ in declared_versions() if cls.__module__.startswith("ottla.protocol.")}
     assert {cls.__name__ for cls, _ in pairs_of(KIO)} >= wire
     # kafka-python is a client: it knows nothing of what brokers and voters tell each other, nor how one is
-    # added or given up.
+    # added or given up. It has no delegation tokens, either.
     internal = {api.key for api in (*INTERNAL_APIS.values(), *QUORUM_APIS.values())}
+    of_nodes = (ApiKey.UNREGISTER_BROKER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
+    of_tokens = [key for key in ApiKey if key.name.endswith("_DELEGATION_TOKEN")]
     unknown = {
         cls.__name__
-        for key in (*internal, ApiKey.UNREGISTER_BROKER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
+        for key in (*internal, *of_nodes, *of_tokens)
         for cls in (DECLARED_APIS[key].request, DECLARED_APIS[key].response)
     }
     known = {cls.__name__ for cls, _ in pairs_of(KAFKA_PYTHON)}

@@ -61,6 +61,8 @@ from ottla.security.acl.rules import (
 )
 
 DEADLINE_S = 30.0
+# Callers who did not log in have no delegation tokens: test_delegation_tokens.py walks over these checks.
+WALKED_BY_USERS = {ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN}
 ANYBODY = "User:ANONYMOUS"
 ADMINISTRATOR_HOST, CALLER_HOST = "127.0.0.1", "127.0.0.2"
 WALKED = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID)
@@ -249,7 +251,7 @@ def test_with_all_rights_nothing_is_refused(administrator: Peer, caller: Peer, w
 
 def test_the_requests_reach_every_check_of_every_served_api() -> None:
     reached = {(asked.api, place) for asked in all_requests() for place in asked.checks}
-    checked = {ApiKey(key) for key in DECLARED_APIS} - UNCHECKED
+    checked = {ApiKey(key) for key in DECLARED_APIS} - UNCHECKED - WALKED_BY_USERS
     assert {(api, place) for api in checked for place in range(len(CHECKS[api]))} == reached
 
 

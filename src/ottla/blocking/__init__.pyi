@@ -15,9 +15,10 @@ from ottla.client.producer.machine.prepared_transaction import PreparedTransacti
 from ottla.client.producer.machine.settings import Acks, CompressionName
 from ottla.client.producer.offset_sources import OffsetSource
 from ottla.client.producer.serializers import Headers, Serializer
-from ottla.client.requests import quorum
+from ottla.client.requests import quorum, transactions
 from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource
+from ottla.client.requests.delegation_tokens import DelegationToken
 from ottla.client.requests.features import Feature
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
 from ottla.client.requests.groups import GroupDescription, GroupListing
@@ -28,7 +29,6 @@ from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.requests.quotas import QuotaEntity
 from ottla.client.requests.reassignments import ElectionType, Reassignment
 from ottla.client.requests.topics import CreatedTopic, NewTopic
-from ottla.client.requests.transactions import ActiveProducer, FencedProducer, HangingTransaction, TransactionDescription, TransactionListing
 from ottla.client.requests.users import UserChange
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition
@@ -193,7 +193,7 @@ class Admin:
     def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
         """Delete a group's committed offsets of partitions; refused for topics that its members read."""
 
-    def list_transactions(self, *, states: Iterable[str]=(), producer_ids: Iterable[int]=(), open_for_ms: int | None=None, pattern: str | None=None) -> list[TransactionListing]:
+    def list_transactions(self, *, states: Iterable[str]=(), producer_ids: Iterable[int]=(), open_for_ms: int | None=None, pattern: str | None=None) -> list[transactions.TransactionListing]:
         """All transactional ids, by name, or those that pass every filter given.
 
         With `open_for_ms`, only transactions that began at least so long ago (Kafka 3.8); with `pattern`,
@@ -201,23 +201,23 @@ class Admin:
         coordinates.
         """
 
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, transactions.TransactionDescription | KafkaError]:
         """The latest transaction of each transactional id: state, producer, start and partitions."""
 
-    def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, FencedProducer | KafkaError]:
+    def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, transactions.FencedProducer | KafkaError]:
         """Fence the producers that use these transactional ids. An open transaction of theirs is aborted."""
 
-    def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
+    def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[transactions.ActiveProducer, ...] | KafkaError]:
         """The idempotent and transactional producers that the leader of each partition knows."""
 
-    def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+    def abort_transaction(self, partition: TopicPartition, producer: transactions.ActiveProducer) -> None:
         """Abort a hanging transaction in one partition; `producer` as `describe_producers` returned it.
 
         Use `fence_producers` for a transaction that its coordinator knows: aborting one partition of it would
         leave half of a transaction that is committed later.
         """
 
-    def find_hanging_transactions(self, partitions: Iterable[TopicPartition], *, silent_since_ms: int) -> list[HangingTransaction]:
+    def find_hanging_transactions(self, partitions: Iterable[TopicPartition], *, silent_since_ms: int) -> list[transactions.HangingTransaction]:
         """Open transactions of these partitions that no coordinator will end, the oldest first.
 
         Only producers count that wrote nothing after the moment `silent_since_ms` (milliseconds since 1970):
@@ -244,6 +244,18 @@ class Admin:
 
     def alter_quotas(self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]) -> dict[QuotaEntity, KafkaError | None]:
         """Set quotas by their names, such as `producer_byte_rate` in bytes per second; None removes one."""
+
+    def create_token(self, *, owner: str | None=None, renewers: Iterable[str]=(), max_lifetime_ms: int | None=None) -> DelegationToken:
+        """A new delegation token: a login as `owner`, without one as yourself. `renewers` may renew it, too."""
+
+    def renew_token(self, token: DelegationToken | bytes, *, period_ms: int | None=None) -> int:
+        """Prolong a token, named by its HMAC, within its longest life; returns when the token expires."""
+
+    def expire_token(self, token: DelegationToken | bytes, *, after_ms: int | None=None) -> int:
+        """End a token at once, or after a time; returns when the token expires."""
+
+    def describe_tokens(self, owners: Iterable[str] | None=None) -> list[DelegationToken]:
+        """The tokens that you may see: all, or those that belong to these principals."""
 
 class Consumer:
     """Reads records of topics, for one application or as a member of a group.

@@ -50,6 +50,7 @@ COMMANDS = {
     ),
     "acls": Entry("ottla.cli.admin.acls", "acls", "Who may do what: list, add, remove and check rights."),
     "users": Entry("ottla.cli.admin.users", "users", "Users that log in with a password."),
+    "tokens": Entry("ottla.cli.admin.tokens", "tokens", "Delegation tokens: logins that users hand on."),
     "quotas": Entry("ottla.cli.admin.quotas", "quotas", "How much clients may send and read."),
     "security": Entry(
         "ottla.cli.security",

@@ -18,6 +18,7 @@ exists.
     connections.py        ConnectionConfig
     sasl.py               SaslConfig: logins
     oauth.py              OauthBearerConfig: logins with tokens of an identity provider
+    delegation_tokens.py  DelegationTokenConfig: logins that users hand on
     tls.py                TlsConfig: certificates, and what is demanded of clients
     topic_defaults.py     TopicDefaultsConfig: how topics come and go
     messages.py           MessageConfig, FetchConfig: what is written and read
@@ -40,6 +41,7 @@ from ottla.config.authorisation import AuthorisationConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.cleaner import CleanerConfig
 from ottla.config.connections import ConnectionConfig
+from ottla.config.delegation_tokens import DelegationTokenConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.listeners import Listener, Voter
 from ottla.config.logs import (
@@ -76,6 +78,7 @@ __all__ = [
     "ConfigError",
     "ConfigType",
     "ConnectionConfig",
+    "DelegationTokenConfig",
     "FetchConfig",
     "FlushConfig",
     "GroupConfig",

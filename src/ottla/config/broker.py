@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from ottla.config.authorisation import AuthorisationConfig
 from ottla.config.cleaner import CleanerConfig
 from ottla.config.connections import ConnectionConfig
+from ottla.config.delegation_tokens import DelegationTokenConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.listener_limits import (
     ListenerLimits,
@@ -59,6 +60,7 @@ class BrokerConfig:
     connections: ConnectionConfig = field(default=ConnectionConfig())
     sasl: SaslConfig = field(default=SaslConfig())
     oauth: OauthBearerConfig = field(default=OauthBearerConfig())
+    delegation_tokens: DelegationTokenConfig = field(default=DelegationTokenConfig())
     tls: TlsConfig = field(default=TlsConfig())
     topics: TopicDefaultsConfig = field(default=TopicDefaultsConfig())
     messages: MessageConfig = field(default=MessageConfig())

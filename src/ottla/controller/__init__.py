@@ -9,6 +9,7 @@ unclean_recovery                             partitions that nobody is trusted w
 eligible_leaders, replica_trust, lost_replicas   who holds all committed records without being in sync, and who may not
 configs, config_sources                      settings of topics and brokers
 scram                                        SCRAM credentials of users
+delegation_tokens, token_records             delegation tokens, and their records
 acls, acl_records                            access control lists, and their records
 client_quotas, quota_records                 quotas of users and client ids, and their records
 describe                                     answers that only read the image

@@ -1,10 +1,12 @@
-"""Commands that the active controller's shell gives by itself: no node sends them, so the protocol does not
-have them.
+"""Commands that the protocol does not have: those that the active controller's shell gives by itself, and requests
+together with the user who made them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from ottla.security.principal import Principal
 
 # Accounts for partitions that are about to be created or deleted. KafkaError if they must not be.
 Charge = Callable[[int], None]
@@ -38,3 +40,16 @@ class BalanceLeaders:
     """
 
     imbalance_percentage: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireTokens:
+    """Delegation tokens that have expired are removed. There is no response."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnBehalfOf:
+    """A client's request that is decided by who made it. It has the response of the request."""
+
+    request: Any
+    requester: Principal

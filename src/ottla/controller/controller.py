@@ -18,6 +18,9 @@
     AlterConfigs, incremental    Config
     AlterUserScramCredentials    UserScramCredential, RemoveUserScramCredential
     CreateAcls, DeleteAcls       AccessControlEntry, RemoveAccessControlEntry
+    CreateDelegationToken, Renew DelegationToken
+    ExpireDelegationToken        DelegationToken, RemoveDelegationToken
+    ExpireTokens                 RemoveDelegationToken
 
 `command` only decides. Its records are written and made durable by the shell, then given to `replay`, which
 alone changes the state: what is not in the log did not happen. The records of one decision are committed as
@@ -32,7 +35,14 @@ from ottla.config import BrokerConfig
 from ottla.controller.acls import create_acls, delete_acls
 from ottla.controller.alter_partition import alter_partition
 from ottla.controller.brokers import fence_brokers, heartbeat, register_broker, unregister_broker
-from ottla.controller.commands import BalanceLeaders, FenceBrokers, Metered, free_of_charge
+from ottla.controller.commands import (
+    BalanceLeaders,
+    ExpireTokens,
+    FenceBrokers,
+    Metered,
+    OnBehalfOf,
+    free_of_charge,
+)
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.configs import alter_configs, incremental_alter_configs
 from ottla.controller.decision import Decision
@@ -113,9 +123,7 @@ class Controller:
         return self._image
 
     def command(self, request: Any, now_ms: int) -> Decision:
-        """Decide on a request; nothing changes. `now_ms` is for decisions that depend on time; none does
-        yet.
-        """
+        """Decide on a request; nothing changes. `now_ms` is the time of day."""
         charge = free_of_charge
         if isinstance(request, Metered):
             request, charge = request.request, request.charge
@@ -133,6 +141,12 @@ class Controller:
             return create_acls(self.image, request, self._new_uuid)
         if kind is DeleteTopicsRequest:
             return delete_topics(self.image, request, self._defaults, charge)
+        if kind in (OnBehalfOf, ExpireTokens):
+            # Imported here, as below: most clusters have no delegation tokens.
+            from ottla.controller.delegation_tokens import decide_on_tokens
+
+            config = self._defaults.delegation_tokens
+            return decide_on_tokens(self.image, request, config, self._new_uuid, now_ms)
         if declaration_of(kind).key == ApiKey.ALTER_CLIENT_QUOTAS:
             # Imported here: most clusters have no quotas, and a broker starts in a fraction of a second.
             from ottla.controller.client_quotas import alter_client_quotas

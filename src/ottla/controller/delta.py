@@ -33,6 +33,7 @@ from ottla.controller.records import (
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
@@ -40,6 +41,7 @@ from ottla.controller.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -48,6 +50,7 @@ from ottla.controller.records import (
     UserScramCredentialRecord,
 )
 from ottla.controller.scram import ScramDelta
+from ottla.controller.token_records import token_of
 from ottla.model import NO_LEADER
 from ottla.security.acl.rules import Acl
 from ottla.security.quota.entities import Entity
@@ -83,6 +86,7 @@ class ImageDelta:
         self._configs: dict[ConfigResource, Mapping[str, str]] | None = None  # a copy, once one changes
         self._features = dict(image.features)
         self._scram = ScramDelta(image.scram_users)
+        self._tokens = image.delegation_tokens
         self._acls: dict[UUID, Acl] | None = None  # a copy, once one changes
         self._quotas: dict[Entity, Mapping[str, float]] | None = None  # a copy, once one changes
         self._next_producer_id = image.next_producer_id
@@ -110,6 +114,7 @@ class ImageDelta:
             configs=self._base.configs if self._configs is None else self._configs,
             features=self._features,
             scram_users=self._scram.users,
+            delegation_tokens=self._tokens,
             acls=self._base.acls if self._acls is None else self._acls,
             client_quotas=self._base.client_quotas if self._quotas is None else self._quotas,
             next_producer_id=self._next_producer_id,
@@ -235,6 +240,12 @@ class ImageDelta:
         if record.feature_level == 0:
             del self._features[record.name]
 
+    def _set_token(self, record: DelegationTokenRecord) -> None:
+        self._tokens = {**self._tokens, record.token_id: token_of(record)}
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
+        self._tokens = {key: token for key, token in self._tokens.items() if key != record.token_id}
+
     def _give_credential(self, record: UserScramCredentialRecord) -> None:
         self._scram.give(record)
 
@@ -312,6 +323,8 @@ _CHANGES: dict[type[Any], Callable[[ImageDelta, Any], None]] = {
     FeatureLevelRecord: ImageDelta._set_feature,
     UserScramCredentialRecord: ImageDelta._give_credential,
     RemoveUserScramCredentialRecord: ImageDelta._take_credential,
+    DelegationTokenRecord: ImageDelta._set_token,
+    RemoveDelegationTokenRecord: ImageDelta._remove_token,
     ProducerIdsRecord: ImageDelta._set_next_producer_id,
     ClientQuotaRecord: ImageDelta._change_quota,
     AccessControlEntryRecord: ImageDelta._add_acl,

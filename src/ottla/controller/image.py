@@ -16,6 +16,7 @@ from ottla.model import NO_LEADER
 from ottla.security.acl.rules import Acl
 from ottla.security.quota.entities import ClientQuotas
 from ottla.security.sasl.credentials import ScramUsers
+from ottla.security.sasl.delegation_token import DelegationTokens
 
 # A broker says with this feature's highest version how much it can hold beside the others; without it, as
 # much as one.
@@ -189,6 +190,7 @@ class ClusterImage:
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
     scram_users: ScramUsers = field(default_factory=dict)
+    delegation_tokens: DelegationTokens = field(default_factory=dict)
     # Unchanged ACLs are the same object in the next image.
     acls: Mapping[UUID, Acl] = field(default_factory=dict)
     # Unchanged quotas are the same object in the next image.

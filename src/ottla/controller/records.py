@@ -162,6 +162,19 @@ class RemoveTopicRecord:
     topic_id: Uuid = ZERO_UUID
 
 
+@record(key=10, versions=(0, 0), flexible=0)
+class DelegationTokenRecord:
+    """A delegation token; the HMAC, which is its secret, is not kept."""
+
+    owner: String = ""
+    requester: String = ""
+    renewers: list[String] = field(default_factory=list)
+    issue_timestamp: Int64 = 0
+    max_timestamp: Int64 = 0
+    expiration_timestamp: Int64 = 0
+    token_id: String = ""
+
+
 @record(key=11, versions=(0, 0), flexible=0)
 class UserScramCredentialRecord:
     """What the cluster keeps of a user's password, by mechanism."""
@@ -242,6 +255,11 @@ class RemoveUserScramCredentialRecord:
     mechanism: Int8 = 0
 
 
+@record(key=26, versions=(0, 0), flexible=0)
+class RemoveDelegationTokenRecord:
+    token_id: String = ""
+
+
 RECORD_TYPES: Final[dict[int, type[Any]]] = {
     declaration_of(cls).key: cls
     for cls in (
@@ -263,6 +281,8 @@ RECORD_TYPES: Final[dict[int, type[Any]]] = {
         NoOpRecord,
         UserScramCredentialRecord,
         RemoveUserScramCredentialRecord,
+        DelegationTokenRecord,
+        RemoveDelegationTokenRecord,
     )
 }
 _WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {

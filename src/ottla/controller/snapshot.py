@@ -32,6 +32,7 @@ from ottla.controller.records import (
     TopicRecord,
 )
 from ottla.controller.scram import credential_records
+from ottla.controller.token_records import token_records
 from ottla.model import NO_LEADER
 
 
@@ -51,6 +52,7 @@ def snapshot_records(image: ClusterImage) -> Iterator[Any]:
         for name, value in sorted(values.items()):
             yield ConfigRecord(resource.type, resource.name, name, value)
     yield from credential_records(image.scram_users)
+    yield from token_records(image.delegation_tokens)
     for acl_id, acl in sorted(image.acls.items()):
         yield acl_record(acl_id, acl)
     yield from quota_records(image.client_quotas)

@@ -13,5 +13,14 @@ class Principal(NamedTuple):
         return f"{self.kind}:{self.name}"
 
 
+# The kind of all principals that log in.
+USER: Final = "User"
+
 # As in Kafka: a client of a listener that does not ask for authentication.
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
+
+
+def principal_of(text: str) -> Principal:
+    """The principal that a text like `User:alice` names; a text without a kind names a user."""
+    kind, colon, name = text.partition(":")
+    return Principal(kind, name) if colon else Principal(USER, text)

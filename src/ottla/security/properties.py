@@ -68,6 +68,8 @@ def security_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
         if name == _JAAS:
             options = jaas_options(text)
             arguments |= {each: options[each] for each in ("username", "password") if each in options}
+            if options.get("tokenauth", "").lower() == "true":
+                arguments["is_delegation_token"] = True
             of_tokens |= {_OF_JAAS_TOKENS[each]: options[each] for each in _OF_JAAS_TOKENS if each in options}
         elif name in _OF_TOKENS:
             of_tokens[_OF_TOKENS[name]] = text

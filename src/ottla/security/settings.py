@@ -39,6 +39,8 @@ class Security:
     - `sasl_mechanism`: how the client logs in. PLAIN and SCRAM need `username` and `password`; OAUTHBEARER
       needs `token`: a text, a function that returns one (`async` or not; it is asked for every login), or a
       `TokenEndpoint`.
+    - `is_delegation_token`: `username` and `password` are the id and the HMAC (in base64) of a delegation token;
+      with SCRAM.
     """
 
     protocol: SecurityProtocol = "PLAINTEXT"
@@ -55,6 +57,7 @@ class Security:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     token: TokenSource | None = field(default=None, repr=False)
+    is_delegation_token: bool = False
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -133,6 +136,8 @@ class Security:
         unused = sorted({"token", "username", "password"}.difference(needed).intersection(given))
         if unused:
             raise ValueError(f"{unused[0]} has no use with sasl_mechanism={self.sasl_mechanism!r}")
+        if self.is_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM"):
+            raise ValueError(f"is_delegation_token needs SCRAM, not sasl_mechanism={self.sasl_mechanism!r}")
         if not (self.token is None or isinstance(self.token, str | TokenEndpoint) or callable(self.token)):
             raise ValueError(
                 f"token must be a text, a function or a TokenEndpoint, not {type(self.token).__name__}"

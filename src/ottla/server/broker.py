@@ -24,6 +24,7 @@ from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.runtime import Runtime
 from ottla.runtime.threads import run_together
 from ottla.security.sasl.credentials import Credentials
+from ottla.security.sasl.delegation_token import UsableTokens
 from ottla.server.apis.table import registered
 from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.coordinators.marker_writer import MarkerWriter
@@ -404,6 +405,11 @@ def _logins(config: BrokerConfig, gate: Gate, quorum: Quorum, runtime: Runtime) 
         read_users(config.sasl),
         lambda: quorum.image.scram_users if gate.is_open else None,
         uuid4().bytes + uuid4().bytes,
+        UsableTokens(
+            config.delegation_tokens.secret_key,
+            lambda: quorum.image.delegation_tokens if gate.is_open else None,
+            runtime.clock.wall_ms,
+        ),
     )
     accepts_tokens = "OAUTHBEARER" in config.sasl.enabled_mechanisms
     signing_keys = SigningKeys(config.oauth, runtime) if accepts_tokens else None

@@ -77,7 +77,13 @@ def _exchange(security: Security, token: str | None) -> ClientExchange:
         return OauthBearerClient(token)
     assert security.username is not None
     assert security.password is not None
-    return password_exchange(str(security.sasl_mechanism), security.username, security.password, new_nonce())
+    return password_exchange(
+        str(security.sasl_mechanism),
+        security.username,
+        security.password,
+        new_nonce(),
+        is_token=security.is_delegation_token,
+    )
 
 
 def _check_handshake(peer: str, mechanism: str, response: SaslHandshakeResponse) -> None:

@@ -6,6 +6,7 @@ configs                                `ottla configs`: the settings of running 
 features                               `ottla features`: the levels that the cluster works at
 groups, group_details, offset_resets   `ottla groups`; one group in detail; plans to move its offsets
 acls, resource_options                 `ottla acls`: who may do what; the options that name resources
+tokens                                 `ottla tokens`
 users, password_options                `ottla users`; where a password comes from
 quotas                                 `ottla quotas`: how much clients may send, read and ask for
 transactions                           `ottla transactions`: open ones, their producers, those that hang

@@ -19,6 +19,7 @@ from ottla.client.admin.plan import (
     group_questions,
     partition_moves,
     security_questions,
+    token_questions,
     topic_changes,
     transaction_questions,
 )
@@ -38,7 +39,7 @@ from ottla.client.cluster.machine.topic_inquiries import (
     topics_of,
 )
 from ottla.client.fetching.plan.partition_reader import ConsumerRecord
-from ottla.client.requests import quorum
+from ottla.client.requests import quorum, transactions
 from ottla.client.requests.acls import acl_filter, acl_filters, acls_to_create
 from ottla.client.requests.brokers import ClusterDescription, LogDir
 from ottla.client.requests.configs import (
@@ -48,6 +49,7 @@ from ottla.client.requests.configs import (
     config_changes,
     config_resources,
 )
+from ottla.client.requests.delegation_tokens import DelegationToken
 from ottla.client.requests.features import Feature
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets, committable
 from ottla.client.requests.groups import GroupDescription, GroupListing, all_members, named_members
@@ -58,16 +60,6 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.quotas import QuotaEntity, quota_changes
 from ottla.client.requests.reassignments import ElectionType, Reassignment, replicas_or_none
 from ottla.client.requests.topics import CreatedTopic, NewTopic, new_topics
-from ottla.client.requests.transactions import (
-    ActiveProducer,
-    FencedProducer,
-    HangingTransaction,
-    TransactionDescription,
-    TransactionFilters,
-    TransactionListing,
-    hanging_transactions,
-    open_transactions,
-)
 from ottla.client.requests.users import UserChange, user_changes
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition
@@ -371,19 +363,14 @@ class Admin:
         producer_ids: Iterable[int] = (),
         open_for_ms: int | None = None,
         pattern: str | None = None,
-    ) -> list[TransactionListing]:
+    ) -> list[transactions.TransactionListing]:
         """All transactional ids, by name, or those that pass every filter given.
 
         With `open_for_ms`, only transactions that began at least so long ago (Kafka 3.8); with `pattern`,
         only ids that this regular expression matches (Kafka 4.1). Every broker is asked for those that it
         coordinates.
         """
-        filters = TransactionFilters(
-            tuple(arguments.names("states", states)),
-            tuple(arguments.numbers("producer_ids", producer_ids)),
-            None if open_for_ms is None else arguments.whole_number("open_for_ms", open_for_ms),
-            None if pattern is None else arguments.name_of("pattern", pattern),
-        )
+        filters = transactions.transaction_filters(states, producer_ids, open_for_ms, pattern)
         inquiry = transaction_questions.list_transactions(await self._brokers(), filters)
         outcomes = await self._settle(inquiry)
         listed = succeeded(outcomes)
@@ -391,7 +378,7 @@ class Admin:
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, TransactionDescription | KafkaError]:
+    ) -> dict[str, transactions.TransactionDescription | KafkaError]:
         """The latest transaction of each transactional id: state, producer, start and partitions."""
         wanted = arguments.names("transactional_ids", transactional_ids)
         known = self._connections.known
@@ -399,26 +386,28 @@ class Admin:
 
     async def fence_producers(
         self, transactional_ids: Iterable[str]
-    ) -> dict[str, FencedProducer | KafkaError]:
+    ) -> dict[str, transactions.FencedProducer | KafkaError]:
         """Fence the producers that use these transactional ids. An open transaction of theirs is aborted."""
         wanted = arguments.names("transactional_ids", transactional_ids)
         return await self._settle(transaction_questions.fence_producers(self._connections.known, wanted))
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
+    ) -> dict[TopicPartition, tuple[transactions.ActiveProducer, ...] | KafkaError]:
         """The idempotent and transactional producers that the leader of each partition knows."""
         wanted = arguments.partitions("partitions", partitions)
         return await self._settle(transaction_questions.describe_producers(self._connections.known, wanted))
 
-    async def abort_transaction(self, partition: TopicPartition, producer: ActiveProducer) -> None:
+    async def abort_transaction(
+        self, partition: TopicPartition, producer: transactions.ActiveProducer
+    ) -> None:
         """Abort a hanging transaction in one partition; `producer` as `describe_producers` returned it.
 
         Use `fence_producers` for a transaction that its coordinator knows: aborting one partition of it would
         leave half of a transaction that is committed later.
         """
         where = arguments.partition("partition", partition)
-        if not isinstance(producer, ActiveProducer):
+        if not isinstance(producer, transactions.ActiveProducer):
             raise TypeError(f"producer must be an ActiveProducer, not {producer!r}")
         inquiry = transaction_questions.abort_transaction(self._connections.known, where, producer)
         outcomes = await self._settle(inquiry)
@@ -426,19 +415,21 @@ class Admin:
 
     async def find_hanging_transactions(
         self, partitions: Iterable[TopicPartition], *, silent_since_ms: int
-    ) -> list[HangingTransaction]:
+    ) -> list[transactions.HangingTransaction]:
         """Open transactions of these partitions that no coordinator will end, the oldest first.
 
         Only producers count that wrote nothing after the moment `silent_since_ms` (milliseconds since 1970):
         a transaction that has just begun may not be known to its coordinator yet.
         """
         arguments.whole_number("silent_since_ms", silent_since_ms)
-        candidates = open_transactions(succeeded(await self.describe_producers(partitions)), silent_since_ms)
+        candidates = transactions.open_transactions(
+            succeeded(await self.describe_producers(partitions)), silent_since_ms
+        )
         if not candidates:
             return []
         listed = await self.list_transactions(producer_ids={each.producer_id for _, each in candidates})
         described = await self.describe_transactions([each.transactional_id for each in listed])
-        return hanging_transactions(candidates, listed, described)
+        return transactions.hanging_transactions(candidates, listed, described)
 
     async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 - frozen
         """The access control lists that a filter finds; without a filter, all."""
@@ -473,6 +464,24 @@ class Admin:
     ) -> dict[QuotaEntity, KafkaError | None]:
         """Set quotas by their names, such as `producer_byte_rate` in bytes per second; None removes one."""
         return await self._settle(security_questions.alter_quotas(quota_changes("changes", changes)))
+
+    async def create_token(
+        self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None
+    ) -> DelegationToken:
+        """A new delegation token: a login as `owner`, without one as yourself. `renewers` may renew it, too."""
+        return await self._one(token_questions.create(owner, renewers, max_lifetime_ms))
+
+    async def renew_token(self, token: DelegationToken | bytes, *, period_ms: int | None = None) -> int:
+        """Prolong a token, named by its HMAC, within its longest life; returns when the token expires."""
+        return await self._one(token_questions.renew(token, period_ms))
+
+    async def expire_token(self, token: DelegationToken | bytes, *, after_ms: int | None = None) -> int:
+        """End a token at once, or after a time; returns when the token expires."""
+        return await self._one(token_questions.expire(token, after_ms))
+
+    async def describe_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
+        """The tokens that you may see: all, or those that belong to these principals."""
+        return await self._one(token_questions.describe(None if owners is None else list(owners)))
 
     async def _settle(self, inquiry: Inquiry[K, V, T]) -> dict[K, T | KafkaError]:
         self._lifetime.needs_open()

@@ -11,6 +11,7 @@ coordinators        FindCoordinator
 groups              listing, describing and deleting groups, removing members
 group_offsets       committed offsets
 transactions        listing, describing and aborting transactions, the producers of partitions
+delegation_tokens   logins that users hand on
 acls, users, quotas access control lists; users with a password; how much clients may do
 consumer_protocol   Kafka's formats of subscriptions and assignments
 membership          the member id and generation of a group member

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import error_of, outcome
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_OFFSET, TopicPartition
@@ -55,6 +56,18 @@ class TransactionFilters:
     producer_ids: tuple[int, ...] = ()
     open_for_ms: int | None = None
     pattern: str | None = None
+
+
+def transaction_filters(
+    states: object, producer_ids: object, open_for_ms: object, pattern: object
+) -> TransactionFilters:
+    """Filters that can be written to the wire. Raises TypeError and ValueError."""
+    return TransactionFilters(
+        tuple(arguments.names("states", states)),
+        tuple(arguments.numbers("producer_ids", producer_ids)),
+        None if open_for_ms is None else arguments.whole_number("open_for_ms", open_for_ms),
+        None if pattern is None else arguments.name_of("pattern", pattern),
+    )
 
 
 @dataclass(frozen=True, slots=True)

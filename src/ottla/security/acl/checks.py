@@ -68,6 +68,10 @@ def _cluster(operation: Operation) -> Right:
     return Right(operation, ResourceType.CLUSTER)
 
 
+def _user(operation: Operation) -> Right:
+    return Right(operation, ResourceType.USER)
+
+
 _READ, _WRITE, _CREATE, _DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 _ALTER, _DESCRIBE = Operation.ALTER, Operation.DESCRIBE
 _DESCRIBE_CONFIGS, _ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
@@ -212,6 +216,20 @@ CHECKS: Final = _by_api(
         ApiKey.DELETE_ACLS: (_ALTERS_CLUSTER,),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (_DESCRIBES_CLUSTER,),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_ALTERS_CLUSTER,),
+        ApiKey.CREATE_DELEGATION_TOKEN: (
+            _check(_WHOLE, _user(Operation.CREATE_TOKENS), applies="a token for another owner"),
+        ),
+        # A token is prolonged and ended by whom it belongs to, not by a right.
+        ApiKey.RENEW_DELEGATION_TOKEN: (),
+        ApiKey.EXPIRE_DELEGATION_TOKEN: (),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: (
+            _check(
+                _HIDDEN,
+                Right(_DESCRIBE, ResourceType.DELEGATION_TOKEN),
+                _user(Operation.DESCRIBE_TOKENS),
+                applies="a token that does not belong to the caller",
+            ),
+        ),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: (_check(_WHOLE, _cluster(_DESCRIBE_CONFIGS)),),
         ApiKey.ALTER_CLIENT_QUOTAS: (_check(_WHOLE, _cluster(_ALTER_CONFIGS)),),
         # Brokers and controllers among themselves

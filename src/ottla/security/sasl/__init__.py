@@ -10,5 +10,6 @@ scram_client   the client's side of SCRAM
 scram_server   the server's side of SCRAM
 oauthbearer    OAUTHBEARER (RFC 7628): tokens of an identity provider
 failed_logins  how often logins from an address may fail
+delegation_token  logins that users hand on
 credentials    who may log in: users of the settings, users of the metadata log
 """

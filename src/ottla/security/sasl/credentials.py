@@ -14,8 +14,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla.security.sasl import scram
+from ottla.security.sasl.delegation_token import UsableTokens
+from ottla.security.sasl.exchange import Login
 from ottla.security.sasl.scram import ScramCredential, ScramMechanism
 
+# The credentials of tokens that are remembered: making one takes some milliseconds.
+_MOST_TOKENS: Final = 10_000
 # As long as the salts of our own command line.
 _SALT_BYTES: Final = 24
 
@@ -33,11 +37,17 @@ class Credentials:
     """
 
     def __init__(
-        self, passwords: Mapping[str, str], in_log: Callable[[], ScramUsers | None], secret: bytes
+        self,
+        passwords: Mapping[str, str],
+        in_log: Callable[[], ScramUsers | None],
+        secret: bytes,
+        tokens: UsableTokens | None = None,
     ) -> None:
         self._passwords = dict(passwords)
         self._in_log = in_log
         self._secret = secret
+        self._tokens = tokens
+        self._made_of_tokens: dict[tuple[str, ScramMechanism], ScramCredential] = {}
         self._made: dict[tuple[str, ScramMechanism], ScramCredential] = {}
 
     def knows(self, user: str) -> bool:
@@ -51,6 +61,20 @@ class Credentials:
             return self._of_settings(mechanism, user, password)
         found = self._users_in_log().get(user, {}).get(mechanism)
         return self._nobodys(mechanism, user) if found is None else found
+
+    def of_token(self, mechanism: ScramMechanism, token_id: str) -> tuple[ScramCredential, Login]:
+        """The credential of a delegation token, and the login of its owner; for a token that cannot be used, a
+        credential that no password fits.
+        """
+        if self._tokens is not None and not self._tokens.are_known:
+            raise UsersNotLoadedError
+        found = None if self._tokens is None else self._tokens.find(token_id)
+        if found is None:
+            return self._nobodys(mechanism, token_id), Login(token_id)
+        token, password = found
+        expires_ms = min(token.expires_ms, token.max_ms)
+        login = Login(token.owner.name, expires_ms, is_token=True)
+        return self._of_token_password(mechanism, token_id, password), login
 
     def has_password(self, user: str, password: str) -> bool:
         """Whether a user has this password: what PLAIN asks."""
@@ -70,6 +94,14 @@ class Credentials:
         if key not in self._made:
             self._made[key] = scram.new_credential(mechanism, password, self._salt(mechanism, user))
         return self._made[key]
+
+    def _of_token_password(self, mechanism: ScramMechanism, token_id: str, password: str) -> ScramCredential:
+        key, made = (token_id, mechanism), self._made_of_tokens
+        if key not in made:
+            if len(made) >= _MOST_TOKENS:
+                del made[next(iter(made))]
+            made[key] = scram.new_credential(mechanism, password, self._salt(mechanism, token_id))
+        return made[key]
 
     def _nobodys(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
         # The hash of no client key: to find one would be to invert the hash function.

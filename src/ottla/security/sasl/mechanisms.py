@@ -10,16 +10,23 @@ from ottla.security.sasl.plain import PLAIN, PlainClient, PlainServer
 from ottla.security.sasl.scram import SCRAM_MECHANISMS
 from ottla.security.sasl.scram_client import ScramClient
 from ottla.security.sasl.scram_server import ScramServer
+from ottla.security.sasl.scram_text import TOKEN_EXTENSION
 
 _FOR_PASSWORDS: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 
-def password_exchange(mechanism: str, user: str, password: str, nonce: str) -> ClientExchange:
-    """The client's side of a login with a password. AuthenticationError if the mechanism takes none."""
+def password_exchange(
+    mechanism: str, user: str, password: str, nonce: str, *, is_token: bool = False
+) -> ClientExchange:
+    """The client's side of a login with a password, or with the id and the HMAC of a delegation token.
+
+    AuthenticationError if the mechanism takes none.
+    """
     if mechanism == PLAIN:
         return PlainClient(user, password)
     if mechanism in SCRAM_MECHANISMS:
-        return ScramClient(SCRAM_MECHANISMS[mechanism], user, password, nonce)
+        extensions = f",{TOKEN_EXTENSION}=true" if is_token else ""
+        return ScramClient(SCRAM_MECHANISMS[mechanism], user, password, nonce, extensions=extensions)
     raise AuthenticationError(f"{mechanism} is no mechanism for a password: use {', '.join(_FOR_PASSWORDS)}")
 
 
@@ -32,4 +39,5 @@ def server_exchange(
     if mechanism == OAUTHBEARER:
         return OauthBearerServer(check_token)
     scram = SCRAM_MECHANISMS[mechanism]
-    return ScramServer(scram, partial(credentials.credential, scram), nonce)
+    find, find_token = partial(credentials.credential, scram), partial(credentials.of_token, scram)
+    return ScramServer(scram, find, find_token, nonce)

@@ -9,20 +9,25 @@ from collections.abc import Callable
 from ottla.security.sasl import scram, scram_text
 from ottla.security.sasl.exchange import AuthenticationError, Login, Step
 from ottla.security.sasl.scram import ScramCredential, ScramMechanism
-from ottla.security.sasl.scram_text import ClientFirst, ServerFirst
+from ottla.security.sasl.scram_text import TOKEN_EXTENSION, ClientFirst, ServerFirst
 
 # The credential of a user. Unknown users have one that fits no password.
 FindCredential = Callable[[str], ScramCredential]
+# The same for a delegation token by its id, and who logs in with it.
+FindToken = Callable[[str], tuple[ScramCredential, Login]]
 
 
 class ScramServer:
     """One login. `nonce` is random text without commas, of the caller's."""
 
-    def __init__(self, mechanism: ScramMechanism, find: FindCredential, nonce: str) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, find: FindCredential, find_token: FindToken, nonce: str
+    ) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._find_token = find_token
         self._nonce = nonce
-        self._asked: tuple[ClientFirst, ServerFirst, ScramCredential] | None = None
+        self._asked: tuple[ClientFirst, ServerFirst, ScramCredential, Login] | None = None
         self._is_over = False
 
     def respond(self, token: bytes) -> Step:
@@ -34,13 +39,21 @@ class ScramServer:
         return self._verify(token, *self._asked)
 
     def _challenge(self, first: ClientFirst) -> Step:
-        credential = self._find(first.user)
+        if first.extensions.get(TOKEN_EXTENSION, "").lower() == "true":
+            credential, login = self._find_token(first.user)
+        else:
+            credential, login = self._find(first.user), Login(first.user)
         challenge = ServerFirst(first.nonce + self._nonce, credential.salt, credential.iterations)
-        self._asked = first, challenge, credential
+        self._asked = first, challenge, credential, login
         return Step(str(challenge).encode())
 
     def _verify(
-        self, token: bytes, first: ClientFirst, challenge: ServerFirst, credential: ScramCredential
+        self,
+        token: bytes,
+        first: ClientFirst,
+        challenge: ServerFirst,
+        credential: ScramCredential,
+        login: Login,
     ) -> Step:
         final = scram_text.read_client_final(token)
         if final.nonce != challenge.nonce:
@@ -51,4 +64,4 @@ class ScramServer:
         if not scram.is_client_proof(self._mechanism, credential, auth_message, final.proof):
             raise AuthenticationError(f"user {first.user!r} is unknown or has another password")
         proof = scram.server_proof(self._mechanism, credential.server_key, auth_message)
-        return Step(scram_text.write_server_final(proof), Login(first.user))
+        return Step(scram_text.write_server_final(proof), login)

@@ -13,8 +13,12 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from ottla.security.sasl.exchange import AuthenticationError
+
+# Kafka's extension by which a client says that its user is the id of a delegation token (KIP-48).
+TOKEN_EXTENSION: Final = "tokenauth"
 
 _NAME = re.compile(r"(?:[^=,]|=2C|=3D)*")
 _NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")

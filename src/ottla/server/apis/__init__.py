@@ -8,6 +8,7 @@ offsets, log_dirs                               offsets by time and epoch, recor
 groups, group_offsets, coordinator              consumer groups
 transactional_offsets                           offsets that are committed with a transaction
 sasl, user_scram_credentials                    logins, users and their SCRAM credentials
+delegation_tokens                               logins that users hand on
 topics, cluster, shown_topics, brokers, quorum, api_versions  metadata: changes, descriptions, nodes among themselves
 acls, client_quotas                             access control lists; quotas
 """

@@ -9,6 +9,7 @@ RemoveRaftVoter 0 (KIP-853): any node takes them, the leader carries them out.
 from collections.abc import Awaitable
 from typing import Any, Final
 
+from ottla.controller.commands import OnBehalfOf
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.codec import DecodeError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -61,7 +62,16 @@ async def envelope(context: RequestContext, request: EnvelopeRequest) -> Envelop
     except NotControllerError:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     except KafkaError as error:
-        return seal_envelope(header, refusal(command, error))
+        return seal_envelope(header, _refusal(command, error))
+
+
+def _refusal(command: Any, error: KafkaError) -> Any:
+    if not isinstance(command, OnBehalfOf):
+        return refusal(command, error)
+    # Imported here: most clusters have no delegation tokens.
+    from ottla.controller.delegation_tokens import token_refusal
+
+    return token_refusal(command, error)
 
 
 @api.handles(DescribeQuorumRequest)

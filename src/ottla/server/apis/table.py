@@ -93,6 +93,10 @@ def _metadata(api_key: int) -> ApiFamily | None:
             from ottla.server.apis.quorum import api
         case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS | ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
             from ottla.server.apis.user_scram_credentials import api
+        case ApiKey.CREATE_DELEGATION_TOKEN | ApiKey.DESCRIBE_DELEGATION_TOKEN:
+            from ottla.server.apis.delegation_tokens import api
+        case ApiKey.RENEW_DELEGATION_TOKEN | ApiKey.EXPIRE_DELEGATION_TOKEN:
+            from ottla.server.apis.delegation_tokens import api
         case ApiKey.BROKER_REGISTRATION | ApiKey.BROKER_HEARTBEAT:
             from ottla.server.apis.brokers import api
         case ApiKey.ALTER_PARTITION | ApiKey.ALLOCATE_PRODUCER_IDS | ApiKey.ASSIGN_REPLICAS_TO_DIRS:

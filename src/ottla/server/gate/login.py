@@ -58,6 +58,7 @@ class Reply(NamedTuple):
     token: bytes
     user: str | None = None
     lifetime_ms: int = 0
+    is_by_token: bool = False
 
 
 class Logins:
@@ -251,7 +252,8 @@ class Login:
         self._user, self._mechanism, self._exchange = step.login.user, self._begun, None
         self.takes_raw_tokens = False
         self.close()
-        return Reply(step.token, step.login.user, self._logins.lifetime_ms(step.login))
+        lifetime_ms = self._logins.lifetime_ms(step.login)
+        return Reply(step.token, step.login.user, lifetime_ms, step.login.is_token)
 
     async def refuse(self, reason: str, answers: Sequence[Part] = ()) -> NoReturn:
         """Have the connection end after `answers`, later. Raises LoginRefusedError."""

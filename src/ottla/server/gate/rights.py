@@ -40,12 +40,14 @@ class Rights:
         self._current()
         return self._version
 
-    def permits(self, session: Session, check: Check, name: str) -> bool:
-        """Whether a session has one of the rights that a check asks for on the resource of this name."""
+    def permits(self, session: Session, check: Check, name: str | Mapping[ResourceType, str]) -> bool:
+        """Whether a session has one of the rights that a check asks for on the resource of this name, or of its
+        name among those of the kinds that the rights are about.
+        """
         found = self._found(session, check, name)
         if self._audit is not None:
             right = found or check.rights[-1]
-            self._audit.decided(session, check, right, name, is_allowed=found is not None)
+            self._audit.decided(session, check, right, _name_of(right, name), is_allowed=found is not None)
         return found is not None
 
     def close(self) -> None:
@@ -53,7 +55,7 @@ class Rights:
         if self._audit is not None:
             self._audit.close()
 
-    def _found(self, session: Session, check: Check, name: str) -> Right | None:
+    def _found(self, session: Session, check: Check, name: str | Mapping[ResourceType, str]) -> Right | None:
         """The right that satisfies a check."""
         authoriser, principal, host = self._current(), str(session.principal), session.host
         for right in check.rights:
@@ -63,7 +65,7 @@ class Rights:
             else:
                 of_cluster = kind is ResourceType.CLUSTER
                 is_allowed = authoriser.allows(
-                    principal, host, operation, kind, CLUSTER_NAME if of_cluster else name
+                    principal, host, operation, kind, CLUSTER_NAME if of_cluster else _name_of(right, name)
                 )
             if is_allowed:
                 return right
@@ -89,3 +91,7 @@ class Rights:
                 allow_without_acl=self._config.allow_everyone_if_no_acl_found,
             )
         return self._authoriser
+
+
+def _name_of(right: Right, name: str | Mapping[ResourceType, str]) -> str:
+    return name if isinstance(name, str) else name[right.resource_type]

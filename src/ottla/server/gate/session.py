@@ -41,6 +41,8 @@ class Session:
     # handled.
     principal: Principal = ANONYMOUS
     authenticated_until_ms: int | None = None
+    # Whether the client logged in with a delegation token: it cannot have further tokens then.
+    is_by_token: bool = False
     throttled_until_ms: int | None = None
     # Whether the latest request was one of another node, for which no quota counts.
     is_of_node: bool = False
@@ -71,9 +73,12 @@ class Session:
         """Take over which client library the client says it is."""
         self.software = software
 
-    def authenticated_as(self, principal: Principal, until_ms: int | None = None) -> None:
+    def authenticated_as(
+        self, principal: Principal, until_ms: int | None = None, *, is_by_token: bool = False
+    ) -> None:
         """Take over whom the client has proved to be, and until when that counts; None is without end."""
         self.principal = principal
+        self.is_by_token = is_by_token
         self.authenticated_until_ms = until_ms
 
     @property
@@ -93,7 +98,7 @@ class Session:
         reply = await self.login.respond(token)
         if reply.user is not None:
             until_ms = monotonic_ms() + reply.lifetime_ms if reply.lifetime_ms else None
-            self.authenticated_as(Principal("User", reply.user), until_ms)
+            self.authenticated_as(Principal("User", reply.user), until_ms, is_by_token=reply.is_by_token)
         return reply
 
     def is_throttled_until(self, until_ms: int) -> None:

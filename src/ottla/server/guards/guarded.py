@@ -9,7 +9,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.security.acl.checks import CHECKS, Check, Refusal
 from ottla.server.gate.handlers import Handler, Registered, Registration, RequestContext
 from ottla.server.gate.rights import Rights
-from ottla.server.guards import descriptions, transactions
+from ottla.server.guards import delegation_tokens, descriptions, transactions
 from ottla.server.guards.fetch import fetch
 from ottla.server.guards.offset_fetch import offset_fetch
 from ottla.server.guards.steps import (
@@ -66,6 +66,8 @@ _STEPS: Final[Mapping[ApiKey, tuple[Step, ...]]] = MappingProxyType(
         ApiKey.DESCRIBE_CONFIGS: (descriptions.of_settings(ApiKey.DESCRIBE_CONFIGS),),
         ApiKey.ALTER_CONFIGS: (descriptions.of_settings(ApiKey.ALTER_CONFIGS),),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: (descriptions.of_settings(ApiKey.INCREMENTAL_ALTER_CONFIGS),),
+        ApiKey.CREATE_DELEGATION_TOKEN: (delegation_tokens.create_token,),
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: (delegation_tokens.describe_tokens,),
         ApiKey.DESCRIBE_CLUSTER: (descriptions.describe_cluster,),
     }
 )

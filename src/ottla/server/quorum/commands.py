@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.controller.commands import BalanceLeaders, FenceBrokers
+from ottla.controller.commands import BalanceLeaders, ExpireTokens, FenceBrokers
 from ottla.controller.decision import Decision
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.brokers import (
@@ -37,6 +37,7 @@ _OF_BROKERS: Final = (
     BalanceLeaders,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
+    ExpireTokens,
     FenceBrokers,
 )
 

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from ottla.config import BrokerConfig
-from ottla.controller.commands import BalanceLeaders, FenceBrokers
+from ottla.controller.commands import BalanceLeaders, ExpireTokens, FenceBrokers
 from ottla.controller.liveness import BrokerLiveness
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.brokers import (
@@ -98,6 +98,8 @@ class ControllerDuties:
             self._tasks = [loop.create_task(duty) for duty in duties]
             if self._config.leader_balance.enable:
                 self._tasks.append(loop.create_task(self._balance()))
+            if self._config.delegation_tokens.secret_key is not None:
+                self._tasks.append(loop.create_task(self._expire_tokens()))
 
     # ---- duties
 
@@ -152,7 +154,13 @@ class ControllerDuties:
             await asyncio.sleep(self._config.leader_balance.check_interval_seconds)
             await self._decide(BalanceLeaders(self._config.leader_balance.imbalance_per_broker_percentage))
 
-    async def _decide(self, command: FenceBrokers | BalanceLeaders) -> None:
+    async def _expire_tokens(self) -> None:
+        while True:
+            await asyncio.sleep(self._config.delegation_tokens.expiry_check_interval_ms / 1000)
+            if self._quorum.image.delegation_tokens:
+                await self._decide(ExpireTokens())
+
+    async def _decide(self, command: FenceBrokers | BalanceLeaders | ExpireTokens) -> None:
         try:
             await self._quorum.decide(command)
         except NotControllerError:

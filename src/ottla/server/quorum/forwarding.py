@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ottla.controller.commands import OnBehalfOf
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import INTERNAL_APIS, ApiKey, api_of
 from ottla.protocol.codec import codec
@@ -51,7 +52,14 @@ _FORWARDED: Final = frozenset(
         ApiKey.CREATE_ACLS,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DELETE_ACLS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
     }
+)
+# Decided by who asks.
+_ON_BEHALF: Final = frozenset(
+    {ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN}
 )
 
 
@@ -69,10 +77,16 @@ async def forward(
     known.
     """
     try:
-        if declaration_of(type(request)).key in INTERNAL_APIS:
-            return await _tell(peers, controller_id, request, timeout_ms)
-        chosen = newest_version(request) if version is None else version
-        return await _hand_on(peers, controller_id, request, chosen, timeout_ms, asker)
+        asked, principal = request, None
+        if asker is not None:
+            principal = Principal(ANONYMOUS.kind, asker.user)
+        if isinstance(request, OnBehalfOf):
+            asked, principal = request.request, request.requester
+        if declaration_of(type(asked)).key in INTERNAL_APIS:
+            return await _tell(peers, controller_id, asked, timeout_ms)
+        chosen = newest_version(asked) if version is None else version
+        client_id = peers.client_id if asker is None else asker.client_id
+        return await _hand_on(peers, controller_id, asked, chosen, timeout_ms, principal, client_id)
     except CannotConnectError as error:
         raise NotControllerError from error
     except OSError as error:
@@ -92,14 +106,19 @@ async def _tell(peers: Peers, controller_id: int, request: Any, timeout_ms: int)
 
 
 async def _hand_on(
-    peers: Peers, controller_id: int, request: Any, version: int, timeout_ms: int, asker: Asker | None
+    peers: Peers,
+    controller_id: int,
+    request: Any,
+    version: int,
+    timeout_ms: int,
+    principal: Principal | None,
+    client_id: str,
 ) -> Any:
     key = declaration_of(type(request)).key
     frame = bytearray()
-    client_id = peers.client_id if asker is None else asker.client_id
     write_request(RequestHeader(key, version, 0, client_id), request, frame)
-    principal = None if asker is None else written_principal(Principal(ANONYMOUS.kind, asker.user))
-    envelope = EnvelopeRequest(request_data=bytes(frame[SIZE_BYTES:]), request_principal=principal)
+    who = None if principal is None else written_principal(principal)
+    envelope = EnvelopeRequest(request_data=bytes(frame[SIZE_BYTES:]), request_principal=who)
     response: EnvelopeResponse = await peers.ask(
         controller_id, envelope, purpose=_PURPOSE_OF_CLIENTS, timeout_ms=timeout_ms
     )
@@ -117,7 +136,12 @@ def open_envelope(envelope: EnvelopeRequest) -> tuple[RequestHeader, Any]:
     api = api_of(header.api_key)
     if api is None or header.api_key not in _FORWARDED or not api.serves(header.api_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there is no API {header.api_key} to forward")
-    return header, codec(api.request, header.api_version).read(view, position)[0]
+    request = codec(api.request, header.api_version).read(view, position)[0]
+    if header.api_key in _ON_BEHALF:
+        if not envelope.request_principal:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the envelope does not say who asks")
+        return header, OnBehalfOf(request, read_principal(bytes(envelope.request_principal)))
+    return header, request
 
 
 def asker_of(envelope: EnvelopeRequest, header: RequestHeader) -> Asker:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.security.sasl import scram
 from ottla.security.sasl.exchange import AuthenticationError, Login
+from ottla.security.sasl.mechanisms import password_exchange
 from ottla.security.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.sasl.scram_client import ScramClient
 from ottla.security.sasl.scram_server import ScramServer
@@ -35,7 +36,9 @@ CREDENTIALS = {mechanism: scram.new_credential(mechanism, "pencil", RFC_SALT) fo
 def server(
     mechanism: ScramMechanism = SHA_256, nonce: str = RFC_SERVER_NONCE, found: ScramCredential | None = None
 ) -> ScramServer:
-    return ScramServer(mechanism, lambda user: found or CREDENTIALS[mechanism], nonce)
+    credential = found or CREDENTIALS[mechanism]
+    owner = Login("owner", 5_000, is_token=True)
+    return ScramServer(mechanism, lambda user: credential, lambda token_id: (credential, owner), nonce)
 
 
 def client(mechanism: ScramMechanism = SHA_256, user: str = "user", password: str = "pencil") -> ScramClient:
@@ -177,3 +180,24 @@ def test_a_server_answers_any_bytes_with_a_step_or_a_refusal(token: bytes, is_fi
 
 def test_a_credential_does_not_show_its_keys() -> None:
     assert repr(CREDENTIALS[SHA_256]) == "ScramCredential(iterations=4096)"
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_a_delegation_token_logs_its_owner_in(mechanism: ScramMechanism) -> None:
+    asking = password_exchange(mechanism.sasl_name, "token-id", "pencil", "nonce", is_token=True)
+    answering = server(mechanism)
+    assert asking.first() == b"n,,n=token-id,r=nonce,tokenauth=true"
+    final = asking.respond(answering.respond(asking.first()).token)
+    assert final is not None
+    assert answering.respond(final).login == Login("owner", 5_000, is_token=True)
+
+
+@pytest.mark.parametrize(
+    "extension", ["tokenauth=false", "tokenauth=", "tokenauth", "x=true", "TOKENAUTH=true"]
+)
+def test_any_other_extension_is_a_user_as_ever(extension: str) -> None:
+    asking = ScramClient(SHA_256, "user", "pencil", "nonce", extensions=f",{extension}")
+    answering = server()
+    final = asking.respond(answering.respond(asking.first()).token)
+    assert final is not None
+    assert answering.respond(final).login == Login("user")

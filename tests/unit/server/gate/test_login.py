@@ -45,7 +45,7 @@ def test_a_session_is_a_strangers_until_its_login_succeeds() -> None:
         assert session.login is not None
         assert (session.must_log_in, session.principal) == (True, ANONYMOUS)
         assert session.login.choose("PLAIN", raw=False) is ErrorCode.NONE
-        assert await session.authenticate(ALICE) == (b"", "alice", 0)
+        assert await session.authenticate(ALICE) == (b"", "alice", 0, False)
         assert (session.must_log_in, session.principal) == (False, Principal("User", "alice"))
         assert session.authenticated_until_ms is None
 
