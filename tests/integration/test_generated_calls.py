@@ -86,6 +86,7 @@ RIGHT: Final[dict[str, Any]] = {
     "acls": [ottla.Acl(ottla.Pattern.topic(TOPIC), "User:called", "*", ottla.Operation.READ)],
     "filters": [ottla.AclFilter(principal="User:called")],
     "stored": None,
+    "token": b"hmac",
     "alter_quotas": {"changes": {ottla.QuotaEntity(user="called"): {"producer_byte_rate": 10**9}}},
     "alter_users": {"changes": [ottla.ScramPassword("called", "secret")]},
 }

@@ -481,7 +481,7 @@ class Admin:
 
     async def describe_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """The tokens that you may see: all, or those that belong to these principals."""
-        return await self._one(token_questions.describe(None if owners is None else list(owners)))
+        return await self._one(token_questions.describe(owners))
 
     async def _settle(self, inquiry: Inquiry[K, V, T]) -> dict[K, T | KafkaError]:
         self._lifetime.needs_open()

@@ -4,7 +4,6 @@ DescribeDelegationToken 1 to 3, RenewDelegationToken and ExpireDelegationToken 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ottla.client.calls import arguments
@@ -117,7 +116,7 @@ def changed_token(response: RenewDelegationTokenResponse | ExpireDelegationToken
     return response.expiry_timestamp_ms
 
 
-def describe_tokens_request(owners: Iterable[str] | None) -> DescribeDelegationTokenRequest:
+def describe_tokens_request(owners: object) -> DescribeDelegationTokenRequest:
     if owners is None:
         return DescribeDelegationTokenRequest(None)
     named = [_principal("owners", each) for each in arguments.names("owners", owners)]

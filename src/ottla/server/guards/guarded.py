@@ -24,8 +24,15 @@ from ottla.server.guards.steps import (
     topic_of,
 )
 
-# Their handlers check by themselves, where they know the topics.
-CHECKED_BY_HANDLER: Final = frozenset({ApiKey.PRODUCE, ApiKey.METADATA})
+# Their handlers check by themselves, where they know the topics; the controller, whom a delegation token belongs to.
+CHECKED_BY_HANDLER: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.METADATA,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+    }
+)
 
 
 def _each(api: ApiKey, items: str, name_of: NameOf) -> tuple[Step, ...]:

@@ -28,6 +28,6 @@ def expire(token: object, after_ms: object) -> Inquiry[str, None, int]:
     return replace(one_answer(lambda _: request, tokens.changed_token), is_repeatable=False)
 
 
-def describe(owners: list[str] | None) -> Inquiry[str, None, list[DelegationToken]]:
+def describe(owners: object) -> Inquiry[str, None, list[DelegationToken]]:
     request = tokens.describe_tokens_request(owners)
     return one_answer(lambda _: request, tokens.described_tokens)
