@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, identity_provider
 
 import ottla.blocking
 import ottla.testing
@@ -94,3 +95,28 @@ def test_a_wrong_password_fails_the_query_in_words(spark: SparkSession, broker: 
         frame.count()
     assert "Authentication failed due to invalid credentials" in str(refused.value)
     assert "Wrong-1" not in str(refused.value)
+
+
+def test_a_batch_is_read_with_a_token_of_an_identity_provider(spark: SparkSession) -> None:
+    with identity_provider() as provider:
+        settings = {
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": provider.keys_url,
+        }
+        with ottla.testing.broker(users={"alice": PASSWORD}, settings=settings) as running:
+            running.create_topic("orders")
+            with ottla.blocking.Producer(running.bootstrap, security=running.security("alice")) as producer:
+                producer.send("orders", b"one")
+            frame = (
+                spark.read.format("ottla")
+                .option("kafka.bootstrap.servers", running.bootstrap)
+                .option("kafka.security.protocol", "SASL_PLAINTEXT")
+                .option("kafka.sasl.mechanism", "OAUTHBEARER")
+                .option("kafka.sasl.oauthbearer.token.endpoint.url", provider.token_url)
+                .option("kafka.sasl.oauthbearer.client.credentials.client.id", CLIENT_ID)
+                .option("kafka.sasl.oauthbearer.client.credentials.client.secret", CLIENT_SECRET)
+                .option("subscribe", "orders")
+                .load()
+            )
+            assert [bytes(row.value) for row in frame.collect()] == [b"one"]
+            assert CLIENT_SECRET not in explained(frame)

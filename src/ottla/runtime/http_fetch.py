@@ -12,6 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+_FILE: Final = "file://"
 _PIECE_BYTES: Final = 64 << 10
 
 
@@ -33,16 +34,18 @@ class _NoRedirects(HTTPRedirectHandler):
 
 def shown_url(url: str) -> str:
     """A URL for messages: without user and query, in which there may be secrets."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a URL that cannot be read"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def content_of(url: str, *, most_bytes: int, timeout_s: float) -> bytes:
     """What a URL stands for: the bytes of a file, or what a server answers."""
-    parts = urlsplit(url)
-    if parts.scheme != "file":
+    if not url.startswith(_FILE):
         return fetched(url, most_bytes=most_bytes, timeout_s=timeout_s)
-    with Path(unquote(parts.path)).open("rb") as file:
+    with Path(unquote(url.removeprefix(_FILE))).open("rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(f"it has more than {most_bytes} bytes")
@@ -58,6 +61,8 @@ def fetched(
     timeout_s: float,
 ) -> bytes:
     """What a server answers: to GET, or to POST if there is a body."""
+    if not url.startswith(("https://", "http://")):
+        raise OSError("it is no URL of HTTP")
     deadline_s = time.monotonic() + timeout_s
     try:
         request = Request(url, data=body, headers=dict(headers or {}))

@@ -202,9 +202,8 @@ class Connection:
     async def _log_in(self) -> None:
         # Imported here: most connections ask without a login.
         from ottla.wire.login import login, renewal_s
-        from ottla.wire.oauth_tokens import fresh_token
 
-        token = await fresh_token(self.address, self._security)
+        token = None if self._security.token is None else await self._fresh_token()
         steps = login(str(self.address), self._security, self._offered, token)
         try:
             question = next(steps)
@@ -216,6 +215,12 @@ class Connection:
             lifetime_ms: int = ended.value
         now = asyncio.get_running_loop().time()
         self._renew_at = now + renewal_s(lifetime_ms) if lifetime_ms > 0 else None
+
+    async def _fresh_token(self) -> str:
+        # Imported here: most logins are with a password.
+        from ottla.wire.oauth_tokens import fresh_token
+
+        return await fresh_token(self.address, self._security, self._timeout_ms)
 
     async def _stay_logged_in(self) -> None:
         """Log in again if it is time. Requests take turns with that: between the handshake and the end of a login

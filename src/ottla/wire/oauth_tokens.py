@@ -1,7 +1,7 @@
 """The token that a login by OAUTHBEARER shows: a given one, one that a function returns, or one of a token endpoint.
 
-Functions and endpoints may take their time, so an asyncio connection asks them in a thread. An endpoint that cannot
-be reached is like a broker that cannot be: the client tries again. Whatever else goes wrong is a KafkaError with
+Functions and endpoints may take their time, so an asyncio connection asks them in a thread, and waits for as long as
+for a broker. An endpoint that cannot be reached is like a broker that cannot be: the client tries again. Whatever else goes wrong is a KafkaError with
 SASL_AUTHENTICATION_FAILED. No message holds a token or a secret.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import b64encode
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -29,25 +29,35 @@ _MOST_BYTES: Final = 1 << 20
 _ERROR_NAME: Final = re.compile(r"[a-z_]{1,40}")
 
 
-async def fresh_token(address: Address, security: Security) -> str | None:
-    """The token for a login at a broker; None if the mechanism needs none."""
+async def fresh_token(address: Address, security: Security, timeout_ms: int) -> str:
+    """The token for a login at a broker."""
     source = security.token
-    if source is None or isinstance(source, str):
+    if isinstance(source, str):
         return source
-    if isinstance(source, TokenEndpoint):
-        return await asyncio.to_thread(_of_endpoint, address, source)
     try:
-        returned = await asyncio.to_thread(source)
-        token: Any = await returned if isawaitable(returned) else returned
+        async with asyncio.timeout(timeout_ms / 1000) as limit:
+            if isinstance(source, TokenEndpoint):
+                return await asyncio.to_thread(_of_endpoint, address, source)
+            return _checked(address, await _returned(address, source))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise CannotConnectError(f"could not log in at {address}: no token within {timeout_ms} ms") from None
+
+
+async def _returned(address: Address, source: Any) -> Any:
+    """What a function returns, whether or not it has to be awaited."""
+    try:
+        returned = source() if iscoroutinefunction(source) else await asyncio.to_thread(source)
+        return await returned if isawaitable(returned) else returned
     except Exception as error:
         raise _raised(address, error) from error
-    return _checked(address, token)
 
 
-def fresh_token_now(address: Address, security: Security) -> str | None:
+def fresh_token_now(address: Address, security: Security) -> str:
     """The same for a connection without an event loop."""
-    source = security.token
-    if source is None or isinstance(source, str):
+    source: Any = security.token
+    if isinstance(source, str):
         return source
     if isinstance(source, TokenEndpoint):
         return _of_endpoint(address, source)

@@ -29,7 +29,7 @@ def secured(token: Any) -> Security:
 def both(token: Any) -> list[str | None]:
     """The token by both ways to connect."""
     security = secured(token)
-    return [fresh_token_now(BROKER, security), asyncio.run(fresh_token(BROKER, security))]
+    return [fresh_token_now(BROKER, security), asyncio.run(fresh_token(BROKER, security, 30_000))]
 
 
 async def coroutine_function() -> str:
@@ -41,7 +41,6 @@ def test_a_token_is_a_text_or_what_a_function_returns() -> None:
     assert both("a.b.c") == ["a.b.c", "a.b.c"]
     assert both(lambda: "fresh") == ["fresh", "fresh"]
     assert both(coroutine_function) == ["of-async", "of-async"]
-    assert fresh_token_now(BROKER, Security()) is None
 
 
 def test_a_function_is_asked_for_every_login() -> None:
@@ -51,10 +50,19 @@ def test_a_function_is_asked_for_every_login() -> None:
 
 @pytest.mark.parametrize("token", [lambda: None, lambda: b"bytes", lambda: 1 / 0])
 def test_a_function_that_returns_no_token_is_an_error_without_its_words(token: Any) -> None:
-    for call in (fresh_token_now, lambda *given: asyncio.run(fresh_token(*given))):
+    for call in (fresh_token_now, lambda *given: asyncio.run(fresh_token(*given, 30_000))):
         with pytest.raises(KafkaError, match="There is no token for the login at broker:9092") as refused:
             call(BROKER, secured(token))
         assert "division" not in str(refused.value)
+
+
+def test_a_function_that_takes_too_long_is_not_waited_for() -> None:
+    async def never() -> str:
+        await asyncio.Event().wait()
+        return "late"
+
+    with pytest.raises(CannotConnectError, match="no token within 10 ms"):
+        asyncio.run(fresh_token(BROKER, secured(never), 10))
 
 
 def test_a_token_in_a_file_is_read_for_every_login(tmp_path: Path) -> None:

@@ -192,9 +192,8 @@ class BlockingConnection:
     def _log_in(self) -> None:
         # Imported here: most connections ask without a login.
         from ottla.wire.login import login, renewal_s
-        from ottla.wire.oauth_tokens import fresh_token_now
 
-        token = fresh_token_now(self.address, self._security)
+        token = None if self._security.token is None else self._fresh_token()
         steps = login(str(self.address), self._security, self._offered, token)
         try:
             question = next(steps)
@@ -203,6 +202,12 @@ class BlockingConnection:
         except StopIteration as ended:
             lifetime_ms: int = ended.value
         self._renew_at_s = time.monotonic() + renewal_s(lifetime_ms) if lifetime_ms > 0 else None
+
+    def _fresh_token(self) -> str:
+        # Imported here: most logins are with a password.
+        from ottla.wire.oauth_tokens import fresh_token_now
+
+        return fresh_token_now(self.address, self._security)
 
     def _renew_login(self) -> None:
         """Log in again, in memory of its own: the caller may still read the last response."""

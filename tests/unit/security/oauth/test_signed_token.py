@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hmac
 import json
+from base64 import urlsafe_b64encode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.identity_provider import claims_of, ec_key, key_set, rsa_key, signed, unsecured
 
 from ottla.security.oauth.key_set import read_key_set
@@ -46,9 +49,12 @@ def confused() -> str:
 
 
 def _base64(data: bytes) -> str:
-    from base64 import urlsafe_b64encode
-
     return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _as_token(header: bytes) -> str:
+    """Any bytes as the header of a token."""
+    return f"{_base64(header)}.e30.e30"
 
 
 def tampered() -> str:
@@ -104,3 +110,13 @@ def test_a_huge_token_is_refused_before_it_is_read() -> None:
 def test_a_token_with_a_key_of_another_set_asks_for_newer_keys() -> None:
     with pytest.raises(UnknownKeyError):
         verified_claims(signed(CLAIMS, rsa_key("rsa-2")), KEYS)
+
+
+@given(
+    st.one_of(
+        st.text("eyJ0.-_AQ=", max_size=200), st.binary(max_size=100).map(_as_token), st.text(max_size=50)
+    )
+)
+def test_no_text_is_anything_but_refused(token: str) -> None:
+    with pytest.raises((AuthenticationError, UnknownKeyError)):
+        verified_claims(token, KEYS)

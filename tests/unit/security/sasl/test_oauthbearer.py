@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.security.sasl.exchange import AuthenticationError, Login, Step, UnknownKeyError
 from ottla.security.sasl.oauthbearer import OauthBearerClient, OauthBearerServer
@@ -111,3 +113,9 @@ def test_every_other_message_is_refused_without_a_word_of_the_token(message: byt
 def test_a_client_refuses_what_is_no_token(token: str) -> None:
     with pytest.raises(AuthenticationError):
         OauthBearerClient(token)
+
+
+@given(st.one_of(st.binary(max_size=200), st.text("n,a=\x01 uthBer.\x00é", max_size=60).map(str.encode)))
+def test_no_bytes_are_anything_but_refused(message: bytes) -> None:
+    with pytest.raises(AuthenticationError):
+        OauthBearerServer(check).respond(message)
