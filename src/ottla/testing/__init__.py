@@ -7,7 +7,7 @@
             run_my_application(broker.bootstrap)
             assert [record.value for record in broker.records("orders")] == [b"one coffee"]
 
-Fixtures for pytest (`ottla_broker`, `ottla_shared_broker`, `ottla_topic`) come with the package; see
+Fixtures for pytest (`ottla_broker`, `ottla_secured_broker`, `ottla_shared_broker`, `ottla_topic`) come with the package; see
 docs/testing.md. Nothing is imported before it is used: pytest loads the plugin in every run.
 """
 
@@ -45,16 +45,18 @@ def broker(
     settings: Mapping[str, object] | None = None,
     port: int = 0,
     users: Mapping[str, str] | None = None,
+    tls: bool = False,
 ) -> EmbeddedBroker:
     """A broker for `with` or `async with`.
 
     `data` is a directory to keep its data in (without one, they go with it), `settings` are a broker's, with
     Kafka's names, and `port` is one that it must have. With `users`, names and passwords, clients have to log
-    in: by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 over SASL_PLAINTEXT.
+    in: by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 over SASL_PLAINTEXT. With `tls`, everything is encrypted, with a
+    certificate that is made for the broker (`pip install 'ottla[security]'`).
     """
     from ottla.testing.embedded_broker import EmbeddedBroker
 
-    return EmbeddedBroker(data, settings=settings, port=port, users=users)
+    return EmbeddedBroker(data, settings=settings, port=port, users=users, tls=tls)
 
 
 def cluster(
@@ -62,13 +64,15 @@ def cluster(
     *,
     settings: Mapping[str, object] | None = None,
     users: Mapping[str, str] | None = None,
+    tls: bool = False,
 ) -> EmbeddedCluster:
     """`brokers` brokers that form a cluster, for `with` or `async with`; topics have a replica on each, three
-    at most. With `users`, names and passwords, clients have to log in, and brokers do to each other.
+    at most. With `users`, names and passwords, clients have to log in, and brokers do to each other. With `tls`,
+    everything is encrypted.
     """
     from ottla.testing.embedded_cluster import EmbeddedCluster
 
-    return EmbeddedCluster(brokers, settings=settings, users=users)
+    return EmbeddedCluster(brokers, settings=settings, users=users, tls=tls)
 
 
 # Hidden from type checkers, which would take any name for one that exists.

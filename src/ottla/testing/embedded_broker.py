@@ -46,6 +46,7 @@ from ottla.testing.users import Users
 
 if TYPE_CHECKING:
     from ottla.client.fetching.plan.record_batch import ConsumerRecord
+    from ottla.security.acl.rules import Acl
     from ottla.testing import inspection
 
 T = TypeVar("T")
@@ -78,13 +79,14 @@ class EmbeddedBroker:
         settings: Mapping[str, object] | None = None,
         port: int = 0,
         users: Mapping[str, str] | Users | None = None,
+        tls: bool = False,
     ) -> None:
         if data is not None and not isinstance(data, str | Path):
             raise TypeError(f"data must be a directory, not {data!r}")
         self.faults = Faults()
         self.port = arguments.whole_number("port", port, most=65535)
         self._given = broker_settings(settings)
-        self._users = users if isinstance(users, Users) else Users(users)
+        self._users = users if isinstance(users, Users) else Users(users, tls=tls)
         self._data = None if data is None else Path(arguments.text("data", str(data)))
         self._forget: Callable[[], object] | None = None
         self._thread: LoopThread | None = None
@@ -153,8 +155,10 @@ class EmbeddedBroker:
         """The address for clients: host and port."""
         return f"{HOST}:{self.port}"
 
-    def security(self, user: str, mechanism: SaslMechanism = "SCRAM-SHA-256") -> Security:
-        """How a client of one of its `users` reaches it: the argument `security` of Ottla's clients."""
+    def security(self, user: str | None = None, mechanism: SaslMechanism = "SCRAM-SHA-256") -> Security:
+        """How a client of one of its `users` reaches it: the argument `security` of Ottla's clients. A broker with TLS
+        and without users is reached without a name. `ca_file` in it is for other clients.
+        """
         return self._users.security(user, mechanism)
 
     @property
@@ -182,6 +186,12 @@ class EmbeddedBroker:
         wanted = name, partitions, replication_factor, configs or {}
         self._run(partial(inspection.create_topic, self._reached(), *wanted))
         return name
+
+    def allow(self, *acls: Acl) -> None:
+        """Add access control lists, as nobody but the broker's own user may at first."""
+        from ottla.testing import inspection
+
+        self._run(partial(inspection.add_acls, self._reached(), acls))
 
     def topics(self) -> list[str]:
         """The names of all topics that are not the broker's own."""

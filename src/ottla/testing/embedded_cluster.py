@@ -51,8 +51,9 @@ class EmbeddedCluster:
         *,
         settings: Mapping[str, object] | None = None,
         users: Mapping[str, str] | None = None,
+        tls: bool = False,
     ) -> None:
-        self._users = Users(users)
+        self._users = Users(users, tls=tls)
         arguments.whole_number("brokers", brokers, 1, _MOST_BROKERS)
         ports = dict(enumerate(_free_ports(brokers), 1))
         replicas = min(brokers, _MOST_REPLICAS)
@@ -121,7 +122,7 @@ class EmbeddedCluster:
         """The addresses for clients, of all brokers."""
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
-    def security(self, user: str, mechanism: SaslMechanism = "SCRAM-SHA-256") -> Security:
+    def security(self, user: str | None = None, mechanism: SaslMechanism = "SCRAM-SHA-256") -> Security:
         """How a client of one of its `users` reaches it: the argument `security` of Ottla's clients."""
         return self._users.security(user, mechanism)
 

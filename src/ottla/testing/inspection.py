@@ -5,7 +5,7 @@ The name it gives itself spares it from the test's faults.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.admin.admin import Admin
@@ -16,6 +16,7 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+from ottla.security.acl.rules import Acl
 from ottla.security.settings import Security
 from ottla.testing.faults import INSPECTOR
 
@@ -33,6 +34,11 @@ async def create_topic(
     topic = NewTopic(name, partitions, replication_factor, configs)
     async with Admin(reached.bootstrap, client_id=INSPECTOR, security=reached.security) as admin:
         succeeded(await admin.create_topics([topic]))
+
+
+async def add_acls(reached: Reached, acls: Sequence[Acl]) -> None:
+    async with Admin(reached.bootstrap, client_id=INSPECTOR, security=reached.security) as admin:
+        succeeded(await admin.create_acls(acls))
 
 
 async def topics(reached: Reached) -> list[str]:

@@ -1,6 +1,8 @@
 """Fixtures for pytest, found by themselves where Ottla is installed.
 
 - `ottla_broker`: a broker for this test alone.
+- `ottla_secured_broker`: the same with TLS, logins and rights; its users are `alice` and `bob`, and a user may do
+  what the test allows.
 - `ottla_shared_broker`: one broker for the whole session; tests keep apart by the names of their topics.
   Faults that a test set are cleared after it.
 - `ottla_topic`: the name of a new topic on the broker that the test uses: the shared one if it asks for it,
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +33,16 @@ def ottla_broker() -> Iterator[EmbeddedBroker]:
     from ottla.testing import broker
 
     with broker() as running:
+        yield running
+
+
+@pytest.fixture
+def ottla_secured_broker() -> Iterator[EmbeddedBroker]:
+    """A broker with TLS, the users alice and bob, and rights that are checked, for this test alone."""
+    from ottla.testing import broker
+
+    users = {name: token_hex(8) for name in ("alice", "bob")}
+    with broker(users=users, tls=True, settings={"authorizer.class.name": "acl"}) as running:
         yield running
 
 

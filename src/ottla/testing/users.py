@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
@@ -17,7 +18,8 @@ from typing import Final
 
 from ottla.client.calls import arguments
 from ottla.config.properties import render_properties
-from ottla.security.settings import PLAINTEXT, SaslMechanism, Security
+from ottla.security.settings import PLAINTEXT, SaslMechanism, Security, SecurityProtocol
+from ottla.testing.certificates import Certificates
 
 OWN_USER: Final = "ottla.testing"
 _MECHANISMS: Final = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
@@ -25,9 +27,10 @@ _SUPER_USERS: Final = "super.users"
 
 
 class Users:
-    """Users and passwords. Without any, the broker is open."""
+    """Users and passwords, and TLS if it is wanted. Without any, the broker is open."""
 
-    def __init__(self, users: Mapping[str, str] | None) -> None:
+    def __init__(self, users: Mapping[str, str] | None, *, tls: bool = False) -> None:
+        self._certificates = Certificates() if arguments.flag("tls", tls) else None
         self._passwords = {} if users is None else arguments.by_name("users", users, arguments.name_of)
         if OWN_USER in self._passwords:
             raise ValueError(f"the user {OWN_USER} is the broker's own: choose another name")
@@ -38,6 +41,8 @@ class Users:
     @property
     def protocol(self) -> str:
         """The security protocol of the listener."""
+        if self._certificates is not None:
+            return "SASL_SSL" if self._passwords else "SSL"
         return "SASL_PLAINTEXT" if self._passwords else "PLAINTEXT"
 
     @property
@@ -47,18 +52,28 @@ class Users:
             return PLAINTEXT
         return _security(OWN_USER, self._own_password, "SCRAM-SHA-256")
 
-    def security(self, user: str, mechanism: SaslMechanism) -> Security:
-        """How a client of a user reaches the broker."""
-        if user not in self._passwords:
+    def security(self, user: str | None, mechanism: SaslMechanism) -> Security:
+        """How a client of a user reaches the broker; without users, how any client does."""
+        if user is None and not self._passwords:
+            return self._over_tls(PLAINTEXT)
+        if user is None or user not in self._passwords:
             raise ValueError(f"there is no user {user!r}: the broker was given {sorted(self._passwords)}")
-        return _security(user, self._passwords[user], mechanism)
+        return self._over_tls(_security(user, self._passwords[user], mechanism))
+
+    def _over_tls(self, security: Security) -> Security:
+        if self._certificates is None:
+            return security
+        protocol: SecurityProtocol = "SASL_SSL" if security.uses_sasl else "SSL"
+        return replace(security, protocol=protocol, ca_file=str(self._certificates.authority))
 
     def settings(self, given: Mapping[str, object]) -> dict[str, object]:
         """The broker's settings, to be added to those that the test gave."""
+        certificates = {} if self._certificates is None else self._certificates.settings()
         if not self._passwords:
-            return {}
+            return {**certificates, **given} if certificates else {}
         own = f"User:{OWN_USER}"
         return {
+            **certificates,
             "sasl.enabled.mechanisms": _MECHANISMS,
             "ottla.sasl.users.file": str(self._file()),
             "ottla.sasl.inter.broker.username": OWN_USER,

@@ -37,3 +37,18 @@ def test_wrong_users_are_refused_in_words() -> None:
         ottla.testing.broker(users={OWN_USER: "secret"})
     with pytest.raises(TypeError, match="must be text"):
         ottla.testing.broker(users={"alice": 5})  # type: ignore[dict-item]
+
+
+def test_with_tls_clients_trust_the_authority_of_the_broker() -> None:
+    users = Users({"alice": "secret"}, tls=True)
+    assert users.protocol == "SASL_SSL"
+    security = users.security("alice", "PLAIN")
+    settings = users.settings({})
+    assert (security.protocol, security.ca_file) == ("SASL_SSL", settings["ssl.truststore.location"])
+    assert settings["ottla.sasl.inter.broker.username"] == OWN_USER
+    nobody = Users(None, tls=True)
+    assert (nobody.protocol, nobody.security(None, "PLAIN").protocol) == ("SSL", "SSL")
+    with pytest.raises(ValueError, match="there is no user None"):
+        users.security(None, "PLAIN")
+    with pytest.raises(TypeError, match="tls must be True or False"):
+        ottla.testing.broker(tls="yes")  # type: ignore[arg-type]
