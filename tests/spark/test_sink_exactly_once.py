@@ -17,11 +17,17 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.spark.conftest import NewTopic
 
 from ottla import succeeded
-from ottla.blocking import Admin
+from ottla.blocking import Admin, Consumer
 from ottla.client.cluster.machine import transaction_group as questions
 from ottla.client.sync import transaction_group
 from ottla.localcluster.waiting import wait_until
+from ottla.model import TopicPartition
 from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.sink import exactly_once
+from ottla.spark.sink.columns import sink_columns
+from ottla.spark.sink.exactly_once import commit
+from ottla.spark.sink.options import SinkOptions, sink_options
+from ottla.spark.sink.write_identity import of_named_sink
 from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter, SinkCommit
 from ottla.testing import EmbeddedBroker
 
@@ -233,6 +239,64 @@ def test_what_tasks_have_left_open_is_aborted_though_no_task_has_told_the_driver
     else:
         writer.abort([None])
     wait_until(lambda: state_of(broker, transactional_id) == "CompleteAbort", "the transaction is aborted")
+
+
+def test_of_speculative_copies_of_a_task_the_one_that_spark_counts_is_committed(
+    broker: EmbeddedBroker, new_topic: NewTopic
+) -> None:
+    """A copy that is still open is aborted with the commit; one that begins later finds the batch written."""
+    topic = new_topic(1, stem="speculative")
+    name = f"speculative-{uuid4().hex}"
+    first, second = (attempt(broker, topic, name, 0, number) for number in (0, 1))
+    assert first is not None
+    assert second is not None
+    commit(parsed(broker, topic), [second])
+    assert first.transaction is not None
+    left = first.transaction.transactional_id
+    wait_until(lambda: state_of(broker, left) == "CompleteAbort", "the other copy is aborted")
+    late = attempt(broker, topic, name, 0, 2)
+    assert late is not None
+    assert late.transaction is None
+    assert committed_values(broker, topic, 1) == [b"attempt 1"]
+
+
+def test_several_sinks_of_one_batch_are_independent(broker: EmbeddedBroker, new_topic: NewTopic) -> None:
+    """The process ends between the writes of two sinks, and the batch is repeated: the first is not written again."""
+    topics = [new_topic(1, stem=f"sink-{number}") for number in range(2)]
+    names = [f"{topic}-{uuid4().hex}" for topic in topics]
+    for end in (1, 2):
+        for topic, name in list(zip(topics, names, strict=True))[:end]:
+            outcome = attempt(broker, topic, name, 0, end)
+            assert outcome is not None
+            commit(parsed(broker, topic), [outcome])
+    assert [committed_values(broker, topic, 1) for topic in topics] == [[b"attempt 1"], [b"attempt 2"]]
+
+
+def parsed(broker: EmbeddedBroker, topic: str) -> SinkOptions:
+    return sink_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **EXACTLY_ONCE})
+
+
+def attempt(
+    broker: EmbeddedBroker, topic: str, name: str, batch: int, number: int
+) -> exactly_once.TaskOutcome | None:
+    """An attempt of the only task of a batch: a row that says which attempt wrote it."""
+    options = parsed(broker, topic)
+    columns = sink_columns(StructType([StructField("value", BinaryType())]), topic)
+    rows = pa.record_batch({"value": pa.array([b"attempt %d" % number])})
+    identity = of_named_sink(name, batch)
+    return exactly_once.write_task([rows], options, columns, identity, f"0.{number}")
+
+
+def committed_values(broker: EmbeddedBroker, topic: str, count: int) -> list[bytes | None]:
+    """All committed records; markers follow the decision, so waits for so many."""
+    found: list[bytes | None] = []
+    with Consumer(
+        broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        while len(found) < count or any(consumer.lag().values()):
+            found += [record.value for record in consumer.poll(timeout_ms=500)]
+    return found
 
 
 def state_of(broker: EmbeddedBroker, transactional_id: str) -> str:
