@@ -124,6 +124,28 @@ def test_the_dump_tool_reads_markers_and_open_transactions(written: Written) -> 
     assert len(open_offsets) == 1
 
 
+def test_the_dump_tool_reads_the_coordinators_log(written: Written) -> None:
+    """The last state of each id: what was committed, what was aborted, and what is open with its partition."""
+    logs = sorted(
+        str(file) for file in written.data.glob("__transaction_state-*/*.log") if file.stat().st_size
+    )
+    dump = run_tool("dump-log", "--transaction-log-decoder", "--files", ",".join(logs))
+    assert dump.status == 0, dump.everything
+    assert dump.stderr.strip() == ""
+    assert "isvalid: false" not in dump.stdout
+    last: dict[str, str] = {}
+    for line in dump.stdout.splitlines():
+        if found := re.search(r'"transactionalId":"(\w+)".*"transactionStatus":(\d).*', line):
+            last[found[1]] = line
+    assert set(last) == {"short", "long", "open"}, dump.stdout
+    status = {name: int(line.partition('"transactionStatus":')[2][0]) for name, line in last.items()}
+    # Kafka's numbers: 1 is open; the decision (2, 3) is followed by the completion (4, 5).
+    assert status["open"] == 1
+    assert status["short"] in (2, 4)
+    assert status["long"] in (3, 5)
+    assert f'"topic":"{TOPIC}"' in last["open"]
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_our_log_knows_the_same_aborted_transactions(written: Written, clean: bool, tmp_path: Path) -> None:
     """As they lie in the files, and, after a crash, as they are rebuilt from the batches."""

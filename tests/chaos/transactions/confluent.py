@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -28,12 +30,19 @@ from tests.simulation.stories.ledger import Partition, name_of
 from tests.simulation.stories.transactions.book import Transaction
 
 _CALL_S: Final = 60.0
+_OFFSETS_S: Final = (
+    30.0  # longer than the time until a coordinator is replaced, and than the transaction's timeout
+)
 _POLL_S: Final = 0.2
 _AT_ONCE: Final = 40
 
 
 class _RefusedError(Exception):
     """librdkafka asked for the transaction to be aborted."""
+
+
+class HungError(AbandonedError):
+    """A call of librdkafka does not return: the application is restarted, and its transaction stays open."""
 
 
 class ConfluentTransactions(TransactionalClient):
@@ -65,6 +74,26 @@ class ConfluentTransactions(TransactionalClient):
                     raise _RefusedError(str(error)) from failure
                 if error.fatal() or not error.retriable():
                     raise
+
+    def send_offsets(self, producer: Any, offsets: list[TopicPartition], metadata: Any) -> None:
+        """Within a thread of its own: with a group coordinator that is gone, librdkafka 2.16 may wait beyond every
+        timeout until a connection to any broker changes its state (librdkafka#5456, #5511).
+        """
+        outcome: Future[None] = Future()
+
+        def call() -> None:
+            try:
+                self.repeated(producer.send_offsets_to_transaction, offsets, metadata, _CALL_S)
+            except BaseException as error:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
+
+        Thread(target=call, name=f"{self.name}-offsets", daemon=True).start()
+        try:
+            outcome.result(_OFFSETS_S)
+        except TimeoutError:
+            raise HungError("send_offsets_to_transaction does not return") from None
 
     def send(self, producer: Any, transaction: Transaction, place: Partition, more: str = "") -> None:
         name = self.book.send(transaction, place)
@@ -150,7 +179,7 @@ class ConfluentProcessor(ConfluentTransactions):
                     ends[record.place[1]] = record.offset + 1
                 offsets = [TopicPartition(SOURCE, partition, end) for partition, end in ends.items()]
                 metadata = consumer.consumer_group_metadata()
-                self.repeated(producer.send_offsets_to_transaction, offsets, metadata, _CALL_S)
+                self.send_offsets(producer, offsets, metadata)
                 self.change_mind(PROCESSOR_ABORTS)
                 self.commit(producer, transaction)
                 return True
