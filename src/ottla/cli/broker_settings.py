@@ -16,6 +16,7 @@ import click
 from ottla.cli.name_values import parse_assignments
 from ottla.config import (
     DEFAULT_MEMORY_BYTES,
+    HTTP_LISTENER,
     BrokerConfig,
     ConfigError,
     NodeConfig,
@@ -26,6 +27,10 @@ from ottla.config.listeners import parse_listeners
 
 # Of the variables that begin with OTTLA_, those that are not for the broker.
 _OTHER_VARIABLES = {"OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_PROFILE"}
+
+
+# As for the broker itself: nobody outside this machine, unless asked for.
+DEFAULT_HTTP_HOST = "localhost"
 
 
 class Refusal(click.ClickException):
@@ -44,6 +49,7 @@ def broker_config(
     port: str | None = None,
     node_id: str | None = None,
     secured: Mapping[str, str] | None = None,
+    http: str | None = None,
 ) -> BrokerConfig:
     """The settings of all sources together. Of several files a later one takes precedence, and all of them do over
     the settings of a `secured` broker.
@@ -53,7 +59,7 @@ def broker_config(
         settings |= read_settings_file(file)
     settings |= settings_from_environment(os.environ) | parse_assignments(assignments, "--set")
     return BrokerConfig.from_properties(
-        apply_flags(settings, data=data, memory=memory, host=host, port=port, node_id=node_id)
+        apply_flags(settings, data=data, memory=memory, host=host, port=port, node_id=node_id, http=http)
     )
 
 
@@ -86,6 +92,7 @@ def apply_flags(
     host: str | None = None,
     port: str | None = None,
     node_id: str | None = None,
+    http: str | None = None,
 ) -> dict[str, str]:
     """The settings with those that have a flag of their own replaced by it."""
     result = dict(settings)
@@ -95,9 +102,21 @@ def apply_flags(
         result.setdefault("ottla.memory.bytes", str(DEFAULT_MEMORY_BYTES))
     if node_id is not None:
         result["node.id"] = node_id
+    if http is not None:
+        result[HTTP_LISTENER] = http_listener(http)
     if host is not None or port is not None:
         result["listeners"] = _listener(settings, host, port)
     return result
+
+
+def http_listener(text: str, host: str = DEFAULT_HTTP_HOST) -> str:
+    """The value of a flag `--http [HOST:]PORT` as a setting; without a host, that of `host`."""
+    if text.isascii() and text.isdigit():
+        shown = f"[{host}]" if ":" in host else host
+        return f"{shown}:{text}"
+    if ":" not in text:
+        raise ConfigError(f"--http cannot be '{text}': it must be a port, or HOST:PORT.")
+    return text
 
 
 def _listener(settings: Mapping[str, str], host: str | None, port: str | None) -> str:

@@ -49,6 +49,15 @@ _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     is_flag=True,
     help="Clients log in over TLS, and rights are checked; makes DIR/security if it is not there.",
 )
+@click.option(
+    "--http", metavar="[HOST:]PORT", help="Serve /metrics, /health and /debug there; 0 for any free port."
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Lines for people, or JSON objects for programs.  [default: text]",
+)
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 @click.pass_context
@@ -62,6 +71,8 @@ def serve(
     files: tuple[str, ...],
     assignments: tuple[str, ...],
     secure: bool,
+    http: str | None,
+    log_format: str,
     level: str | None,
 ) -> None:
     """Run a broker until it is stopped with Ctrl-C or SIGTERM.
@@ -72,6 +83,7 @@ def serve(
       ottla serve --data /var/lib/ottla --port 9093
       ottla serve --secure
       ottla serve --memory --set ottla.memory.bytes=268435456
+      ottla serve --http 9644 --log-format json
       ottla serve --set log.segment.bytes=104857600 --set num.partitions=3
       OTTLA_NUM_PARTITIONS=3 ottla serve --config broker.properties
 
@@ -80,7 +92,7 @@ def serve(
     the default.
     """
     started = context.obj if isinstance(context.obj, float) else time.perf_counter()
-    logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
+    _set_up_logging(level or "INFO", log_format)
     try:
         secured = SecuredBroker(data, host) if secure else None
         config = broker_config(
@@ -92,10 +104,21 @@ def serve(
             port=port,
             node_id=node_id,
             secured=None if secured is None else secured.settings,
+            http=http,
         )
     except ConfigError as error:
         raise Refusal(str(error)) from error
     _run(config, started, secured)
+
+
+def _set_up_logging(level: str, log_format: str) -> None:
+    if log_format == "text":
+        logging.basicConfig(level=level, format=_LOG_FORMAT, stream=sys.stderr)
+        return
+    # Imported here: most brokers log for people.
+    from ottla.cli.json_log import JsonLines
+
+    logging.basicConfig(level=level, handlers=[JsonLines(sys.stderr)])
 
 
 def _run(config: BrokerConfig, started: float, secured: SecuredBroker | None) -> None:
@@ -110,6 +133,8 @@ def _run(config: BrokerConfig, started: float, secured: SecuredBroker | None) ->
         click.echo(ready_line(broker, time.perf_counter() - started))
         if secured is not None:
             click.echo(secured.next_line(broker.listeners.advertised[0]))
+        if broker.http_port is not None:
+            click.echo(http_line(broker, broker.http_port))
 
     try:
         run(config, announce)
@@ -131,6 +156,14 @@ def ready_line(broker: Broker, seconds: float) -> str:
         f" (node {broker.config.node.id}, cluster {broker.cluster_id},"
         f" data in {_place(broker.config)})"
     )
+
+
+def http_line(broker: Broker, port: int) -> str:
+    """The line that says where the pages of a broker are."""
+    address = broker.config.monitoring.http_address
+    host = "*" if address is None or not address.host else address.host
+    shown = f"[{host}]" if ":" in host else host
+    return f"metrics at http://{shown}:{port}/metrics, health at http://{shown}:{port}/health/cluster"
 
 
 def _place(config: BrokerConfig) -> str:

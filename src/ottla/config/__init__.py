@@ -29,6 +29,7 @@ exists.
     transactions.py       TransactionConfig: transactions and their coordinators
     authorisation.py      AuthorisationConfig: who may do what
     quotas.py             QuotaConfig: over how long rates are measured
+    monitoring.py         MonitoringConfig: metrics and health over HTTP
     gateway.py            GatewayConfig: a gateway, which is no broker
 
     broker.py             BrokerConfig: all families of one broker
@@ -53,6 +54,7 @@ from ottla.config.logs import (
 )
 from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
+from ottla.config.monitoring import HTTP_LISTENER, MonitoringConfig
 from ottla.config.node import NodeConfig
 from ottla.config.oauth import OauthBearerConfig
 from ottla.config.properties import parse_properties, properties_from_environment
@@ -70,6 +72,7 @@ from ottla.config.transactions import TransactionConfig
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
+    "HTTP_LISTENER",
     "INT_MAX",
     "LONG_MAX",
     "AuthorisationConfig",
@@ -87,6 +90,7 @@ __all__ = [
     "LogConfig",
     "MembershipConfig",
     "MessageConfig",
+    "MonitoringConfig",
     "NodeConfig",
     "OauthBearerConfig",
     "ProducerIdConfig",

@@ -24,6 +24,7 @@ from ottla.config.listener_limits import (
 from ottla.config.logs import FlushConfig, LogConfig, ProducerIdConfig, RetentionConfig
 from ottla.config.membership import LeaderBalanceConfig, MembershipConfig
 from ottla.config.messages import FetchConfig, MessageConfig
+from ottla.config.monitoring import MonitoringConfig
 from ottla.config.node import NodeConfig
 from ottla.config.oauth import OauthBearerConfig
 from ottla.config.quorum import QuorumConfig
@@ -75,6 +76,7 @@ class BrokerConfig:
     transactions: TransactionConfig = field(default=TransactionConfig())
     authorisation: AuthorisationConfig = field(default=AuthorisationConfig())
     quotas: QuotaConfig = field(default=QuotaConfig())
+    monitoring: MonitoringConfig = field(default=MonitoringConfig())
 
     listener_limits: ListenerLimits = ()
     """Limits of single listeners (config/listener_limits.py)."""
@@ -119,6 +121,7 @@ class BrokerConfig:
                 self.oauth.refuse_unusable()
         self.tls.refuse_contradictions()
         self.authorisation.refuse_audit()
+        self.monitoring.refuse_address()
         known = settings_by_name(BrokerConfig)
         for lower, higher in _ORDERED:
             low, high = known[lower].value_in(self), known[higher].value_in(self)

@@ -101,6 +101,7 @@ class ClassicGroup:
         self.timer = Timer()  # of the phase that the group is in
         self.is_initial_rebalance = False
         self.initial_delay_left_ms = 0
+        self.rebalances = 0  # since this coordinator answers for the group
         self.has_new_members = False  # since the initial delay began or was extended
         self._instances: dict[str, str] = {}
         self._joined_count = 0
@@ -114,6 +115,7 @@ class ClassicGroup:
 
     def begin_rebalance(self) -> None:
         """All members are to join again."""
+        self.rebalances += 1
         self.unsynced.clear()
         self.is_initial_rebalance = self.state is GroupState.EMPTY
         self.move(GroupEvent.REBALANCE)

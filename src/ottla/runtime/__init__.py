@@ -20,6 +20,8 @@ secret_file      files that only their owner may read
 rotating_lines   a file of lines that does not grow without end
 workers          processes of Python modules that answer lines
 process          what the operating system says about this process
+http_server      HTTP on a few threads, for monitoring only
+profiler         a sampling profile of this process
 
 The event loop belongs to the edge as well: coroutines, timers and connections run unchanged on the
 simulation's loop.

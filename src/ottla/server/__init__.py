@@ -8,6 +8,7 @@ apis          one file per API family, each with its handlers registered beside 
 answers       the leaf below: queued answers, answers that come later, watermarks that callers wait for
 partitions    the partitions this broker hosts: append, read, flush, delete, compact
 replicas      followers and leaders: fetchers, sessions of followers, proposals of ISR changes
+monitoring    metrics, health and debugging over HTTP, for a broker that serves them
 coordinators  group coordinators on the partitions of __consumer_offsets
 quorum        the metadata quorum: member, log, snapshots, the controller, this broker's membership
 

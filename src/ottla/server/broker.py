@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.config import BrokerConfig
 from ottla.controller.config_sources import BrokerSettings
@@ -60,6 +60,9 @@ from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.isr_proposals import Isr
 
+if TYPE_CHECKING:
+    from ottla.server.monitoring.monitor import Monitor
+
 logger = logging.getLogger(__name__)
 
 # How long a stopping broker lets others take over what it leads, and then its answers leave; the rest of its
@@ -94,6 +97,12 @@ class Broker:
         self._parts: _Parts | None = None
         self._membership: Membership | None = None
         self._directory_watch: DirectoryWatch | None = None
+        self._monitor: Monitor | None = None
+
+    @property
+    def http_port(self) -> int | None:
+        """The port of its metrics and health pages; None if it serves none."""
+        return None if self._monitor is None else self._monitor.port
 
     @property
     def port(self) -> int:
@@ -139,6 +148,7 @@ class Broker:
             open_directory(self.config, self._directory, self._runtime.random.uuid4)
             parts = self._parts = self._build()
             parts.listeners.bind()
+            self._start_monitor(parts)
             parts.listeners.start_accepting()
             parts.quorum.start()
             if self.config.node.is_broker:
@@ -175,6 +185,8 @@ class Broker:
 
     async def _stop_work(self, parts: "_Parts | None", membership: Membership | None) -> None:
         """End all tasks and threads; the logs stay open."""
+        if self._monitor is not None:
+            await self._monitor.stop()
         if self._directory_watch is not None:
             await self._directory_watch.stop()
         if membership is not None:
@@ -271,6 +283,17 @@ class Broker:
             if config.logs.memory_bytes is not None
             else None,
         )
+
+    def _start_monitor(self, parts: "_Parts") -> None:
+        address = self.config.monitoring.http_address
+        if address is not None:
+            # Imported here: most brokers serve no HTTP.
+            from ottla.server.monitoring.monitor import Monitor
+            from ottla.server.monitoring.subject import Subject
+
+            seen = parts.services, parts.listeners, parts.isr, parts.compaction
+            self._monitor = Monitor(Subject(self.config, self._runtime, *seen, self.halted), address)
+            self._monitor.start()
 
     def _new_listeners(self, services: Services) -> Listeners:
         gate = _gate(services, self._handlers)

@@ -136,6 +136,15 @@ class SimulatedProcess:
     def resident_bytes(self) -> int:
         return 32 << 20
 
+    def open_files(self) -> int:
+        return 0
+
+    def max_files(self) -> int:
+        return 1 << 20
+
+    def started_s(self) -> float:
+        return 0.0
+
     def boot_id(self) -> str:
         return self._boot_id
 

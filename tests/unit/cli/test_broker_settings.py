@@ -73,6 +73,27 @@ def test_host_and_port_replace_their_part_of_the_listener(
     assert apply_flags(settings, host=host, port=port)["listeners"] == listeners
 
 
+@pytest.mark.parametrize(
+    ("flag", "listener"),
+    [
+        ("9644", "localhost:9644"),
+        ("0.0.0.0:9644", "0.0.0.0:9644"),
+        (":0", ":0"),
+        ("[::1]:9644", "[::1]:9644"),
+    ],
+)
+def test_the_http_flag_has_a_port_or_an_address(flag: str, listener: str) -> None:
+    config = BrokerConfig.from_properties(apply_flags({}, http=flag))
+    assert config.monitoring.http_listener == listener
+    assert config.monitoring.http_address is not None
+
+
+@pytest.mark.parametrize("flag", ["here", "here:", "here:x", "a:b:1", "here:65536"])
+def test_an_http_flag_that_is_no_address_is_refused(flag: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be"):
+        BrokerConfig.from_properties(apply_flags({}, http=flag))
+
+
 def test_flags_replace_what_the_other_sources_say() -> None:
     settings = {"log.dirs": "/a", "log.dir": "/b", "node.id": "1", "num.partitions": "3"}
     config = BrokerConfig.from_properties(apply_flags(settings, data="/c", node_id="7"))

@@ -115,7 +115,7 @@ def test_a_node_that_cannot_go_on_says_why(
 ) -> None:
     def halt(config: BrokerConfig, on_ready: Callable[[Any], None]) -> None:
         if is_ready:
-            on_ready(SimpleNamespace(config=config, port=1, cluster_id="c"))
+            on_ready(SimpleNamespace(config=config, port=1, http_port=None, cluster_id="c"))
         raise HaltedError("The disk is gone.")
 
     monkeypatch.setattr("ottla.server.broker.run", halt)

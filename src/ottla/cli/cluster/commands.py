@@ -10,6 +10,7 @@ from typing import IO, Any, Final
 
 import click
 
+from ottla.cli.broker_settings import http_listener
 from ottla.cli.cluster.growth import add, drain, rebalance
 from ottla.cli.cluster.options import data_option, node_id, refusing
 from ottla.cli.cluster.recover import recover
@@ -19,7 +20,7 @@ from ottla.cli.name_values import parse_assignments
 from ottla.config import DEFAULT_MEMORY_BYTES, ConfigError
 from ottla.localcluster.cluster import LocalCluster, ProcessOutcome
 from ottla.localcluster.launch import claim, launch
-from ottla.localcluster.plan.cluster import MEMORY_SETTING, MOST_BROKERS, ClusterOptions
+from ottla.localcluster.plan.cluster import HTTP_SETTING, MEMORY_SETTING, MOST_BROKERS, ClusterOptions
 from ottla.localcluster.state import ClusterState, numbers
 from ottla.localcluster.supervisor import Supervisor
 
@@ -62,6 +63,11 @@ for command in (status, add, drain, rebalance, recover, voters):
     is_flag=True,
     help="Keep everything in memory, at most 1 GiB for each broker: a broker that restarts is empty.",
 )
+@click.option(
+    "--http",
+    metavar="[HOST:]PORT",
+    help="Where broker 1 serves /metrics and /health, the others at the ports after it; 0 for any free ports.",
+)
 @click.option("--racks", metavar="A,B,...", help="The racks of the brokers, in turn.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting of all brokers.")
 @click.option(
@@ -81,6 +87,7 @@ def up(
     port: int | None,
     host: str | None,
     memory: bool,
+    http: str | None,
     racks: str | None,
     assignments: tuple[str, ...],
     secure: bool,
@@ -103,7 +110,7 @@ def up(
         host=host,
         port=port,
         racks=[rack.strip() for rack in racks.split(",") if rack.strip()] if racks else (),
-        settings=_settings(assignments, memory),
+        settings=_settings(assignments, memory, http),
         has_proxy=proxy,
         new_cluster_settings=_NEW_CLUSTER,
         is_secure=secure,
@@ -249,9 +256,11 @@ def _run_here(data: Path, state: ClusterState, ends_with: IO[Any] | None) -> Non
     asyncio.run(run())
 
 
-def _settings(assignments: Sequence[str], memory: bool) -> dict[str, str]:
+def _settings(assignments: Sequence[str], memory: bool, http: str | None) -> dict[str, str]:
     own = {MEMORY_SETTING: str(DEFAULT_MEMORY_BYTES)} if memory else {}
     try:
+        if http is not None:
+            own[HTTP_SETTING] = http_listener(http)
         return own | parse_assignments(assignments, "--set")
     except ConfigError as error:
         raise click.UsageError(str(error)) from error

@@ -20,6 +20,7 @@ DEFAULT_PORT: Final = 9092
 DEFAULT_HOST: Final = "127.0.0.1"
 MOST_BROKERS: Final = 32  # on one machine
 MEMORY_SETTING: Final = "ottla.memory.bytes"  # with it brokers keep nothing in their directories
+HTTP_SETTING: Final = "ottla.http.listener"  # of broker 1; the others have the ports after it
 _LISTENER: Final = "PLAINTEXT"
 # The settings that the cluster gives each broker; all others are the user's.
 _OWN_SETTINGS: Final = (
@@ -122,6 +123,8 @@ def broker_settings(data: Path, state: ClusterState, broker: BrokerState) -> dic
         "controller.quorum.voters": ",".join(voters),
         "ottla.cluster.id": state.cluster_id,
     }
+    if HTTP_SETTING in state.settings:
+        own[HTTP_SETTING] = _http_address(state.settings[HTTP_SETTING], broker.node_id)
     if MEMORY_SETTING not in state.settings:
         own["log.dirs"] = str(broker_directory(data, broker.node_id))
     return {**state.settings, **own, **({"broker.rack": broker.rack} if broker.rack else {})}
@@ -140,6 +143,14 @@ def _listeners(host: str, broker: BrokerState) -> dict[str, str]:
 def _inner_port(broker: BrokerState) -> int:
     """The port at which other brokers reach one."""
     return broker.advertised_port if broker.inner_port is None else broker.inner_port
+
+
+def _http_address(first: str, node_id: int) -> str:
+    """Where a broker serves metrics: broker 1 at the address of the setting, the others at the ports after it."""
+    host, _, port = first.rpartition(":")
+    if not port.isdigit() or port == "0":
+        return first  # nothing, any free port, or what the broker refuses
+    return f"{host}:{int(port) + node_id - 1}"
 
 
 def broker_directory(data: Path, node_id: int) -> Path:

@@ -158,6 +158,7 @@ def _read(context: RequestContext, request: FetchRequest, wanted: Sequence[Fetch
             result = _read_partition(context, request, want, max_bytes - reading.size_bytes, reading)
         except KafkaError as error:
             result = PartitionResult(want.topic, want.topic_id, want.partition, error.code)
+            context.services.requests.of(ApiKey.FETCH).failed(error.code)
             if error.code in MISDIRECTED and context.version >= _LEADER_HINTS_SINCE:
                 topic = context.services.quorum.image.topics_by_id.get(want.topic_id)
                 result.current_leader = current_leader(topic, want.partition)
@@ -201,7 +202,7 @@ def _read_partition(
     limit = min(want.partition_max_bytes, left_bytes)
     found = partition.read(want.fetch_offset, limit, request.isolation_level, not reading.size_bytes)
     if found is not None and found.size:
-        result.records = found
+        result.records, result.counts = found, partition.counts
         reading.size_bytes += found.size
         if request.isolation_level == READ_COMMITTED:
             result.aborted = log.aborted_transactions(want.fetch_offset, found.next_offset)
@@ -252,6 +253,9 @@ def _answer(
     if quotas.are_set and (throttle_ms := quotas.fetched(context.session, reading.size_bytes)):
         return [throttled_fetch(context.version, context.header.correlation_id, session, throttle_ms)]
     results = session.filter(reading.results)
+    for result in results:
+        if result.counts is not None:
+            result.counts.fetched(result.size_bytes)
     read_committed = request.isolation_level == READ_COMMITTED
     correlation_id = context.header.correlation_id
     leaders = [result.current_leader.leader_id for result in results if result.current_leader is not None]

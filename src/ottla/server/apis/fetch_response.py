@@ -31,6 +31,7 @@ from ottla.protocol.messages.fetch import (
 from ottla.replication.fetch_session import NO_SESSION_ID, FetchContext
 from ottla.server.answers.send_queue import Part, part_bytes
 from ottla.server.apis.leader_hints import CurrentLeader
+from ottla.server.partitions.partition_counts import PartitionCounts
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -69,6 +70,8 @@ class PartitionResult:
     aborted: Sequence[AbortedEntry] = ()
     current_leader: CurrentLeader | None = None
     preferred_read_replica: int = NO_NODE
+    # Of the partition that the records are from.
+    counts: PartitionCounts | None = None
 
     @property
     def size_bytes(self) -> int:

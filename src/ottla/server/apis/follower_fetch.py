@@ -16,6 +16,7 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_BROKER_EPOCH
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_version
 from ottla.protocol.messages.fetch import FetchRequest, FetchTopic
 from ottla.replication.divergence import judge_fetch
@@ -151,6 +152,7 @@ class FollowerFetch:
                 result = self._read_partition(cursor, share_bytes, reading)
             except KafkaError as error:
                 result = _result(cursor, error.code)
+                self._services.requests.of(ApiKey.FETCH).failed(error.code)
             if result is None:
                 continue
             reading.told.append((cursor, result))
@@ -215,6 +217,7 @@ class FollowerFetch:
         return True
 
     def _count(self, cursor: Cursor, partition: HostedPartition, result: PartitionResult) -> None:
+        partition.counts.replicated_out(result.size_bytes)
         if cursor.replica_id in partition.adding_replicas:
             self._services.follower_sessions.throttle.take(result.size_bytes)
 

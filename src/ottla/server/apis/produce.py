@@ -143,9 +143,9 @@ class ProduceGatherer:
         self._acks = ACKS_LEADER
 
     @property
-    def has_requests(self) -> bool:
-        """Whether `finish` has something to do."""
-        return bool(self._entries)
+    def request_count(self) -> int:
+        """How many requests `finish` has to answer."""
+        return len(self._entries)
 
     def repeats(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int, correlation_id: int
@@ -361,6 +361,9 @@ class ProduceGatherer:
     def _decoded_response(
         self, correlation_id: int, decoded: _Decoded, outcomes: Outcomes, throttle_ms: int
     ) -> bytearray:
+        for _, placements in decoded.topics:
+            for placement in placements:
+                self._count_error(_outcome(placement, outcomes))
         responses = [
             TopicProduceResponse(
                 name=topic.name,
@@ -371,10 +374,15 @@ class ProduceGatherer:
         ]
         return self._response(correlation_id, decoded.version, responses, throttle_ms)
 
+    def _count_error(self, outcome: Outcome) -> None:
+        if isinstance(outcome, KafkaError):
+            self._services.requests.of(ApiKey.PRODUCE).failed(outcome.code)
+
     def _shape_response(
         self, correlation_id: int, shape: ProduceShape, outcome: Outcome, throttle_ms: int
     ) -> bytearray:
         """The response that a shape cannot write: of an error, or of a session that is throttled."""
+        self._count_error(outcome)
         topic = TopicProduceResponse(
             name=shape.partition.topic,
             topic_id=shape.partition.topic_id,

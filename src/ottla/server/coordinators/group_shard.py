@@ -19,13 +19,14 @@ COORDINATOR_LOAD_IN_PROGRESS.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.group.classic import ClassicGroup
 from ottla.group.coordinator import GroupCoordinator, TopicsDeleted
 from ottla.group.decision import Decision, GroupRequestContext
 from ottla.model import ACKS_LEADER
@@ -72,6 +73,11 @@ class GroupShard:
     def is_current(self) -> bool:
         """Whether its leadership goes on."""
         return self._log.is_current
+
+    @property
+    def groups(self) -> Mapping[str, ClassicGroup]:
+        """Its groups, to look at."""
+        return self._machine.groups
 
     @property
     def committed_topics(self) -> set[str]:

@@ -13,7 +13,7 @@ too.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.transaction.commands import AbortTimedOut, Context, ExpireIds, MarkersWritten
 from ottla.transaction.coordinator import TransactionCoordinator
 from ottla.transaction.decision import Decision, Markers, NeedsProducerIdError
-from ottla.transaction.metadata import TransactionState
+from ottla.transaction.metadata import TransactionMetadata, TransactionState
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,11 @@ class TransactionShard:
     def is_current(self) -> bool:
         """Whether its leadership goes on."""
         return not self._is_gone and self._log.is_current
+
+    @property
+    def transactions(self) -> Mapping[str, TransactionMetadata]:
+        """Its transactional ids, to look at."""
+        return self._machine.transactions
 
     @property
     def coordinator_epoch(self) -> int:

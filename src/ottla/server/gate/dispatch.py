@@ -33,6 +33,7 @@ from ottla.server.answers.send_queue import Part
 from ottla.server.gate.handlers import Answer, Gatherer, Registered, RequestContext
 from ottla.server.gate.login import Login
 from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.request_counts import RequestCounts
 from ottla.server.gate.request_time import Timed, throttled
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
@@ -56,6 +57,8 @@ class Gate:
         self._services = services
         self._registered = registered
         self._is_open = False
+        # Counted by the connections, which know when a request came and when its answer left.
+        self.times = services.requests
 
     @property
     def is_open(self) -> bool:
@@ -100,8 +103,8 @@ class Gate:
         if type(answer) is Deferred:
             return answer
         if isawaitable(answer):
-            return _parts_later(header, answer)
-        return _parts(header, answer)
+            return _parts_later(header, answer, self.times)
+        return _parts(header, answer, self.times)
 
     def _timed(self, header: RequestHeader, session: Session, answer: Any) -> Answer:
         """The answer to a request whose time is accounted for. Parts that are finished have been, by their handler."""
@@ -112,10 +115,10 @@ class Gate:
             return answer
         if isawaitable(answer):
             return self._timed_later(header, session, Timed(answer, self._services.quotas, session))
-        return _parts(header, self._throttled(answer, session))
+        return _parts(header, self._throttled(answer, session), self.times)
 
     async def _timed_later(self, header: RequestHeader, session: Session, answer: Timed[Any]) -> list[Part]:
-        return _parts(header, self._throttled(await answer, session))
+        return _parts(header, self._throttled(await answer, session), self.times)
 
     def _throttled(self, answer: Any, session: Session) -> Any:
         is_finished = isinstance(answer, list)
@@ -178,13 +181,14 @@ def _shown(api_key: int | None) -> str:
     return f"a request of key {api_key}" if api is None else api.key.name
 
 
-async def _parts_later(header: RequestHeader, answer: Awaitable[Any]) -> list[Part]:
-    return _parts(header, await answer)
+async def _parts_later(header: RequestHeader, answer: Awaitable[Any], times: RequestCounts) -> list[Part]:
+    return _parts(header, await answer, times)
 
 
-def _parts(header: RequestHeader, answer: Any) -> list[Part]:
+def _parts(header: RequestHeader, answer: Any, times: RequestCounts) -> list[Part]:
     if isinstance(answer, list):
         return answer
+    times.of(header.api_key).count_errors(answer)
     version = header.api_version
     if header.api_key == ApiKey.API_VERSIONS and version > APIS[ApiKey.API_VERSIONS].max_version:
         version = 0

@@ -74,8 +74,8 @@ class Gatherer(Protocol):
     """
 
     @property
-    def has_requests(self) -> bool:
-        """Whether `finish` has something to answer."""
+    def request_count(self) -> int:
+        """How many requests `finish` has to answer."""
 
     def repeats(
         self, data: bytearray, view: memoryview, start: int, frame_end: int, version: int, correlation_id: int

@@ -85,6 +85,7 @@ class Logins:
         self.failed_count = 0
         self._quiet_until_ms = 0
         self._unlogged = 0
+        self.failures = 0  # since the start
 
     def start(self) -> None:
         """Read the keys of tokens, where tokens are accepted."""
@@ -165,6 +166,7 @@ class Logins:
         now_ms = monotonic_ms()
         self.failed_count += 1
         self.failed.count(host, now_ms)
+        self.failures += 1
         if now_ms < self._quiet_until_ms:
             self._unlogged += 1
             return

@@ -44,6 +44,9 @@ class Quotas:
         # Whether anybody has a quota, and whether anybody has one of request time.
         self.are_set = False
         self.limits_time = False
+        # How often sessions were muted since the start, and for how long altogether.
+        self.throttles = 0
+        self.throttled_ms = 0
 
     def apply(self, quotas: ClientQuotas) -> None:
         """Follow a change of metadata: these quotas are in force from now on."""
@@ -102,6 +105,8 @@ class Quotas:
 
     def mute(self, session: Session, throttle_ms: int) -> int:
         """Have no further request of a session handled for a time, which is the answer."""
+        self.throttles += 1
+        self.throttled_ms += throttle_ms
         until_ms = self._now_ms() + throttle_ms
         if session.throttled_until_ms is None or session.throttled_until_ms < until_ms:
             session.is_throttled_until(until_ms)

@@ -33,6 +33,7 @@ class Rights:
         self._acls: Mapping[UUID, Acl] | None = None
         self._authoriser = Authoriser()
         self._version = 0
+        self.denied = 0  # questions that were answered with no
 
     @property
     def version(self) -> int:
@@ -48,6 +49,7 @@ class Rights:
         if self._audit is not None:
             right = found or check.rights[-1]
             self._audit.decided(session, check, right, _name_of(right, name), is_allowed=found is not None)
+        self.denied += found is None
         return found is not None
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The parts of a running broker that handlers use, put together once by the composition root."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
@@ -10,6 +10,7 @@ from ottla.server.coordinators.coordinators import Coordinators
 from ottla.server.coordinators.marker_writer import MarkerWriter
 from ottla.server.coordinators.transactions import Transactions
 from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.request_counts import RequestCounts
 from ottla.server.gate.rights import Rights
 from ottla.server.load_metrics import Load
 from ottla.server.partitions.flushing import Flusher
@@ -40,3 +41,4 @@ class Services:
     quotas: Quotas
     disk: Disk
     now_ms: Callable[[], int]
+    requests: RequestCounts = field(default_factory=RequestCounts)

@@ -25,9 +25,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from struct import Struct
+from typing import NamedTuple
 
 from ottla.config import ConnectionConfig
 from ottla.errors import KafkaError
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import DecodeError
 from ottla.runtime.network import Network, Socket
 from ottla.runtime.ordered_set import OrderedSet
@@ -36,6 +38,7 @@ from ottla.server.answers.send_queue import Part, SendQueue, part_bytes
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Answer, Gatherer, UnanswerableError
 from ottla.server.gate.login import Login, LoginRefusedError
+from ottla.server.gate.request_counts import ApiCounts
 from ottla.server.gate.session import Session
 from ottla.server.net.receive_buffer import BUSY_BYTES, ReceiveBuffer
 
@@ -55,12 +58,29 @@ _TOGETHER_BYTES = 64 * 1024
 class _Pending:
     """A place in the order of answers; `parts` is None until the answer is known."""
 
-    __slots__ = ("deferred", "mutes", "parts")
+    __slots__ = ("asked", "deferred", "mutes", "parts")
 
-    def __init__(self, parts: Sequence[Part] | None, mutes: bool, deferred: Deferred | None = None) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part] | None,
+        mutes: bool,
+        deferred: Deferred | None = None,
+        asked: "_Asked | None" = None,
+    ) -> None:
         self.parts = parts
         self.mutes = mutes
         self.deferred = deferred
+        self.asked = asked
+
+
+class _Asked(NamedTuple):
+    """Requests that wait together, for the count of requests; times of the loop's clock."""
+
+    times: ApiCounts
+    requests: int
+    read_at: float
+    begun: float
+    handled: float
 
 
 class Connection:
@@ -89,6 +109,7 @@ class Connection:
         # The API of the latest request, and its gatherer: the only one that may hold requests.
         self._latest_key: int | None = None
         self._gathering: Gatherer | None = None
+        self._times = gate.times.of(ApiKey.API_VERSIONS)
         self._max_queued_bytes = limits.response_bytes
         self._on_closed = on_closed
         self._buffer = ReceiveBuffer(limits.request_max_bytes, network.least_room_bytes)
@@ -105,7 +126,7 @@ class Connection:
         self.is_closed = False
         self.closed_because: str | None = None
         self.received_bytes = 0
-        self.last_active = self._loop.time()
+        self.last_active = self._read_at = self._begun = self._loop.time()
         self._login = session.login
         self._login_deadline = None if self._login is None else self._login_deadline_of(self._login)
         session.call_when_unmuted(self.resume)
@@ -200,7 +221,7 @@ class Connection:
             return
         buffer.received(size)
         self.received_bytes += size
-        self.last_active = self._loop.time()
+        self.last_active = self._read_at = self._loop.time()
         if self._may_process():
             self._process()
         else:
@@ -218,6 +239,7 @@ class Connection:
 
     def _process(self) -> None:
         """Handle every whole frame there is, then send the answers."""
+        self._begun = self._loop.time()
         answers: list[Part] = []
         try:
             try:
@@ -294,11 +316,14 @@ class Connection:
             try:
                 frame = self._buffer.take_frame(login.config.max_receive_size)
             except KafkaError as error:
-                self._answer(login.refuse(str(error)), answers)
+                times = self._gate.times.of(ApiKey.SASL_AUTHENTICATE)
+                self._answer(login.refuse(str(error)), answers, times, self._loop.time())
                 return False
             if frame is None:
                 return False
-            self._answer(self._gate.handle_stranger(frame, self.session), answers)
+            times = self._gate.times.of_stranger(frame, is_raw=login.takes_raw_tokens)
+            begun = self._loop.time()
+            self._answer(self._gate.handle_stranger(frame, self.session), answers, times, begun)
         return True
 
     def _login_deadline_of(self, login: Login) -> asyncio.TimerHandle:
@@ -319,34 +344,40 @@ class Connection:
         except KeyError:
             gatherer = self._gatherers[api_key] = self._gate.gatherer_of(api_key, self.session)
         self._latest_key, self._gathering = api_key, gatherer
+        self._times = self._gate.times.of(api_key)
         return gatherer
 
     def _finish_gathered(self, answers: list[Part]) -> None:
         gathering = self._gathering
-        if gathering is None or not gathering.has_requests:
+        if gathering is None or not (requests := gathering.request_count):
             return
         try:
             outcome = gathering.finish()
         except UnanswerableError as failed:
             self._emit(failed.answers, answers)
             raise
+        times, read_at, begun, now = self._times, self._read_at, self._begun, self._loop.time()
         if isinstance(outcome, list):
             self._emit(outcome, answers)
+            times.answered(requests, read_at, begun, now, now, self.session)
         else:
-            self._answer_later(outcome, mutes=False)
+            self._answer_later(outcome, False, _Asked(times, requests, read_at, begun, now))
 
     def _handle(self, frame: bytes, answers: list[Part]) -> None:
-        self._answer(self._gate.handle(frame, self.session), answers)
+        begun = self._loop.time()
+        self._answer(self._gate.handle(frame, self.session), answers, self._times, begun)
 
-    def _answer(self, answer: Answer, answers: list[Part]) -> None:
+    def _answer(self, answer: Answer, answers: list[Part], times: ApiCounts, begun: float) -> None:
+        read_at, now = self._read_at, self._loop.time()
         if isinstance(answer, list):
+            times.answered(1, read_at, begun, now, now, self.session)
             self._emit(answer, answers)
             self._unsent_bytes += sum(map(part_bytes, answer))
             if self._unsent_bytes >= _TOGETHER_BYTES:
                 self._send(answers)
         else:
             self._muted = True
-            self._answer_later(answer, mutes=True)
+            self._answer_later(answer, True, _Asked(times, 1, read_at, begun, now))
 
     def _emit(self, parts: list[Part], answers: list[Part]) -> None:
         if self._pending:
@@ -354,13 +385,13 @@ class Connection:
         else:
             answers.extend(parts)
 
-    def _answer_later(self, answer: Awaitable[list[Part]], mutes: bool) -> None:
+    def _answer_later(self, answer: Awaitable[list[Part]], mutes: bool, asked: _Asked) -> None:
         if isinstance(answer, Deferred):
-            pending = _Pending(None, mutes, answer)
+            pending = _Pending(None, mutes, answer, asked)
             self._pending.append(pending)
             answer.then(partial(self._settled, pending))
             return
-        pending = _Pending(None, mutes)
+        pending = _Pending(None, mutes, None, asked)
         self._pending.append(pending)
         task = self._loop.create_task(self._complete(pending, answer))
         self._tasks.add(task)
@@ -413,6 +444,8 @@ class Connection:
         while self._pending and self._pending[0].parts is not None:
             pending = self._pending.popleft()
             answers.extend(pending.parts or ())
+            if pending.asked is not None:
+                pending.asked.times.answered(*pending.asked[1:], self._loop.time(), self.session)
             if pending.mutes:
                 self._muted = False
         self._send(answers)

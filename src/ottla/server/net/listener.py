@@ -59,6 +59,9 @@ class Listener:
         self._sockets: list[ListeningSocket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._past = Traffic(0, 0)
+        # Since the start: connections that came in, and those that were closed because there were too many.
+        self.accepted = 0
+        self.refused = 0
 
     @property
     def traffic(self) -> Traffic:
@@ -66,6 +69,11 @@ class Listener:
         received = sum(connection.received_bytes for connection in self._connections)
         sent = sum(connection.sent_bytes for connection in self._connections)
         return Traffic(self._past.received_bytes + received, self._past.sent_bytes + sent)
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections that came in through it are open."""
+        return len(self._connections)
 
     def bind(self) -> None:
         """Have the address, and let clients queue at it. Raises OSError when it cannot be had."""
@@ -174,16 +182,19 @@ class Listener:
         if refusal is None and self._logins is not None:
             refusal = self._logins.refusal(ip)
         if refusal is not None:
+            self.refused += 1
             self._refuse(ip, refusal)
             accepted.close()
             return
         delay_ms = self._admission.rates.connected(self.name, ip, monotonic_ms())
         if delay_ms:
+            self.refused += 1
             self._refuse(ip, f"it makes more connections than the quota {CONNECTION_CREATION_RATE} allows")
             self._throttled.close_later(accepted, delay_ms)
             return
         self._network.configure(accepted, limits.send_buffer_bytes, limits.receive_buffer_bytes)
         self._admission.opened(self.name, ip)
+        self.accepted += 1
         session = self._session(address)
         if self._handshakes is None:
             self._connect(accepted, session)

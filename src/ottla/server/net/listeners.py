@@ -79,6 +79,21 @@ class Listeners:
         )
 
     @property
+    def all(self) -> list[Listener]:
+        """Each of them, to look at."""
+        return list(self._each)
+
+    @property
+    def is_gate_open(self) -> bool:
+        """Whether clients are let in, not only other nodes."""
+        return self._gate.is_open
+
+    @property
+    def failed_logins(self) -> int:
+        """How many logins failed since the start."""
+        return 0 if self._logins is None else self._logins.failures
+
+    @property
     def connection_count(self) -> int:
         """How many connections are open."""
         return self._admission.connection_count

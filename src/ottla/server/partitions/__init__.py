@@ -1,6 +1,7 @@
 """The partitions that this broker hosts.
 
 hosted_partition              one partition: its log and its replica's role
+partition_counts              records and bytes of one partition since it is hosted here
 followed_log                  one partition while another broker leads: appended to and truncated by its fetcher
 partition_table               all of them, by name and by topic id
 flush_policy, waiters         of one partition: when it is flushed; the requests that wait for its news

@@ -64,6 +64,12 @@ class Compaction:
             runtime.workers,
         )
         self._set_aside: dict[HostedPartition, int] = {}
+        # Since the start: passes, how long they took, bytes before and after, and failures.
+        self.passes = 0
+        self.busy_s = 0.0
+        self.read_bytes = 0
+        self.kept_bytes = 0
+        self.failures = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -151,12 +157,25 @@ class Compaction:
             or not partition.config.is_compacted
         ):
             return
-        _tell(partition, begun, mapped.end_offset, done, before_bytes, monotonic_s() - started_s)
+        took_s = monotonic_s() - started_s
+        self._count(done, before_bytes, took_s)
+        _tell(partition, begun, mapped.end_offset, done, before_bytes, took_s)
         horizons = [cleaned.next_horizon_ms for cleaned in done if cleaned.next_horizon_ms is not None]
         log.compaction.complete(mapped, min(horizons, default=None))
         await asyncio.to_thread(
             self._directory.checkpoint_cleaner, partition.topic, partition.index, mapped.end_offset
         )
+
+    @property
+    def set_aside_count(self) -> int:
+        """How many logs are left alone because they could not be compacted."""
+        return len(self._set_aside)
+
+    def _count(self, done: list[CleanedSegment], before_bytes: int, took_s: float) -> None:
+        self.passes += 1
+        self.busy_s += took_s
+        self.read_bytes += before_bytes
+        self.kept_bytes += sum(cleaned.size_bytes for cleaned in done)
 
     async def _build_map(self, partition: HostedPartition, begun: CleaningPass) -> Mapped | None:
         """None if the log lost segments meanwhile: then there is another plan to make."""
@@ -182,6 +201,7 @@ class Compaction:
         how_long = "until the broker restarts" if until_ms == _FOR_GOOD_MS else "for ten minutes"
         logger.error("%s cannot be compacted and is left alone %s: %s", partition.name, how_long, problem)
         self._set_aside[partition] = until_ms
+        self.failures += 1
 
 
 def _roll_if_overdue(partition: HostedPartition, now_ms: int) -> None:

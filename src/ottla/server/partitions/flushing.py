@@ -13,6 +13,7 @@ from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.threads import Threads
 from ottla.server.answers.watermark import Waiter
 from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.telemetry.histogram import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ class Flusher:
     def __init__(self, threads: Threads) -> None:
         self._threads = threads.pool(_THREADS, "ottla-flush")
         self._running: dict[HostedPartition, asyncio.Task[None]] = {}
+        # How long flushes took, the wait for a thread included, in microseconds; and how many failed.
+        self.times_us = Histogram()
+        self.failures = 0
 
     def flush(self, partition: HostedPartition) -> None:
         """Begin to flush what is written now; nothing happens where a flush has failed before."""
@@ -60,8 +64,9 @@ class Flusher:
         try:
             again = True
             while again:
-                job = partition.log.durability.begin_flush()
+                job, begun = partition.log.durability.begin_flush(), loop.time()
                 await loop.run_in_executor(self._threads, job.run)
+                self.times_us.record(int((loop.time() - begun) * 1_000_000))
                 partition.log.durability.complete_flush(job)
                 partition.note_flushed(monotonic_ms())
                 again = not partition.is_closed and (
@@ -71,9 +76,13 @@ class Flusher:
             if partition.is_closed:
                 # It was deleted meanwhile, and its files with it.
                 return
+            self.failures += 1
             partition.log.durability.fail_flush(error)
             logger.error(
-                "flushing %s failed: %s. It refuses writes until the broker restarts.", partition.name, error
+                "flushing %s failed: %s. It refuses writes until the broker restarts.",
+                partition.name,
+                error,
+                extra=partition.log_fields,
             )
             partition.flushed.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"flushing failed: {error}"))
         finally:

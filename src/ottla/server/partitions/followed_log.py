@@ -18,6 +18,7 @@ class FollowedLog:
     def append(self, records: memoryview, now_ms: int) -> None:
         """Append records of the leader. KafkaError if they cannot be appended; then nothing has changed."""
         self._log.append_replicated(records, now_ms)
+        self._partition.counts.replicated_in(len(records))
         self._partition.waiters.appended(len(records))
         self._replica.step(LogEndOffsetMoved(self._log.log_end_offset), now_ms)
 

@@ -11,7 +11,7 @@ brokers wrote. A leadership goes on when the same broker is elected again in the
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from ottla.config import TopicConfig
@@ -37,6 +37,7 @@ from ottla.replication.isr import ProposeIsr
 from ottla.replication.partition import READ_COMMITTED, PartitionReplica
 from ottla.server.answers.watermark import Watermark
 from ottla.server.partitions.flush_policy import FlushPolicy
+from ottla.server.partitions.partition_counts import PartitionCounts
 from ottla.server.partitions.waiters import Waiters
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class HostedPartition:
         "_propose",
         "adding_replicas",
         "config",
+        "counts",
         "flush_policy",
         "flushed",
         "high_watermark",
@@ -98,6 +100,7 @@ class HostedPartition:
         # How far this follower was behind the leader's high watermark when it last heard of it.
         self.lag_records = 0
         self.is_closed = False
+        self.counts = PartitionCounts()
         self._propose = propose
         log.producers.transactions.replicated_to(replica.high_watermark)
 
@@ -105,6 +108,16 @@ class HostedPartition:
     def name(self) -> str:
         """As in directory names and log lines."""
         return f"{self.topic}-{self.index}"
+
+    @property
+    def log_fields(self) -> dict[str, Any]:
+        """The fields of a structured log line about this partition."""
+        return {
+            "topic": self.topic,
+            "partition": self.index,
+            "offset": self.log.log_end_offset,
+            "epoch": self.replica.leader_epoch,
+        }
 
     @property
     def last_stable_offset(self) -> int:
@@ -131,6 +144,7 @@ class HostedPartition:
         end, durable = self.log.log_end_offset, self.flush_policy.counted_offset
         effects = replica.step(replace(assigned, log_end_offset=end, durable_offset=durable), now_ms)
         if (replica.leader, replica.leader_epoch) != before[:2]:
+            self.counts.leader_changed()
             self._leader_changed(goes_on=replica.leadership_epoch == before[2])
         self._carry_out(effects)
 
@@ -163,7 +177,9 @@ class HostedPartition:
         outcomes = log.append(record_sets, leader_epoch=leader_epoch, now_ms=now_ms, verified=verified)
         end = log.log_end_offset
         if end != end_before:
-            self._log_end_offset_moved(end, sum(map(len, record_sets)), now_ms)
+            size_bytes = sum(map(len, record_sets))
+            self.counts.produced(end - end_before, size_bytes)
+            self._log_end_offset_moved(end, size_bytes, now_ms)
         return outcomes
 
     def append_own(self, batch: memoryview, now_ms: int) -> Appended:
@@ -285,7 +301,7 @@ class HostedPartition:
             elif type(effect) is CommitsRefused:
                 self._refuse_commits(effect.error)
             elif type(effect) is HighWatermarkLowered:
-                logger.warning("%s: committed records are truncated", self.name)
+                logger.warning("%s: committed records are truncated", self.name, extra=self.log_fields)
                 self.high_watermark = Watermark(effect.high_watermark)
 
     def _refuse_commits(self, error: ErrorCode) -> None:

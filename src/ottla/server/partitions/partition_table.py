@@ -7,6 +7,7 @@ from ottla.controller.image import ClusterImage, TopicImage
 from ottla.errors import ErrorCode, KafkaError
 from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.partition_counts import PartitionCounts
 
 
 class Partitions:
@@ -23,6 +24,8 @@ class Partitions:
         # Grows with every partition that is added or removed; for decisions that are remembered
         # (gate/basis.py).
         self.version = 0
+        # What the partitions that are not hosted here any more have counted: totals of a broker never fall.
+        self.past_counts = PartitionCounts()
 
     def __iter__(self) -> Iterator[HostedPartition]:
         return iter(tuple(self._by_name.values()))
@@ -65,6 +68,7 @@ class Partitions:
         del self._by_name[partition.topic, partition.index]
         del self._by_id[partition.topic_id, partition.index]
         self.version += 1
+        self.past_counts.add(partition.counts)
         partition.close()
 
     def _absence(self, topic: TopicImage, index: int) -> KafkaError:

@@ -85,6 +85,7 @@ class Quorum:
         self._told_lost_memory = False
         self._lost_since_ms: int | None = None
         self.broker_epoch = NO_BROKER_EPOCH  # of the registration of this start, once there is one
+        self.elections = 0  # that this node has heard of
         self.answered_ms = 0  # when the controller last answered a heartbeat, by the monotonic clock
 
     # ---- what it is
@@ -360,6 +361,7 @@ class Quorum:
         if self._told_leader_id is not None and self._told_leader_id != self.node_id:
             self.former_leader_id = self._told_leader_id
         self._told_leader_id = leader_id
+        self.elections += leader_id is not None
         if leader_id != self.node_id:
             self._commands.shut(
                 KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not the controller any more.")

@@ -64,6 +64,9 @@ class Isr:
         self._resignations: list[_Change] = []
         self._given_up: set[_Change] = set()
         self._started_ms = 0
+        # Changes that the controller agreed to.
+        self.shrinks = 0
+        self.expansions = 0
         self._sending: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
 
@@ -105,11 +108,17 @@ class Isr:
                 now_ms = monotonic_ms()
                 for partition, proposal in proposals.items():
                     answer = _answered(proposal, answers, partition)
+                    self._count(partition, answer)
                     _tell(partition, answer)
                     if not partition.is_closed:
                         partition.step(answer, now_ms)
         finally:
             self._sending = None
+
+    def _count(self, partition: HostedPartition, answer: IsrAnswered) -> None:
+        if answer.error is ErrorCode.NONE:
+            self.shrinks += len(answer.proposal.isr) < len(partition.replica.isr)
+            self.expansions += len(answer.proposal.isr) > len(partition.replica.isr)
 
     async def _ask(self, changes: Iterable[_Change]) -> "ErrorCode | dict[tuple[UUID, int], Any]":
         """The controller's answers by partition, or the one error that answers all of them."""
@@ -242,8 +251,14 @@ def _tell(partition: HostedPartition, answer: IsrAnswered) -> None:
     before, wanted = partition.replica.isr, answer.proposal.isr
     if answer.error is ErrorCode.NONE:
         verb = "shrank" if len(wanted) < len(before) else "grew" if len(wanted) > len(before) else "stays"
-        logger.info("the in-sync replicas of %s: %s %s (%s before)", partition.name, verb, wanted, before)
+        logger.info(
+            "the in-sync replicas of %s: %s %s (%s before)",
+            partition.name, verb, wanted, before,
+            extra=partition.log_fields,
+        )  # fmt: skip
     else:
         logger.info(
-            "the in-sync replicas of %s did not become %s: %s", partition.name, wanted, answer.error.name
-        )
+            "the in-sync replicas of %s did not become %s: %s",
+            partition.name, wanted, answer.error.name,
+            extra=partition.log_fields,
+        )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.config import BrokerConfig
 from ottla.localcluster.plan.cluster import (
+    HTTP_SETTING,
     MEMORY_SETTING,
     ClusterOptions,
     broker_settings,
@@ -64,6 +65,21 @@ def test_a_cluster_in_memory_has_no_directories_and_takes_none_over() -> None:
     assert MEMORY_SETTING in planned(state, settings=memory).settings
     with pytest.raises(ClusterError, match="give a cluster in memory a directory of its own"):
         planned(planned(), settings=memory)
+
+
+@pytest.mark.parametrize(
+    ("given", "addresses"),
+    [
+        ("localhost:9644", ["localhost:9644", "localhost:9645", "localhost:9646"]),
+        ("[::1]:9644", ["[::1]:9644", "[::1]:9645", "[::1]:9646"]),
+        ("localhost:0", ["localhost:0"] * 3),
+        ("", [""] * 3),
+    ],
+)
+def test_each_broker_has_an_http_port_of_its_own(given: str, addresses: list[str]) -> None:
+    state = planned(settings={HTTP_SETTING: given})
+    found = [broker_settings(Path("/data"), state, each)[HTTP_SETTING] for each in state.brokers]
+    assert found == addresses
 
 
 @pytest.mark.parametrize("name", ["node.id", "listeners", "controller.quorum.voters", "log.dirs"])

@@ -39,6 +39,7 @@ from ottla.runtime.unsynced_disk import UnsyncedDisk
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Registered
 from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.request_counts import RequestCounts
 from ottla.server.net.connection import Connection
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
@@ -137,6 +138,7 @@ class Side:
             quotas=Quotas(config.quotas, lambda: self.now_ms),
             partitions=self.partitions,
             flusher=self._flusher,
+            requests=RequestCounts(),
             transactions=SimpleNamespace(verify=_verify),
             now_ms=lambda: self.now_ms,
         )

@@ -21,6 +21,7 @@ from ottla.server.apis.table import registered
 from ottla.server.gate.basis import basis_of
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import ApiFamily, Gatherer, RequestContext
+from ottla.server.gate.request_counts import RequestCounts
 from ottla.server.gate.rights import Rights
 from ottla.server.gate.session import UNKNOWN_SOFTWARE, Session
 
@@ -30,6 +31,7 @@ SERVICES: Any = SimpleNamespace(
     rights=None,
     quotas=SimpleNamespace(are_set=False, limits_time=False),
     config=BrokerConfig(),
+    requests=RequestCounts(),
 )
 
 
@@ -137,7 +139,9 @@ def test_each_connection_has_a_gatherer_of_its_own() -> None:
 
 def test_a_session_learns_its_software_from_api_versions() -> None:
     image = SimpleNamespace(last_offset=1, features={})
-    services: Any = SimpleNamespace(quorum=SimpleNamespace(image=image), quotas=SERVICES.quotas)
+    services: Any = SimpleNamespace(
+        quorum=SimpleNamespace(image=image), quotas=SERVICES.quotas, requests=RequestCounts()
+    )
     gate, asking = Gate(services, registered), session()
     for version, name, error in ((0, "", 0), (3, "-bad name-", ErrorCode.INVALID_REQUEST)):
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")

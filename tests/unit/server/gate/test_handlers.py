@@ -22,8 +22,8 @@ class Gathered:
         self._parts: list[Part] = []
 
     @property
-    def has_requests(self) -> bool:
-        return bool(self._parts)
+    def request_count(self) -> int:
+        return len(self._parts)
 
     def repeats(self, *_: Any) -> bool:
         return False

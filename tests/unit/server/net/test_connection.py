@@ -26,6 +26,7 @@ from ottla.server.answers.send_queue import Part
 from ottla.server.gate.dispatch import Gate
 from ottla.server.gate.handlers import Answer, ApiFamily, RequestContext, UnanswerableError
 from ottla.server.gate.quotas import Quotas
+from ottla.server.gate.request_counts import RequestCounts
 from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 from ottla.server.net.receive_buffer import BUSY_BYTES
@@ -48,7 +49,8 @@ class Script:
         api.gathers(ProduceRequest)(lambda services, session: Reads(self, session))
         api.handles(MetadataRequest)(self._metadata)
         api.handles(ApiVersionsRequest)(self._api_versions)
-        services: Any = SimpleNamespace(quotas=Quotas(QuotaConfig(), monotonic_ms))
+        quotas = Quotas(QuotaConfig(), monotonic_ms)
+        services: Any = SimpleNamespace(quotas=quotas, requests=RequestCounts())
         self.gate = Gate(services, api.registered.get)
         if is_open:
             self.gate.open()
@@ -75,8 +77,8 @@ class Reads:
         self._known: set[bytes] = set()
 
     @property
-    def has_requests(self) -> bool:
-        return bool(self._ids)
+    def request_count(self) -> int:
+        return len(self._ids)
 
     def repeats(
         self, data: bytearray, view: memoryview, start: int, end: int, version: int, number: int
@@ -390,7 +392,8 @@ def test_a_connection_has_one_gatherer_and_one_session_for_its_whole_life() -> N
 
         api = ApiFamily()
         api.gathers(ProduceRequest)(make)
-        services: Any = SimpleNamespace(quotas=Quotas(QuotaConfig(), monotonic_ms))
+        quotas = Quotas(QuotaConfig(), monotonic_ms)
+        services: Any = SimpleNamespace(quotas=quotas, requests=RequestCounts())
         script.gate = Gate(services, api.registered.get)
         script.gate.open()
         with connected(script) as client:

@@ -1,0 +1,58 @@
+"""The settings of monitoring: where metrics, health and debugging are served, and how many series they have."""
+
+import re
+from typing import Final, NamedTuple
+
+from ottla.config.setting import ConfigError, Form, family, setting
+
+HTTP_LISTENER: Final = "ottla.http.listener"
+_ADDRESS: Final = r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:/,@\s]*)):(?P<port>[0-9]{1,5})"
+_LARGEST_PORT: Final = 65535
+
+
+class HttpAddress(NamedTuple):
+    """Where HTTP is served. An empty host is every interface; port 0 lets the kernel choose."""
+
+    host: str
+    port: int
+
+
+@family
+class MonitoringConfig:
+    """Who may look at a broker from outside, and how much they see."""
+
+    http_listener: str = setting(
+        HTTP_LISTENER,
+        "",
+        form=Form(rf"(?:{_ADDRESS})?", "host:port, such as localhost:9644, or nothing"),
+        doc="Where /metrics, /health and /debug are served over HTTP, as host:port; nothing: not at all. Without a host on "
+        "every interface: whoever reaches the port sees the names of topics and groups. /debug answers this machine only.",
+    )
+    max_partitions: int = setting(
+        "ottla.metrics.max.partitions",
+        10_000,
+        at_least=0,
+        doc="The number of partitions with series of their own in /metrics. The topics beyond are counted together as "
+        "`__other__`, and ottla_metrics_hidden_topics says how many they are.",
+    )
+    max_group_partitions: int = setting(
+        "ottla.metrics.max.group.partitions",
+        10_000,
+        at_least=0,
+        doc="The number of committed offsets with series of their own in /metrics. The groups beyond are counted together "
+        "as `__other__`, and ottla_metrics_hidden_groups says how many they are.",
+    )
+
+    @property
+    def http_address(self) -> HttpAddress | None:
+        """Where to serve HTTP; None for a broker that does not."""
+        match = re.fullmatch(_ADDRESS, self.http_listener)
+        return None if match is None else HttpAddress(match["ipv6"] or match["host"], int(match["port"]))
+
+    def refuse_address(self) -> None:
+        """Raise ConfigError if HTTP cannot be served there."""
+        address = self.http_address
+        if address is not None and address.port > _LARGEST_PORT:
+            raise ConfigError(
+                f"{HTTP_LISTENER} cannot be '{self.http_listener}': a port is a number from 0 to {_LARGEST_PORT}."
+            )
