@@ -20,6 +20,7 @@ from tests.tls_authority import Authority
 
 import ottla.testing
 from ottla.cli.gateway import gateway as gateway_command
+from ottla.cli.serve import serve as serve_command
 from ottla.localcluster.waiting import wait_until
 from ottla.security.acl.rules import ResourceType
 from ottla.testing.embedded_broker import EmbeddedBroker
@@ -347,3 +348,29 @@ def test_a_stopped_gateway_answers_and_ends(broker: EmbeddedBroker, tmp_path: Pa
         assert process.wait(DEADLINE_S) == 0
         assert status_of(answer) == 200
         assert b"connection: close" in answer.lower()
+
+
+def test_serve_starts_a_gateway_beside_the_broker(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ottla.cli.main", "serve", "--data", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--gateway", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert "is ready at" in process.stdout.readline()
+        found = re.search(r"gateway is ready at http://127.0.0.1:(\d+) ", process.stdout.readline())
+        assert found is not None
+        place = GatewayPlace.__new__(GatewayPlace)
+        place.port = int(found[1])
+        assert place.call("GET", "/brokers").json == {"brokers": [1]}
+        process.kill()
+        # The output ends when the last process that has it ends: the gateway does not outlive a killed broker.
+        assert process.stdout.read() == ""
+
+
+def test_a_gateway_is_not_put_in_front_of_a_secured_listener(tmp_path: Path) -> None:
+    options = ["--data", str(tmp_path), "--gateway", "--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0"]
+    done = CliRunner().invoke(
+        serve_command, [*options, "--set", "security.inter.broker.protocol=SASL_PLAINTEXT"]
+    )
+    assert done.exit_code == 2
+    assert "SASL_PLAINTEXT" in done.output

@@ -2,6 +2,8 @@
 
 main             the table of commands; a command's module is imported when the command is called
 serve, format    `ottla serve`, `ottla format`
+gateway          `ottla gateway`
+gateway_process  `ottla serve --gateway`: a gateway beside the broker
 secured_broker   `ottla serve --secure`: the settings of DIR/security
 security         `ottla security`: certificates, an administrator and settings for a secured cluster
 broker_settings  where a broker's settings come from

@@ -16,6 +16,7 @@ import click
 from ottla.cli.broker_command import bootstrap_option, sentence
 from ottla.cli.broker_settings import Refusal
 from ottla.cli.client_config import properties_given, security_given
+from ottla.cli.gateway_process import NOT_INSTALLED
 from ottla.cli.name_values import parse_assignments
 from ottla.config import ConfigError
 from ottla.config.gateway import PREFIX, GatewayConfig
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LIBRARIES: Final = {"h11", "wsproto"}
-NOT_INSTALLED: Final = "The gateway needs libraries that are not installed: pip install 'ottla[gateway]'"
 
 
 @click.command()

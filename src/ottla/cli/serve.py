@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.broker_settings import Refusal, broker_config
+from ottla.cli.gateway_process import GatewayProcess
 from ottla.cli.secured_broker import SecuredBroker
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
@@ -58,6 +59,13 @@ _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     default="text",
     help="Lines for people, or JSON objects for programs.  [default: text]",
 )
+@click.option(
+    "--gateway",
+    is_flag=False,
+    flag_value="localhost:8082",
+    metavar="[HOST:PORT]",
+    help="Also serve REST and WebSocket, by a gateway beside the broker.  [without an address: localhost:8082]",
+)
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 @click.pass_context
@@ -73,6 +81,7 @@ def serve(
     secure: bool,
     http: str | None,
     log_format: str,
+    gateway: str | None,
     level: str | None,
 ) -> None:
     """Run a broker until it is stopped with Ctrl-C or SIGTERM.
@@ -82,6 +91,7 @@ def serve(
       ottla serve
       ottla serve --data /var/lib/ottla --port 9093
       ottla serve --secure
+      ottla serve --gateway
       ottla serve --memory --set ottla.memory.bytes=268435456
       ottla serve --http 9644 --log-format json
       ottla serve --set log.segment.bytes=104857600 --set num.partitions=3
@@ -106,9 +116,10 @@ def serve(
             secured=None if secured is None else secured.settings,
             http=http,
         )
+        beside = None if gateway is None else GatewayProcess(gateway, config.node.listener)
     except ConfigError as error:
         raise Refusal(str(error)) from error
-    _run(config, started, secured)
+    _run(config, started, secured, beside)
 
 
 def _set_up_logging(level: str, log_format: str) -> None:
@@ -121,7 +132,9 @@ def _set_up_logging(level: str, log_format: str) -> None:
     logging.basicConfig(level=level, handlers=[JsonLines(sys.stderr)])
 
 
-def _run(config: BrokerConfig, started: float, secured: SecuredBroker | None) -> None:
+def _run(
+    config: BrokerConfig, started: float, secured: SecuredBroker | None, gateway: GatewayProcess | None
+) -> None:
     """Run the broker to its end. Errors after it was ready are the broker's, not the configuration's."""
     from ottla.server.broker import HaltedError, run
 
@@ -135,9 +148,11 @@ def _run(config: BrokerConfig, started: float, secured: SecuredBroker | None) ->
             click.echo(secured.next_line(broker.listeners.advertised[0]))
         if broker.http_port is not None:
             click.echo(http_line(broker, broker.http_port))
+        if gateway is not None:
+            gateway.start(broker.port)
 
     try:
-        run(config, announce)
+        run(config, announce, None if gateway is None else gateway.stop)
     except (OSError, KafkaError, ConfigError) as error:
         if is_ready:
             raise

@@ -1,6 +1,6 @@
 """The composition root: settings in, a gateway out.
 
-The order of a stop: no new connections; WebSockets are told; consumer instances end, with their offsets committed, which also ends the
+The order of a stop: no new connections; event streams end and WebSockets are told; consumer instances end, with their offsets committed, which also ends the
 reads that wait for them; requests under way are answered; the clients are closed.
 """
 
@@ -12,6 +12,7 @@ import logging
 import signal
 import ssl
 from collections.abc import Callable, Iterable
+from importlib.resources import files
 
 from ottla.client.admin.admin import Admin
 from ottla.config import TlsConfig
@@ -20,10 +21,12 @@ from ottla.gateway.cluster.callers import Callers
 from ottla.gateway.cluster.clients import CLIENT_ID
 from ottla.gateway.cluster.failures import problem_of
 from ottla.gateway.cluster.pool import ClientPool
+from ottla.gateway.http.description import DescriptionRoutes
 from ottla.gateway.http.dispatch import Dispatch
 from ottla.gateway.http.machine.routes import Route, RouteTable
 from ottla.gateway.http.server import HttpServer
 from ottla.gateway.rest.consumers import ConsumerRoutes
+from ottla.gateway.rest.events import EventRoutes
 from ottla.gateway.rest.instances import Instances
 from ottla.gateway.rest.produce import ProduceRoutes
 from ottla.gateway.rest.reads import ReadRoutes
@@ -33,6 +36,7 @@ from ottla.model import Address
 from ottla.runtime.pem_files import read_identity
 from ottla.runtime.tls_context import server_context
 from ottla.security.settings import PLAINTEXT, Security
+from ottla.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,9 @@ class Gateway:
         self._pool = ClientPool(bootstrap, Callers(security, self.settings), self.settings)
         self._instances = Instances(self._pool, self.settings)
         self._sockets = Sockets(self._pool, self.settings, problem_of)
+        self._events = EventRoutes(self._pool, self.settings)
         table = RouteTable(self._routes())
+        self.routes = table.routes
         self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
@@ -58,8 +64,11 @@ class Gateway:
         yield from ProduceRoutes(self._pool).routes()
         yield from TopicRoutes(self._pool).routes()
         yield from ReadRoutes(self._pool, self.settings).routes()
+        yield from self._events.routes()
         yield from ConsumerRoutes(self._instances, self.settings).routes()
         yield from self._sockets.routes()
+        script = files("ottla.gateway.websocket").joinpath("client.js").read_bytes()
+        yield from DescriptionRoutes(lambda: self.routes, __version__, script).routes()
 
     async def start(self) -> None:
         """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""
@@ -81,6 +90,7 @@ class Gateway:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
+        self._events.stop()
         await self._sockets.close()
         await self._instances.close()
         await self._server.stop(self.settings.stop_timeout_ms)

@@ -8,7 +8,7 @@ door until then.
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -470,18 +470,28 @@ class HaltedError(RuntimeError):
     """The node could not go on; the message says why."""
 
 
-def run(config: BrokerConfig, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker until SIGTERM or SIGINT. Raises what `Broker.start` raises, and HaltedError."""
+BeforeStop = Callable[[], Awaitable[None]]
+
+
+def run(
+    config: BrokerConfig, on_ready: Callable[[Broker], None], before_stop: BeforeStop | None = None
+) -> None:
+    """Run a broker until SIGTERM or SIGINT. Raises what `Broker.start` raises, and HaltedError.
+
+    `before_stop` is awaited by a broker that was ready before it stops.
+    """
     if config.logs.memory_bytes is None:
-        asyncio.run(_run(config, Runtime(), on_ready))
+        asyncio.run(_run(config, Runtime(), on_ready, before_stop))
         return
     from ottla.server.memory import data_in_memory
 
     with data_in_memory(config) as (adapted, runtime):
-        asyncio.run(_run(adapted, runtime, on_ready))
+        asyncio.run(_run(adapted, runtime, on_ready, before_stop))
 
 
-async def _run(config: BrokerConfig, runtime: Runtime, on_ready: Callable[[Broker], None]) -> None:
+async def _run(
+    config: BrokerConfig, runtime: Runtime, on_ready: Callable[[Broker], None], before_stop: BeforeStop | None
+) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -499,6 +509,8 @@ async def _run(config: BrokerConfig, runtime: Runtime, on_ready: Callable[[Broke
         on_ready(broker)
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping")
+        if before_stop is not None:
+            await before_stop()
         await broker.stop()
     if broker.halted.done():
         raise HaltedError(broker.halted.result())

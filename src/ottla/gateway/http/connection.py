@@ -294,9 +294,9 @@ class HttpConnection(asyncio.Protocol):
             body = (self._h11.send(h11.Data(data=answer.body)) if answer.body else None) or b""
             await self._write(head + body + (self._h11.send(h11.EndOfMessage()) or b""))
             return len(answer.body)
-        await self._write(head)
         sent_bytes = 0
         async with contextlib.aclosing(answer.body) as pieces:  # type: ignore[type-var]
+            await self._write(head)
             async for piece in pieces:
                 sent_bytes += len(piece)
                 await self._write(self._h11.send(h11.Data(data=piece)))

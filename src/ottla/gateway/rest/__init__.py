@@ -7,4 +7,5 @@ consumers    /consumers/...: the routes of consumer instances
 instance     one consumer instance: a consumer, its records, its offsets
 instances    all consumer instances of this gateway; the idle ones end
 reads        GET /topics/{topic}/partitions/{partition}/records: reads without an instance
+events       GET /topics/{topic}/events: a live tail as Server-Sent Events
 """

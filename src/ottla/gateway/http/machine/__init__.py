@@ -7,5 +7,7 @@ credentials     the Authorization header
 parameters      what a route reads from its query, declared and checked
 routes          the table of routes: which handler serves a method and a path
 json_bodies     JSON in, JSON out
+openapi         the description of all routes, for programs
+docs_page       the same for people
 origins         which web pages may call (CORS)
 """
