@@ -1,0 +1,8 @@
+"""Schemas as values: what they say, whether two of them fit together. Pure.
+
+schema       a schema's text, its references, its GUID; what is wrong with one, or between two
+levels       the seven compatibility levels: which versions are compared, in which direction
+formats      the table of formats: how a text of each type is read and compared
+avro         Avro: parser, canonical text, resolution rules
+json_text    JSON read strictly and written compactly
+"""

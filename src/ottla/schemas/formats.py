@@ -1,0 +1,67 @@
+"""The table of formats: how a text of each type is read and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.schemas.avro.canonical import canonical_text
+from ottla.schemas.avro.parser import parse_avro
+from ottla.schemas.avro.resolution import unreadable as unreadable_avro
+from ottla.schemas.schema import (
+    AVRO,
+    JSON,
+    PROTOBUF,
+    Imported,
+    Incompatibility,
+    InvalidSchemaError,
+    checked_size,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One type of schema. `parse` makes a model of a text and the texts it refers to, `canonical` writes it in the
+    one form that is kept (`is_normal`: with what has no order sorted), `unreadable` compares a reader's model with a
+    writer's.
+    """
+
+    parse: Callable[[str, Sequence[Imported]], Any]
+    canonical: Callable[[Any, bool], str]
+    unreadable: Callable[[Any, Any], list[Incompatibility]]
+
+
+FORMATS: Final = {
+    AVRO: Format(parse_avro, canonical_text, unreadable_avro),
+}
+_KNOWN: Final = (AVRO, JSON, PROTOBUF)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSchema:
+    """A schema that was read."""
+
+    type: str
+    model: Any
+
+    def canonical(self, is_normal: bool = False) -> str:
+        """The text in the form that a registry keeps."""
+        return FORMATS[self.type].canonical(self.model, is_normal)
+
+    def reading(self, written: ParsedSchema) -> list[Incompatibility]:
+        """Why a reader with this schema cannot read what was written with another one of the same type."""
+        return FORMATS[self.type].unreadable(self.model, written.model)
+
+
+def parse_schema(schema_type: str, text: str, imports: Sequence[Imported] = ()) -> ParsedSchema:
+    """Read a schema; `imports` are all that it refers to, each before those that need it.
+
+    Raises InvalidSchemaError.
+    """
+    chosen = FORMATS.get(schema_type)
+    if chosen is None:
+        served = ", ".join(FORMATS)
+        known = "is not served yet" if schema_type in _KNOWN else "is no type of schema"
+        raise InvalidSchemaError(f"{schema_type[:40]!r} {known}: schemas can be {served}")
+    return ParsedSchema(schema_type, chosen.parse(checked_size(text), imports))
