@@ -6,6 +6,7 @@ gateway          `ottla gateway`
 gateway_process  `ottla serve --gateway`: a gateway beside the broker
 secured_broker   `ottla serve --secure`: the settings of DIR/security
 security         `ottla security`: certificates, an administrator and settings for a secured cluster
+schemas          `ottla schemas`: the schemas of a registry
 broker_settings  where a broker's settings come from
 broker_command   common to all commands that ask a broker: address, JSON or tables, one sentence on failure
 client_config    `--config`, `--profile`: how to reach a secured cluster

@@ -59,6 +59,9 @@ COMMANDS = {
     ),
     "produce": Entry("ottla.cli.records.produce", "produce", "Send lines to a topic."),
     "consume": Entry("ottla.cli.records.consume", "consume", "Print the records of a topic."),
+    "schemas": Entry(
+        "ottla.cli.schemas", "schemas", "List, show, register, check, compare and delete schemas."
+    ),
     "audit": Entry("ottla.cli.spark.audit", "audit", "Compare a topic with the table that was made from it."),
     "pipeline": Entry(
         "ottla.cli.spark.pipeline", "pipeline", "Make, run and watch pipelines from topics to tables."

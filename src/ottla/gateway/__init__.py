@@ -4,6 +4,7 @@ gateway      the composition root: listener, routes, clients, start and stop
 http         the HTTP core; it knows nothing of Kafka
 cluster      the way to the cluster: callers act as themselves, by shared clients
 records      records as callers write and read them: JSON, base64, where a read begins
+registry     a schema registry, with the API of Confluent's, kept in the topic `_schemas`
 rest         REST: Confluent's v2 and v3, and stateless reads
 websocket    subscriptions and produce over a WebSocket
 

@@ -25,6 +25,11 @@ from ottla.gateway.http.description import DescriptionRoutes
 from ottla.gateway.http.dispatch import Dispatch
 from ottla.gateway.http.machine.routes import Route, RouteTable
 from ottla.gateway.http.server import HttpServer
+from ottla.gateway.registry.door import Door
+from ottla.gateway.registry.registry import SchemaRegistry
+from ottla.gateway.registry.schema_routes import SchemaRoutes
+from ottla.gateway.registry.setting_routes import SettingRoutes
+from ottla.gateway.registry.subject_routes import SubjectRoutes
 from ottla.gateway.rest.consumers import ConsumerRoutes
 from ottla.gateway.rest.events import EventRoutes
 from ottla.gateway.rest.instances import Instances
@@ -50,7 +55,9 @@ class Gateway:
         self.settings = settings or GatewayConfig()
         self._bootstrap = bootstrap
         self._security = security
-        self._pool = ClientPool(bootstrap, Callers(security, self.settings), self.settings)
+        self._callers = Callers(security, self.settings)
+        self._pool = ClientPool(bootstrap, self._callers, self.settings)
+        self._schemas = SchemaRegistry(bootstrap, security)
         self._instances = Instances(self._pool, self.settings)
         self._sockets = Sockets(self._pool, self.settings, problem_of)
         self._events = EventRoutes(self._pool, self.settings)
@@ -67,6 +74,10 @@ class Gateway:
         yield from self._events.routes()
         yield from ConsumerRoutes(self._instances, self.settings).routes()
         yield from self._sockets.routes()
+        door = Door(self._schemas, self._pool, self._callers)
+        yield from SubjectRoutes(door).routes()
+        yield from SchemaRoutes(door).routes()
+        yield from SettingRoutes(door).routes()
         script = files("ottla.gateway.websocket").joinpath("client.js").read_bytes()
         yield from DescriptionRoutes(lambda: self.routes, __version__, script).routes()
 
@@ -94,6 +105,7 @@ class Gateway:
         await self._sockets.close()
         await self._instances.close()
         await self._server.stop(self.settings.stop_timeout_ms)
+        await self._schemas.close()
         await self._pool.close()
 
     @property

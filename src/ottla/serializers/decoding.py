@@ -1,0 +1,58 @@
+"""What the deserializers of all formats share: each record names the schema that it was written with."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.schemas.schema import Imported, Reference
+from ottla.serializers.errors import SchemaDataError
+from ottla.serializers.registry_client import Registry, RegistrySchema
+from ottla.serializers.wire_format import Framed
+
+# A circle of references would be followed for ever.
+_MOST_REFERENCES = 500
+
+
+class ReadRecord(Protocol):
+    """What a deserializer needs of a consumer's record."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]: ...
+
+
+def writers_schema(registry: Registry, data: Framed, schema_type: str, context: str) -> RegistrySchema:
+    """The schema that data names. Raises RegistryRequestError, ConnectionError and SchemaDataError."""
+    if data.guid is not None:
+        schema = registry.schema_of_guid(data.guid)
+    else:
+        assert data.id is not None
+        schema = registry.schema_of_id(data.id, context)
+    if schema.type != schema_type:
+        named = f"id {data.id}" if data.guid is None else f"GUID {data.guid}"
+        raise SchemaDataError(f"the schema with {named} is of type {schema.type}, and not {schema_type}")
+    return schema
+
+
+def imports_of(registry: Registry, schema: RegistrySchema) -> list[Imported]:
+    """All schemas behind a schema's references, each before those that need it."""
+    found: dict[tuple[str, int], Imported] = {}
+    open_places: set[tuple[str, int]] = set()
+
+    def visit(references: tuple[Reference, ...]) -> None:
+        for each in references:
+            place = each.subject, each.version
+            if place in open_places or len(open_places) > _MOST_REFERENCES:
+                raise SchemaDataError(f"the references of the schema form a circle at {each.subject}")
+            if place not in found:
+                open_places.add(place)
+                stored = registry.version(each.subject, each.version)
+                visit(stored.references)
+                open_places.discard(place)
+                found[place] = Imported(each.name, stored.text)
+
+    visit(schema.references)
+    return list(found.values())
