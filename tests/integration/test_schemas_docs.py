@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 from tests.integration.gateway_place import gateway_place
-from tests.integration.test_gateway_docs import EXCHANGE, fits, sent
+from tests.integration.test_gateway_docs import fits, sent
 
 import ottla.testing
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "schemas.md").read_text(encoding="utf-8")
+EXCHANGE = re.compile(r"```http\n(.*?)```\n\n```json\n(.*?)```", re.DOTALL)
 PROGRAM = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 

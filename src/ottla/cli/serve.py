@@ -136,7 +136,7 @@ def _run(
     config: BrokerConfig, started: float, secured: SecuredBroker | None, gateway: GatewayProcess | None
 ) -> None:
     """Run the broker to its end. Errors after it was ready are the broker's, not the configuration's."""
-    from ottla.server.broker import HaltedError, run
+    from ottla.server.process import HaltedError, run
 
     is_ready = False
 

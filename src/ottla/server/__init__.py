@@ -1,6 +1,7 @@
 """The broker: everything between a socket and the machines that decide.
 
 broker, housekeeping, load_metrics   the composition root; retention and checkpoints on a timer; load reports
+process       a broker as a process: signals, and the end
 memory        a broker whose data is in memory
 net           listener, connections, receive buffers, the limit on open descriptors
 gate          every request's way from its frame to its handler; sessions, and the services that handlers use

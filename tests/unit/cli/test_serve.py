@@ -14,7 +14,7 @@ from ottla.cli.main import ottla
 from ottla.cli.serve import refusal
 from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
-from ottla.server.broker import HaltedError
+from ottla.server.process import HaltedError
 
 
 def serve(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
@@ -118,7 +118,7 @@ def test_a_node_that_cannot_go_on_says_why(
             on_ready(SimpleNamespace(config=config, port=1, http_port=None, cluster_id="c"))
         raise HaltedError("The disk is gone.")
 
-    monkeypatch.setattr("ottla.server.broker.run", halt)
+    monkeypatch.setattr("ottla.server.process.run", halt)
     code, said = serve()
     assert code == exit_code
     assert said.endswith("Error: The disk is gone.\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -50,9 +51,13 @@ def test_a_function_is_asked_for_every_login() -> None:
 
 @pytest.mark.parametrize("token", [lambda: None, lambda: b"bytes", lambda: 1 / 0])
 def test_a_function_that_returns_no_token_is_an_error_without_its_words(token: Any) -> None:
-    for call in (fresh_token_now, lambda *given: asyncio.run(fresh_token(*given, 30_000))):
+    calls: list[Callable[[], str]] = [
+        lambda: fresh_token_now(BROKER, secured(token)),
+        lambda: asyncio.run(fresh_token(BROKER, secured(token), 30_000)),
+    ]
+    for call in calls:
         with pytest.raises(KafkaError, match="There is no token for the login at broker:9092") as refused:
-            call(BROKER, secured(token))
+            call()
         assert "division" not in str(refused.value)
 
 

@@ -4,7 +4,7 @@ The transactional producer `ottla-schema-registry` is the right to write: whoeve
 A write opens it if need be, catches up with the topic, decides, and commits all records in one transaction. If
 another gateway has opened it meanwhile, the commit fails and nothing was written; then everything is done again.
 So each decision is made over everything that was written before it, and no gateway has to find another one.
-docs/decisions/0011-one-writer-by-fencing.md compares this with a leader.
+docs/decisions/0013-one-writer-by-fencing.md compares this with a leader.
 """
 
 from __future__ import annotations
