@@ -113,7 +113,7 @@ def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(error: Except
 def test_a_node_that_cannot_go_on_says_why(
     monkeypatch: pytest.MonkeyPatch, is_ready: bool, exit_code: int
 ) -> None:
-    def halt(config: BrokerConfig, on_ready: Callable[[Any], None]) -> None:
+    def halt(config: BrokerConfig, on_ready: Callable[[Any], None], before_stop: None) -> None:
         if is_ready:
             on_ready(SimpleNamespace(config=config, port=1, http_port=None, cluster_id="c"))
         raise HaltedError("The disk is gone.")
