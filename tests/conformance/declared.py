@@ -47,7 +47,8 @@ def _declaring_modules() -> list[str]:
     for module in pkgutil.walk_packages(ottla.__path__, "ottla."):
         origin = Path(*ottla.__path__, *module.name.split(".")[1:])
         path = origin / "__init__.py" if module.ispkg else origin.with_suffix(".py")
-        text = path.read_text()
+        # A compiled module has no text.
+        text = path.read_text() if path.exists() else ""
         if "\n@message(" in text or "\n@record(" in text:
             names.append(module.name)
     return names
