@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +25,7 @@ from tests.integration.tls_place import METADATA
 
 import ottla
 import ottla.testing
+from ottla.cli.broker_settings import broker_config
 from ottla.cli.main import ottla as command
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.launch import running_cluster
@@ -200,6 +205,40 @@ def test_the_doctor_finds_an_open_broker_on_every_interface() -> None:
     assert "is among super.users" in shown.stdout
 
 
+def test_certificates_are_loaded_by_command_and_unusable_ones_are_told(cluster: LocalCluster) -> None:
+    files = SecurityFiles(cluster.data)
+    before = ssl.get_server_certificate((HOST, cluster.port_of(2)))
+    files.renew()
+    said = told(cluster, "security", "reload")
+    assert said == "".join(f"Broker {each} loaded its certificates.\n" for each in (1, 2, 3))
+    after = ssl.get_server_certificate((HOST, cluster.port_of(2)))
+    assert (after != before, after) == (True, (files.directory / "broker.pem").read_text())
+    key = (files.directory / "broker.key").read_text()
+    (files.directory / "broker.key").write_text("spoilt")
+    try:
+        shown = run(cluster, "security", "reload", "--broker", "2")
+    finally:
+        (files.directory / "broker.key").write_text(key)
+    assert shown.exit_code == 1
+    assert "could not load the certificates of broker 2: The file" in shown.stderr
+    assert "holds no private key in PEM form" in shown.stderr
+    assert ssl.get_server_certificate((HOST, cluster.port_of(2))) == after, "the old one stays in use"
+
+
+def test_another_file_needs_a_restart_and_a_reload_leaves_no_setting_behind(cluster: LocalCluster) -> None:
+    files = SecurityFiles(cluster.data)
+    config = ("--command-config", str(files.client_properties))
+    alter = ("configs", "alter", "--broker", "1", *config, "--config")
+    shown = run(cluster, *alter, f"ottla.ssl.certificate.file={files.directory / 'admin.pem'}")
+    assert shown.exit_code == 1
+    assert "cannot change while the broker runs" in shown.stderr
+    own = f"ottla.ssl.certificate.file={files.directory / 'broker.pem'}"
+    told(cluster, *alter, own)
+    described = told(cluster, "configs", "describe", "--broker", "1", "--json", *config)
+    sources = {each["name"]: each["source"] for each in json.loads(described)["1"]}
+    assert sources["ottla.ssl.certificate.file"] == "static_broker"
+
+
 def test_renewed_certificates_are_in_use_without_a_restart_and_the_doctor_sees_that_they_expire(
     cluster: LocalCluster,
 ) -> None:
@@ -221,3 +260,53 @@ def test_renewed_certificates_are_in_use_without_a_restart_and_the_doctor_sees_t
     assert "ottla security renew" in found[0]
     wait_until(lambda: "expires in 6 days" in cluster.broker_said(1), "the broker's log says so as well")
     assert "3 brokers" in told(cluster, "cluster", "status", *data)
+
+
+# ---- docs/security.md
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+
+
+def blocks(title: str, language: str) -> list[str]:
+    section = PAGE.split(f"\n{title}\n")[1].split("\n## ")[0].split("\n### ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+
+
+def shell(directory: Path, script: str) -> str:
+    """Run the lines of a page as a shell does, in a directory."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e", "-c", script],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_two_commands_of_the_page_give_a_secured_cluster(tmp_path: Path) -> None:
+    script = "".join(blocks("## A secured cluster in two commands", "sh"))
+    assert script.count("ottla cluster up --secure --detach") == 1
+    try:
+        said = shell(tmp_path, script.replace("--detach", "--detach --port 0"))
+    finally:
+        shell(tmp_path, "ottla cluster down")
+    assert "The cluster is ready: 3 brokers" in said
+    assert "There are no topics." in said
+    assert "Broker 3 loaded its certificates." in said
+
+
+def test_the_files_of_several_machines_are_settings_of_a_broker(tmp_path: Path) -> None:
+    init, serve = blocks("### Several machines", "sh")
+    shell(tmp_path, init.replace("/etc/ottla", str(tmp_path)))
+    (own,) = blocks("### Several machines", "properties")
+    (tmp_path / "a.properties").write_text(own)
+    files = re.findall(r"--config (\S+)", serve.replace("/etc/ottla", str(tmp_path)))
+    config = broker_config(files, ())
+    assert config.node.advertised_listener.protocol == "SSL"
+    assert {"a.example.org", "b.example.org"} < set(SecurityFiles(tmp_path).hosts())

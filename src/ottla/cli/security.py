@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from ottla.cli.broker_command import ask, broker_options, print_json, raise_errors
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource, ResourceType
+from ottla.client.requests.outcomes import succeeded
 from ottla.config import ConfigError
+from ottla.errors import KafkaError
 from ottla.localcluster.plan.security_settings import ADMINISTRATOR
 from ottla.localcluster.security_files import DEFAULT_DAYS, MOST_DAYS, SecurityFiles
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+# The settings of which a broker has at least one, if it has a certificate in a file.
+_FILES: Final = ("ottla.ssl.certificate.file", "ssl.keystore.location", "ssl.truststore.location")
 _DEFAULT_DATA: Final = "./ottla-cluster"  # where `ottla cluster up` keeps everything by default
 _SUMMARIES: Final = {
     "authority.pem": "what clients trust: give it to them",
@@ -138,6 +145,51 @@ def renew(data: Path, hosts: tuple[str, ...], days: int) -> None:
     Brokers that run use the new ones a few seconds later, without a restart.
     """
     _tell(_done(lambda: SecurityFiles(data).renew(hosts, days)))
+
+
+@security.command()
+@click.option(
+    "--broker", "node_id", type=click.IntRange(0), metavar="ID", help="Which.  [default: each of them]"
+)
+@broker_options
+def reload(node_id: int | None, bootstrap: str, as_json: bool) -> None:
+    """Have brokers that run load their certificates now, and say whether they could.
+
+    They look for new files every few seconds by themselves; this command waits for them, and fails if the files
+    cannot be used. Then the old certificates stay in use.
+
+    \b
+    ottla security reload --config ottla-cluster/security/client.properties
+    """
+    outcomes = ask(bootstrap, lambda admin: _reloaded(admin, node_id))
+    done = [name for name, error in outcomes.items() if error is None]
+    if as_json:
+        print_json({"reloaded": [int(name) for name in done]})
+    else:
+        for name in done:
+            click.echo(f"Broker {name} loaded its certificates.")
+    raise_errors({f"the certificates of broker {name}": error for name, error in outcomes.items()}, "load")
+
+
+async def _reloaded(admin: Admin, node_id: int | None) -> dict[str, KafkaError | None]:
+    """Tell each broker the files that it has: as with Kafka, it loads them then."""
+    nodes = (
+        [each.node_id for each in (await admin.describe_cluster()).brokers] if node_id is None else [node_id]
+    )
+    resources = [ConfigResource(ResourceType.BROKER, str(each)) for each in nodes]
+    described = succeeded(await admin.describe_configs(resources))
+    changes = {
+        resource: [ConfigChange(name, value) for name in _FILES if (value := _value(entries, name))]
+        for resource, entries in described.items()
+    }
+    without = [resource.name for resource, files in changes.items() if not files]
+    if without:
+        raise click.ClickException(f"Broker {without[0]} has no files of certificates to load.")
+    return {each.name: error for each, error in (await admin.alter_configs(changes)).items()}
+
+
+def _value(entries: Mapping[str, ConfigEntry], name: str) -> str | None:
+    return entries[name].value if name in entries else None
 
 
 def _tell(written: Sequence[Path]) -> None:

@@ -256,6 +256,7 @@ class Broker:
             quotas=Quotas(config.quotas, monotonic_ms),
             load=Load(config.logs.directory, partitions, lambda: listeners.traffic, runtime),
             disk=runtime.disk,
+            reload_certificates=self._reload_certificates,
             now_ms=now_ms,
         )
         listeners = self._new_listeners(services)
@@ -275,9 +276,7 @@ class Broker:
             scrubber=Scrubber(config.scrub, partitions, runtime.random),
             listeners=listeners,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listeners, now_ms),
-            compaction=Compaction(config.cleaner, partitions, self._directory, runtime, now_ms)
-            if config.cleaner.enable
-            else None,
+            compaction=self._new_compaction(partitions),
             memory=MemoryLimit(runtime.disk, config.logs.directory, partitions, hosting, now_ms)
             if config.logs.memory_bytes is not None
             else None,
@@ -293,6 +292,15 @@ class Broker:
             seen = parts.services, parts.listeners, parts.isr, parts.compaction
             self._monitor = Monitor(Subject(self.config, self._runtime, *seen, self.halted), address)
             self._monitor.start()
+
+    def _new_compaction(self, partitions: Partitions) -> Compaction | None:
+        cleaner, runtime = self.config.cleaner, self._runtime
+        if not cleaner.enable:
+            return None
+        return Compaction(cleaner, partitions, self._directory, runtime, runtime.clock.wall_ms)
+
+    def _reload_certificates(self, *, only_checks: bool) -> None:
+        self.listeners.reload_certificates(only_checks=only_checks)
 
     def _new_listeners(self, services: Services) -> Listeners:
         gate = _gate(services, self._handlers)

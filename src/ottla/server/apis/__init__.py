@@ -10,5 +10,6 @@ transactional_offsets                           offsets that are committed with 
 sasl, user_scram_credentials                    logins, users and their SCRAM credentials
 delegation_tokens                               logins that users hand on
 topics, cluster, shown_topics, brokers, quorum, api_versions  metadata: changes, descriptions, nodes among themselves
+altered_settings                                changes of settings, and certificates that are loaded again
 acls, client_quotas                             access control lists; quotas
 """

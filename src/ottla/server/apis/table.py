@@ -79,8 +79,10 @@ def _metadata(api_key: int) -> ApiFamily | None:
             from ottla.server.apis.cluster import api
         case ApiKey.CREATE_TOPICS | ApiKey.DELETE_TOPICS | ApiKey.CREATE_PARTITIONS:
             from ottla.server.apis.topics import api
-        case ApiKey.ALTER_CONFIGS | ApiKey.INCREMENTAL_ALTER_CONFIGS | ApiKey.ELECT_LEADERS:
+        case ApiKey.ALTER_CONFIGS | ApiKey.ELECT_LEADERS:
             from ottla.server.apis.topics import api
+        case ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            from ottla.server.apis.altered_settings import api
         case ApiKey.ALTER_PARTITION_REASSIGNMENTS | ApiKey.UPDATE_FEATURES | ApiKey.UNREGISTER_BROKER:
             from ottla.server.apis.topics import api
         case ApiKey.DESCRIBE_ACLS | ApiKey.CREATE_ACLS | ApiKey.DELETE_ACLS:

@@ -1,5 +1,5 @@
 """Changes of the cluster that clients ask for: CreateTopics 2 to 7, DeleteTopics 1 to 6, CreatePartitions 0
-to 3, AlterConfigs 0 to 2, IncrementalAlterConfigs 0 to 1, ElectLeaders 0 to 2, AlterPartitionReassignments 0
+to 3, AlterConfigs 0 to 2, ElectLeaders 0 to 2, AlterPartitionReassignments 0
 to 1, UpdateFeatures 0 to 2, UnregisterBroker 0. All of them are commands to the controller (CTL-6, CTL-7),
 whichever broker is asked.
 """
@@ -62,7 +62,6 @@ api = ApiFamily()
     DeleteTopicsRequest,
     CreatePartitionsRequest,
     AlterConfigsRequest,
-    IncrementalAlterConfigsRequest,
     ElectLeadersRequest,
     AlterPartitionReassignmentsRequest,
     UpdateFeaturesRequest,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
@@ -19,6 +20,12 @@ from ottla.server.quorum.controller_duties import ControllerDuties
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.replicas.follower_sessions import FollowerSessions
+
+
+class ReloadCertificates(Protocol):
+    """Loads the certificates of the listeners now. Raises ConfigError if they cannot be used."""
+
+    def __call__(self, *, only_checks: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +47,6 @@ class Services:
     rights: Rights | None
     quotas: Quotas
     disk: Disk
+    reload_certificates: ReloadCertificates
     now_ms: Callable[[], int]
     requests: RequestCounts = field(default_factory=RequestCounts)

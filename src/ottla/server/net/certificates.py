@@ -12,7 +12,7 @@ from typing import Final
 from ottla.config import ConfigError, TlsConfig
 from ottla.runtime.network import Socket
 from ottla.runtime.pem_files import Identity, read_identity, stamp_of
-from ottla.runtime.tls_context import server_context
+from ottla.runtime.tls_context import SSLContext, server_context
 from ottla.runtime.tls_socket import READ_BYTES, TlsSocket
 from ottla.security.own_certificates import own_certificates
 from ottla.security.principal import ANONYMOUS, Principal
@@ -69,7 +69,30 @@ class Certificates:
                 )
         self._warn_of_expiry(now_s)
 
+    def reload(self, now_s: float, *, only_checks: bool = False) -> None:
+        """Load the files now, changed or not, or only see whether they could be. Raises ConfigError if they cannot be
+        used; then the old certificates stay.
+        """
+        stamp = stamp_of(self._security)
+        if only_checks:
+            self._loaded(now_s)
+            return
+        self._load(now_s)
+        self._stamp = stamp
+        logger.info("certificates are loaded again, until %s", self._identity.certificate.not_after.date())
+
     def _load(self, now_s: float) -> None:
+        identity, (self._context, self._context_of_logins) = self._loaded(now_s)
+        self._identity = identity
+        self._warned_at = None
+        if identity.is_readable_by_all:
+            logger.warning(
+                "the %s holds a private key, and every user of this machine can read it: chmod 600",
+                identity.key.place,
+            )
+
+    def _loaded(self, now_s: float) -> tuple[Identity, list[SSLContext]]:
+        """The certificate in the files, and the contexts of listeners without logins and with."""
         identity = read_identity(self._security)
         if identity is None:
             raise ConfigError(
@@ -78,16 +101,8 @@ class Certificates:
             )
         _refuse_expired(identity, now_s)
         for_logins = replace(self._tls, client_auth="none")
-        self._context, self._context_of_logins = [
-            server_context(self._security, tls, identity) for tls in (self._tls, for_logins)
-        ]
-        self._identity = identity
-        self._warned_at = None
-        if identity.is_readable_by_all:
-            logger.warning(
-                "the %s holds a private key, and every user of this machine can read it: chmod 600",
-                identity.key.place,
-            )
+        contexts = [server_context(self._security, tls, identity) for tls in (self._tls, for_logins)]
+        return identity, contexts
 
     def _warn_of_expiry(self, now_s: float) -> None:
         now, not_after = _at(now_s), self._identity.certificate.not_after

@@ -157,6 +157,11 @@ class Listeners:
         """These quotas of addresses are in force from now on."""
         self._admission.rates.apply(quotas)
 
+    def reload_certificates(self, *, only_checks: bool) -> None:
+        """Load the certificates of listeners with TLS now. Raises ConfigError if they cannot be used."""
+        if self._tls is not None:
+            self._tls.reload(only_checks=only_checks)
+
     def reap(self) -> None:
         """Close connections that were idle too long; take large buffers back from silent ones."""
         for listener in self._each:

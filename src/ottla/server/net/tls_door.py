@@ -44,6 +44,10 @@ class TlsDoor:
             logger.exception("the look at the certificates failed; the next is in %g s", _CHECK_INTERVAL_S)
         self._next = loop.call_later(_CHECK_INTERVAL_S, self.start)
 
+    def reload(self, *, only_checks: bool) -> None:
+        """Load the certificates now. Raises ConfigError if they cannot be used."""
+        self._certificates.reload(self._wall_s(), only_checks=only_checks)
+
     def stop(self) -> None:
         """Look no more."""
         if self._next is not None:

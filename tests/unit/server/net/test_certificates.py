@@ -153,3 +153,18 @@ def test_unusable_new_files_are_logged_once_and_the_old_certificate_stays(
 
 def test_a_client_without_a_certificate_is_anonymous(issued: Issued) -> None:
     assert loaded(issued.broker_settings()).principal(None) == ANONYMOUS
+
+
+def test_files_are_loaded_at_once_or_only_checked_and_the_reason_is_told_if_they_cannot_be(
+    authority: Authority, issued: Issued, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    certificates = loaded(issued.broker_settings())
+    certificates.reload(time.time(), only_checks=True)
+    assert caplog.messages == []
+    certificates.reload(time.time())
+    assert "certificates are loaded again" in caplog.text
+    issued.key.write_text("spoilt")
+    for only_checks in (True, False):
+        with pytest.raises(ConfigError, match="holds no private key"):
+            certificates.reload(time.time(), only_checks=only_checks)
