@@ -94,6 +94,25 @@ def test_status_shows_leaders_replicas_lag_and_the_controller(shared: ObservedCl
     assert re.search(r"orders-5 +3 ", table)
 
 
+def test_status_shows_the_load_of_every_broker(shared: ObservedCluster) -> None:
+    """CTL-8: CPU, memory, disk, bytes and records per second, and what was refused."""
+    loads = [
+        {name: float(value) for name, value in each["load"].items()} for each in status_of(shared)["brokers"]
+    ]
+    assert len(loads) == 3
+    for load in loads:
+        assert load["cpu.percent"] >= 0
+        assert load["resident.bytes"] > 1 << 20
+        assert load["disk.free.bytes"] > 0
+        assert load["in.bytes.per.second"] > 0, "brokers ask each other all the time"
+        assert load["out.bytes.per.second"] > 0
+        assert load["in.messages.per.second"] >= 0
+        assert (load["refused.connections"], load["failed.logins"]) == (0, 0)
+    heading = next(line for line in told(shared.data, "status").splitlines() if "cpu %" in line)
+    for column in ("MiB", "free GiB", "in KiB/s", "out KiB/s", "records/s"):
+        assert column in heading
+
+
 def test_the_doctor_examines_every_broker_of_a_cluster(
     shared: ObservedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

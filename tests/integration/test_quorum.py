@@ -325,7 +325,7 @@ def test_a_broker_tells_its_load_to_whoever_describes_its_settings(tmp_path: Pat
     async def test() -> None:
         async with nodes(tmp_path, voters=1) as cluster:
             await cluster.start(1)
-            for keys, count in ((None, 7), (["ottla.load.cpu.percent"], 1)):
+            for keys, count in ((None, 9), (["ottla.load.cpu.percent"], 1)):
                 resource = DescribeConfigsResource(ResourceType.BROKER, "1", keys)
                 (result,) = (await cluster.ask(1, DescribeConfigsRequest([resource]))).results
                 load = [entry for entry in result.configs if entry.name.startswith("ottla.load.")]

@@ -30,6 +30,8 @@ FOUND_SOON = (
     "vote_is_said_before_it_is_written",
     "vote_is_written_and_not_synced",
 )
+# A story with logins, rights and quotas.
+SECURED_SEED = 50
 # A story with transactions.
 TRANSACTIONAL_SEED = 6
 NEW_SEEDS = [SystemRandom().randrange(1 << 30) for _ in range(2)]
@@ -54,6 +56,14 @@ def test_transactions_are_whole_under_faults() -> None:
     assert not outcome.broken, f"{outcome.broken[0]}; again: {replay_line(TRANSACTIONAL_SEED)}"
     assert outcome.counts["committed"] > 5
     assert outcome.counts["read committed"] > 30
+
+
+def test_promises_are_kept_while_rights_passwords_and_quotas_change() -> None:
+    outcome = told(SECURED_SEED)
+    assert not outcome.broken, f"{outcome.broken[0]}; again: {replay_line(SECURED_SEED)}"
+    assert outcome.counts["revocations"] > 0
+    assert outcome.counts["failed"] > 10, "records that were refused"
+    assert outcome.counts["acknowledged"] > 50
 
 
 def test_a_story_that_is_over_leaves_no_event_loop_behind() -> None:

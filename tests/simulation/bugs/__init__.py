@@ -9,6 +9,7 @@ found_by      what finds each: the seed of a story, or a test
 catalogue     all bugs by name
 search        looks for each bug: `python -m tests.simulation --bugs`
 run_planted   runs one test with a bug
-replication, controller, partitions, followers, groups, quorum, requests, logs, producers, consumers
+replication, controller, partitions, followers, groups, quorum, requests, logs, producers, consumers,
+security
               the bugs, by the room that they are planted in
 """

@@ -19,6 +19,7 @@ from tests.simulation.bugs import (
     quorum,
     replication,
     requests,
+    security,
     transactional_records,
     transactions,
 )
@@ -36,6 +37,7 @@ ROOMS: Final = (
     producers,
     consumers,
     damage,
+    security,
     transactions,
     transactional_records,
 )

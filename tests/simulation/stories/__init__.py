@@ -12,6 +12,7 @@ transactions which stories have transactions; their clients and checks
 faults       the faults, by name; healing
 fault_kind, process_faults, disk_faults, network_faults, deeds
              the faults by kind; what an administrator does
+security     stories with logins, rights and quotas, and what an administrator does to them
 losses       which node may lose what is on its disk
 watcher      what is checked while brokers run
 metadata_review, vote_review

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ottla
 from ottla.client.producer.machine.delivery_report import DeliveryError
@@ -35,6 +35,11 @@ class Client(ABC):
         self.lives = 0
         self.is_stopping = False
         self.process: ProcessLoop = self._begin()
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """How this client reaches the cluster now."""
+        return self.world.access(self.name)
 
     @property
     def host(self) -> str:
@@ -101,7 +106,7 @@ class Administrator(Client):
         return not self._orders
 
     async def live(self, process: ProcessLoop, life: int) -> None:
-        async with ottla.Admin(self.servers, timeout_ms=3_000) as admin:
+        async with ottla.Admin(self.servers, timeout_ms=3_000, **self.access) as admin:
             while not self.is_stopping:
                 if not self._orders:
                     await self._ask_offsets(admin)

@@ -14,6 +14,7 @@ from tests.simulation.stories.fault_kind import FaultTable
 from tests.simulation.stories.losses import Losses
 from tests.simulation.stories.network_faults import NetworkFaults
 from tests.simulation.stories.process_faults import ProcessFaults
+from tests.simulation.stories.security import SecurityFaults
 
 if TYPE_CHECKING:
     from tests.simulation.stories.story import Story
@@ -27,7 +28,8 @@ class Faults:
         losses = Losses(story)
         self._deeds = Deeds(story, losses)
         kinds = (ProcessFaults, DiskFaults, NetworkFaults)
-        self._kinds = (*(kind(story, losses) for kind in kinds), self._deeds)
+        self._security = SecurityFaults(story, losses)
+        self._kinds = (*(kind(story, losses) for kind in kinds), self._deeds, self._security)
 
     def table(self) -> FaultTable:
         """Name → how often it is drawn, what it does."""
@@ -37,6 +39,8 @@ class Faults:
         """Take everything back that a cluster cannot heal by itself."""
         self._story.say("heal everything")
         self._story.administrator.order(self._deeds.set_back)
+        if self._story.security.is_on:
+            self._story.administrator.order(self._security.set_back)
         self._story.world.network.heal_all()
         for client in self._story.clients:
             client.process.go_on()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.simulation.stories.clients import Client
 from tests.simulation.stories.ledger import Content, Promise
-from tests.simulation.stories.settings import HOSTS_PORT
+from tests.simulation.stories.settings import HOSTS_PORT, OPEN_PORT
 
 from ottla.errors import ErrorCode
 from ottla.model import ACKS_ALL, ACKS_LEADER
@@ -142,7 +142,7 @@ class Pipeline(Client):
         if leader is None:
             return
         places = [place for place in self._partitions() if self._leader_of(place) is leader]
-        port = HOSTS_PORT + leader.number
+        port = (OPEN_PORT if self.access else HOSTS_PORT) + leader.number
         _, connection = await process.create_connection(
             lambda: _Connection(self.ledger.broken.append), "127.0.0.1", port
         )

@@ -52,7 +52,7 @@ class Reader(Client):
         # In a rack, it reads from followers where they hold what it asks for.
         rack = dice.choice(("", *RACKS))
         async with ottla.Consumer(
-            self.servers, max_partition_fetch_bytes=limit, client_rack=rack, **CONSUMER
+            self.servers, max_partition_fetch_bytes=limit, client_rack=rack, **CONSUMER, **self.access
         ) as consumer:
             expected: dict[Partition, int] = {}
             self._assigned = self._partitions()
@@ -148,6 +148,7 @@ class Member(Client):
             client_id=self.name,
             enable_auto_commit=self._is_automatic,
             **MEMBER,
+            **self.access,
         ) as consumer:
             share = _Share(self.name, self._group, self.ledger)
             consumer.subscribe(self._topics, on_assigned=share.assigned, on_revoked=share.revoked)

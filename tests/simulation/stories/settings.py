@@ -5,6 +5,8 @@ from typing import Any, Final
 from ottla.config.replication import RACK_SELECTOR
 
 HOSTS_PORT: Final = 9000
+# Of listeners without logins, in stories with security.
+OPEN_PORT: Final = 9100
 # A topic that is deleted and created again; nothing is promised about its records.
 FLEETING: Final = "fleeting"
 

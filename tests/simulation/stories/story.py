@@ -16,6 +16,7 @@ from tests.simulation.stories.faults import Faults
 from tests.simulation.stories.ledger import Ledger, Promise
 from tests.simulation.stories.pipelines import Pipeline
 from tests.simulation.stories.readers import Member, Reader
+from tests.simulation.stories.security import SECURITY_FAULTS, StorySecurity
 from tests.simulation.stories.settings import COMPACTED, FLEETING, bootstrap, node_settings
 from tests.simulation.stories.transactions.cast import Cast
 from tests.simulation.stories.watcher import Watcher
@@ -68,6 +69,8 @@ class Story:
     ) -> None:
         self.seed = seed
         self.world = World(seed)
+        self.security = StorySecurity(seed)
+        self.world.access = self.security.options_of
         # A topic that is compacted, and how many keys its records have.
         self.compacted = {"c0": 6} if self.world.dice.random() < 0.4 else {}
         self.ledger = Ledger(self.compacted)
@@ -101,7 +104,7 @@ class Story:
         settings = node_settings(
             number, self._voters, flushes=self.flushes, snapshot_bytes=self._snapshot_bytes
         )
-        node = Node(self.world, number, settings)
+        node = Node(self.world, number, settings | self.security.node_settings(number))
         self.nodes.append(node)
         return node
 
@@ -162,7 +165,11 @@ class Story:
         gc.disable()
         sendfile_bytes = self.world.dice.choice((64, 400, send_queue.SENDFILE_BYTES))
         try:
-            with patch.object(send_queue, "SENDFILE_BYTES", sendfile_bytes), self._watcher.votes.listening():
+            with (
+                patch.object(send_queue, "SENDFILE_BYTES", sendfile_bytes),
+                self._watcher.votes.listening(),
+                self.security.reproduced(),
+            ):
                 self._tell()
         except Exception as error:
             self.ledger.broken.append("".join(traceback.format_exception(error)))
@@ -180,7 +187,8 @@ class Story:
         return outcome
 
     def _tell(self) -> None:
-        self.say(f"{len(self.nodes)} nodes, {self.partition_counts}, flushes: {self.flushes}")
+        secured = ", secured" if self.security.is_on else ""
+        self.say(f"{len(self.nodes)} nodes, {self.partition_counts}, flushes: {self.flushes}{secured}")
         for node in self.nodes:
             node.start()
         if not self._until(lambda: all(node.is_ready for node in self.nodes), _START_S, "all nodes start"):
@@ -241,6 +249,7 @@ class Story:
         wanted = {**self.partition_counts, FLEETING: 2}
         topics = [ottla.NewTopic(name, partitions=count) for name, count in wanted.items()]
         topics += [ottla.NewTopic(name, partitions=1, configs=COMPACTED) for name in self.compacted]
+        await self.security.begin(admin)
         await admin.create_topics([*topics, *self.transactions.topics])
 
     def _possible_faults(self) -> list[str]:
@@ -249,7 +258,10 @@ class Story:
         possible = list(table)
         if dice.random() < 0.6:
             possible = dice.sample(possible, dice.randrange(2, 9))
-        return [name for name in self._wanted or possible for _ in range(table[name][0])]
+        if self.security.is_on:
+            possible = list(dict.fromkeys([*possible, *SECURITY_FAULTS]))
+        wanted = [name for name in self._wanted if name in table]  # those of security are not in every story
+        return [name for name in wanted or possible for _ in range(table[name][0])]
 
     async def _draw_faults(self, until_s: float) -> None:
         dice, table, names = self.world.dice, self._faults.table(), self._names
@@ -276,7 +288,7 @@ class Story:
             leading = self.nodes[partition.leader - 1].broker.partitions.find(topic.name, partition.index)  # type: ignore[union-attr]
             if leading is None or not leading.replica.is_leader:
                 return False
-        return self.administrator.is_idle
+        return self.administrator.is_idle and self.security.is_settled(self.nodes)
 
     def _write_across_a_cut(self) -> bool:
         """In some stories a leader and a follower do not hear each other: writes go on, while the cut lasts."""

@@ -59,7 +59,9 @@ class Writer(Client):
             "compression": dice.choice(("none", "none", "gzip")),
             "compression_threshold": 100,
         }
-        return ottla.Producer(self.servers, runtime=runtime_of(process, None, lambda: 1.0), **settings)
+        return ottla.Producer(
+            self.servers, runtime=runtime_of(process, None, lambda: 1.0), **settings, **self.access
+        )
 
     async def live(self, process: ProcessLoop, life: int) -> None:
         dice = self.world.dice

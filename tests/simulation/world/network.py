@@ -124,5 +124,5 @@ class Network:
 
 
 def host_of(port: int) -> str:
-    """The host that a port belongs to: each node has one port, and its number is the node's."""
-    return f"n{port - 9000}"
+    """The host that a port belongs to: each node has one port, or two, whose last digits are the node's number."""
+    return f"n{port % 100}"

@@ -40,6 +40,8 @@ class World:
         self.trace = 0
         self.turns = 0
         self.problems: list[str] = []
+        # The arguments of a client's constructor with which it reaches the cluster, by the client's name.
+        self.access: Callable[[str], dict[str, Any]] = lambda name: {}
         self.network = Network(self)
         self.processes: list[ProcessLoop] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []

@@ -58,6 +58,7 @@ class Processor(TransactionalClient):
                 isolation_level="read_committed",
                 enable_auto_commit=False,
                 **MEMBER,
+                **self.access,
             ) as consumer,
             self.producer(process) as producer,
         ):

@@ -37,6 +37,7 @@ class CommittedReader(Client):
             max_partition_fetch_bytes=dice.choice((200, 2_000, 1 << 20)),
             client_rack=dice.choice(("", *RACKS)),
             **CONSUMER,
+            **self.access,
         ) as consumer:
             consumer.assign([ottla.TopicPartition(*place) for place in self._places])
             runs = {place: self._run_from(place, 0) for place in self._places}

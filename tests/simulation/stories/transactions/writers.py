@@ -52,7 +52,9 @@ class TransactionalClient(Client):
             "transactional_id": self._transactional_id,
             "transaction_timeout_ms": dice.choice(_TIMEOUTS_MS),
         }
-        return ottla.Producer(self.servers, runtime=runtime_of(process, None, lambda: 1.0), **settings)
+        return ottla.Producer(
+            self.servers, runtime=runtime_of(process, None, lambda: 1.0), **settings, **self.access
+        )
 
     @asynccontextmanager
     async def transaction(self, producer: ottla.Producer, life: int) -> AsyncIterator[Transaction]:

@@ -123,6 +123,34 @@ def test_a_request_that_waits_can_be_broken_off_and_fails_as_it_would_untimed() 
     asyncio.run(story())
 
 
+def test_a_shorter_throttle_time_does_not_end_a_longer_one() -> None:
+    async def story() -> None:
+        loop, client = Loop(), session()
+        loop.quotas.mute(client, 500)
+        loop.quotas.mute(client, 100)
+        assert client.throttled_until_ms == 500
+        client.unmute(100)
+        assert client.throttled_until_ms == 500
+        client.unmute(500)
+        assert client.throttled_until_ms is None
+        client.close()
+
+    asyncio.run(story())
+
+
+def test_records_that_a_throttled_fetch_did_not_get_do_not_count() -> None:
+    async def story() -> None:
+        loop, client = Loop(), session()
+        loop.quotas.apply({(("user", None),): {"consumer_byte_rate": 1000.0}})
+        assert loop.quotas.fetched(client, 900) == 0
+        assert [loop.quotas.fetched(client, 200) for _ in range(3)] == [101, 101, 101]
+        loop.now_s = 0.101
+        assert loop.quotas.fetched(client, 200) == 0
+        client.close()
+
+    asyncio.run(story())
+
+
 def test_an_answer_says_the_longer_of_two_throttle_times() -> None:
     answer = MetadataResponse(throttle_time_ms=5)
     assert throttled(answer, 0) is answer
