@@ -20,6 +20,7 @@ from tests.integration.quorum_nodes import Nodes, eventually, nodes
 from ottla.controller.image import ResourceType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from ottla.protocol.messages.cluster import DescribeClusterRequest
 from ottla.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -331,6 +332,28 @@ def test_a_broker_tells_its_load_to_whoever_describes_its_settings(tmp_path: Pat
                 load = [entry for entry in result.configs if entry.name.startswith("ottla.load.")]
                 assert len(load) == count
                 assert all(entry.read_only and float(entry.value) >= 0 for entry in load)
+
+    asyncio.run(test())
+
+
+def test_a_quota_of_partitions_counts_whichever_broker_is_asked(tmp_path: Path) -> None:
+    """KIP-599 (OPS-4): the controller counts, for the client that asked another broker."""
+
+    async def test() -> None:
+        async with nodes(tmp_path, controller_quota_window_num="1") as cluster:
+            await cluster.start(1, 2, 3)
+            asked = cluster.others(await cluster.controller())
+            limit = EntryData([EntityData("user", "ANONYMOUS")], [OpData("controller_mutation_rate", 1.0)])
+            await cluster.ask(asked[0], AlterClientQuotasRequest([limit]))
+            await eventually(
+                lambda: all(node.quorum.image.client_quotas for node in cluster.running.values()), "set"
+            )
+            errors = []
+            for number, node_id in enumerate(asked):
+                topic = CreatableTopic(f"limited-{number}", num_partitions=30, replication_factor=1)
+                answer = await cluster.ask(node_id, CreateTopicsRequest([topic]))
+                errors.append((answer.topics[0].error_code, answer.throttle_time_ms > 0))
+            assert errors == [(ErrorCode.NONE, False), (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)]
 
     asyncio.run(test())
 
