@@ -35,6 +35,7 @@ _ACCEPTS_PER_S: Final = 200
 _BACKLOG: Final = 64
 _REQUEST_BYTES: Final = 16 * 1024
 _REQUEST_S: Final = 5.0
+_QUERY_FIELDS: Final = 16
 _ANSWER_S: Final = 10.0
 # How long the accepting thread sleeps while nobody comes, before it looks whether it should end.
 _LOOK_S: Final = 0.2
@@ -145,8 +146,8 @@ class HttpServer:
     def _serve(self, connection: Any, peer: str) -> None:
         try:
             _Handler(connection, peer, self._answer)
-        except (OSError, ValueError) as problem:
-            # Too slow, too large, or gone: everyday life at an open port.
+        except OSError as problem:
+            # Too slow, or gone: everyday life at an open port.
             logger.debug("an HTTP connection from %s ended: %s", peer, problem)
         except Exception:
             logger.exception("an HTTP request from %s failed", peer)
@@ -171,6 +172,10 @@ def _bound(network: Network, host: str, port: int) -> list[ListeningSocket]:
     return bound
 
 
+class _TooLargeError(Exception):
+    """A request has more bytes than it may."""
+
+
 class _RequestBytes(io.RawIOBase):
     """The bytes of one request, within a number and a time: a peer that sends a byte a second is cut off."""
 
@@ -187,7 +192,7 @@ class _RequestBytes(io.RawIOBase):
         if left_s <= 0:
             raise TimeoutError("the request did not come in time")
         if not self._left_bytes:
-            raise ValueError(f"the request has more than {_REQUEST_BYTES} bytes")
+            raise _TooLargeError(f"the request has more than {_REQUEST_BYTES} bytes")
         self._connection.settimeout(left_s)
         size: int = self._connection.recv_into(memoryview(buffer)[: self._left_bytes])
         self._left_bytes -= size
@@ -214,16 +219,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile = self._head = io.BytesIO()
         try:
             self.handle_one_request()
-        except ValueError as problem:
+        except _TooLargeError as problem:
             self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, str(problem))
         self._send((self._head.getvalue(),))
 
     def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        accept = self.headers.get("Accept", "")
-        peer = self.client_address[0]
-        request = HttpRequest(parts.path, dict(parse_qsl(parts.query, max_num_fields=16)), accept, peer)
-        answer = self._answer(request)
+        try:
+            parts = urlsplit(self.path)
+            query = dict(parse_qsl(parts.query, max_num_fields=_QUERY_FIELDS))
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "the address is not one")
+            return
+        request = HttpRequest(parts.path, query, self.headers.get("Accept", ""), self.client_address[0])
+        answer = self._answered(request)
         body = list(answer.body)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
@@ -238,6 +246,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send((self._head.getvalue(), *body))
             self._head.seek(0)
             self._head.truncate()
+
+    def _answered(self, request: HttpRequest) -> HttpAnswer:
+        try:
+            return self._answer(request)
+        except Exception:
+            logger.exception("the page %s failed", request.path)
+            return HttpAnswer(500, "text/plain; charset=utf-8", [b"The page failed; the log says why.\n"])
 
     def do_HEAD(self) -> None:
         self._is_head = True

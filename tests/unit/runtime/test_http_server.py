@@ -90,11 +90,13 @@ def test_other_methods_are_refused(server: HttpServer, site: Site, method: str) 
     [
         (b"\x00\x01\x02garbage\r\n\r\n", b"400"),
         (b"GET / HTTP/9.9\r\n\r\n", b"505"),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /?" + b"a=1&" * 17 + b" HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\n" + b"".join(b"h%d: v\r\n" % n for n in range(200)) + b"\r\n", b"431"),
         (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
         (b"GET / HTTP/1.1\r\nx: " + b"a" * 20_000 + b"\r\n\r\n", b"431"),
     ],
-    ids=["garbage", "version", "many headers", "long path", "long header"],
+    ids=["garbage", "version", "address", "query", "many headers", "long path", "long header"],
 )
 def test_what_is_no_request_is_told_so(server: HttpServer, site: Site, data: bytes, status: bytes) -> None:
     said = send(server.port, data)
@@ -127,9 +129,11 @@ def test_a_connection_too_many_hears_so_at_once(site: Site, server: HttpServer) 
     assert ask(server.port, "/")[0] == 200
 
 
-def test_an_answer_that_fails_costs_its_connection_only(server: HttpServer) -> None:
-    with pytest.raises(http.client.HTTPException):
-        ask(server.port, "/broken")
+def test_an_answer_that_fails_is_said_and_logged(
+    server: HttpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert ask(server.port, "/broken") == (500, b"The page failed; the log says why.\n")
+    assert "the page /broken failed" in caplog.text
     assert ask(server.port, "/")[0] == 200
 
 

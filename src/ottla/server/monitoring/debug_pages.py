@@ -104,15 +104,15 @@ def _broker(broker: Any) -> dict[str, Any]:
 
 
 def _listener(listener: Any) -> dict[str, Any]:
-    received, sent = listener.traffic
+    traffic = listener.traffic
     return {
         "name": listener.name,
         "port": listener.port,
         "connections": listener.connection_count,
         "accepted": listener.accepted,
         "refused": listener.refused,
-        "received_bytes": received,
-        "sent_bytes": sent,
+        "received_bytes": traffic.received_bytes,
+        "sent_bytes": traffic.sent_bytes,
     }
 
 
