@@ -13,7 +13,9 @@ from tests.integration.web_socket_caller import Caller, calling
 import ottla.testing
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```(http|json|json-messages|json-answers)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^```(http|json|json-messages|json-answers|json-stream|json-lines)\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 ANYTHING = "..."
 
 
@@ -50,11 +52,23 @@ def test_the_answers_on_the_page_are_those_of_the_gateway() -> None:
                     answer = sent(place, text)
                 elif kind == "json":
                     assert fits(json.loads(text), answer), f"{text}\n{json.dumps(answer)}"
+                elif kind == "json-stream":
+                    answer = streamed(place, text)
+                elif kind == "json-lines":
+                    assert fits([json.loads(line) for line in text.splitlines()], answer), answer
                 elif kind == "json-messages":
                     for line in text.splitlines():
                         caller.say_text(line)
                 else:
                     check_heard(caller, [json.loads(line) for line in text.splitlines()])
+
+
+def streamed(place: GatewayPlace, text: str) -> list[Any]:
+    """The answer lines to a stream of records for the topic of the page."""
+    cluster_id = place.call("GET", "/v3/clusters").json["data"][0]["cluster_id"]
+    path = f"/v3/clusters/{cluster_id}/topics/orders/records"
+    reply = place.call("POST", path, text.encode(), content_type="application/json")
+    return [json.loads(line) for line in reply.body.splitlines()]
 
 
 def check_heard(caller: Caller, shown: list[Any]) -> None:

@@ -36,6 +36,11 @@ from ottla.gateway.rest.instances import Instances
 from ottla.gateway.rest.produce import ProduceRoutes
 from ottla.gateway.rest.reads import ReadRoutes
 from ottla.gateway.rest.topics import TopicRoutes
+from ottla.gateway.rest.v3.cluster import ClusterRoutes
+from ottla.gateway.rest.v3.groups import GroupRoutes
+from ottla.gateway.rest.v3.place import Places
+from ottla.gateway.rest.v3.records import RecordRoutes
+from ottla.gateway.rest.v3.topics import TopicRoutesV3
 from ottla.gateway.websocket.sockets import Sockets
 from ottla.model import Address
 from ottla.runtime.pem_files import read_identity
@@ -73,6 +78,11 @@ class Gateway:
         yield from ReadRoutes(self._pool, self.settings).routes()
         yield from self._events.routes()
         yield from ConsumerRoutes(self._instances, self.settings).routes()
+        places = Places(self._pool, self.settings)
+        yield from ClusterRoutes(places).routes()
+        yield from TopicRoutesV3(places).routes()
+        yield from GroupRoutes(places).routes()
+        yield from RecordRoutes(places).routes()
         yield from self._sockets.routes()
         door = Door(self._schemas, self._pool, self._callers)
         yield from SubjectRoutes(door).routes()

@@ -1,4 +1,4 @@
-"""REST: Confluent's v2 as its users call it, and what it lacks.
+"""REST: Confluent's v2 and v3 as their users call them, and what they lack.
 
 machine      bodies of requests and answers; which instances there are
 produce      POST /topics/{topic}: records in
@@ -8,4 +8,5 @@ instance     one consumer instance: a consumer, its records, its offsets
 instances    all consumer instances of this gateway; the idle ones end
 reads        GET /topics/{topic}/partitions/{partition}/records: reads without an instance
 events       GET /topics/{topic}/events: a live tail as Server-Sent Events
+v3           Confluent's v3: clusters, topics, settings, groups with lag, streams of records
 """
