@@ -150,9 +150,12 @@ class HttpConnection(asyncio.Protocol):
             await self._close()
 
     async def _turn_away(self) -> None:
-        problem = HttpError(
-            503, "this gateway has as many connections as it may: ottla.gateway.max.connections"
+        why = (
+            "it stops"
+            if self._server.is_stopping
+            else "it has as many as it may: ottla.gateway.max.connections"
         )
+        problem = HttpError(503, f"this gateway takes no further connections: {why}")
         with contextlib.suppress(ConnectionError, h11.LocalProtocolError):
             await self._refuse_unread(problem)
         await self._close()

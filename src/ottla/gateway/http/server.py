@@ -18,6 +18,8 @@ class HttpServer:
         self._settings = settings
         self._server: asyncio.Server | None = None
         self._connections: set[HttpConnection] = set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
         self.is_stopping = False
 
     async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
@@ -37,10 +39,14 @@ class HttpServer:
     def joined(self, connection: HttpConnection) -> bool:
         """A connection came. Returns whether there is a place for it."""
         self._connections.add(connection)
-        return len(self._connections) <= self._settings.max_connections
+        self._is_empty.clear()
+        return not self.is_stopping and len(self._connections) <= self._settings.max_connections
 
     def left(self, connection: HttpConnection) -> None:
+        """A connection is gone, and its socket closed."""
         self._connections.discard(connection)
+        if not self._connections:
+            self._is_empty.set()
 
     @property
     def connection_count(self) -> int:
@@ -64,3 +70,4 @@ class HttpServer:
             connection.abort()
         if waiting:
             await asyncio.wait(waiting)
+        await self._is_empty.wait()

@@ -26,7 +26,8 @@ def body_type(header: str | None, taken: Sequence[str]) -> str:
     listed = ", ".join(taken)
     if any(f".{each}." in given for each in _SCHEMA_FORMATS):
         raise HttpError(
-            415, f"{given} needs a schema registry, which this gateway does not have yet: use {listed}"
+            415,
+            f"{given} is not served yet: encode with a serializer of the schema registry, and send one of {listed}",
         )
     if not given:
         raise HttpError(415, f"the request has a body and no Content-Type: expected {listed}")
@@ -52,7 +53,7 @@ def answer_type(header: str | None, given: Sequence[str]) -> str:
         if any(f".{each}." in header for each in _SCHEMA_FORMATS):
             raise HttpError(
                 406,
-                f"{header.strip()[:100]} needs a schema registry, which this gateway does not have yet",
+                f"{header.strip()[:100]} is not served yet: read binary, and decode with a serializer of the schema registry",
                 error_code=40601,
             )
         raise HttpError(406, f"Accept {header.strip()[:100]} cannot be served here: {', '.join(given)} can")

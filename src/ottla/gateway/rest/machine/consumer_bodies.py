@@ -140,7 +140,9 @@ def _metadata(index: int, given: Any) -> str:
 
 def _format(given: Any) -> EmbeddedFormat:
     if given in ("avro", "jsonschema", "protobuf"):
-        raise _refusal(f"the format {given} needs a schema registry, which this gateway does not have yet")
+        raise _refusal(
+            f"the format {given} is not served yet: read binary, and decode it with a serializer of the schema registry"
+        )
     return cast(EmbeddedFormat, _choice("format", given, FORMATS))
 
 

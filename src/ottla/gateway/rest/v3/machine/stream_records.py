@@ -57,7 +57,9 @@ def _part(name: str, given: Any) -> bytes | None:
         raise unprocessable(f"{name} must be an object with type and data, not {kind_of(given)}")
     kind, data = given.get("type"), given.get("data")
     if kind in _SCHEMAS or {"schema", "schema_id", "schema_version"} & given.keys():
-        raise unprocessable(f"the {name} needs a schema registry, which this gateway does not have yet")
+        raise unprocessable(
+            f"a {name} with a schema is not served yet: encode it with a serializer of the schema registry, as BINARY"
+        )
     if kind not in _TYPES:
         raise unprocessable(f"the type of {name} must be one of {', '.join(_TYPES)}")
     if data is None:
