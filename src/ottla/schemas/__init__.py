@@ -4,5 +4,6 @@ schema       a schema's text, its references, its GUID; what is wrong with one, 
 levels       the seven compatibility levels: which versions are compared, in which direction
 formats      the table of formats: how a text of each type is read and compared
 avro         Avro: parser, canonical text, resolution rules
+json_schema  JSON Schema: references, and whether one accepts all that another one does
 json_text    JSON read strictly and written compactly
 """

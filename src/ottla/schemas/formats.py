@@ -9,6 +9,9 @@ from typing import Any, Final
 from ottla.schemas.avro.canonical import canonical_text
 from ottla.schemas.avro.parser import parse_avro
 from ottla.schemas.avro.resolution import unreadable as unreadable_avro
+from ottla.schemas.json_schema.inclusion import unaccepted
+from ottla.schemas.json_schema.model import canonical_text as canonical_json
+from ottla.schemas.json_schema.model import parse_json_schema
 from ottla.schemas.schema import (
     AVRO,
     JSON,
@@ -34,6 +37,7 @@ class Format:
 
 FORMATS: Final = {
     AVRO: Format(parse_avro, canonical_text, unreadable_avro),
+    JSON: Format(parse_json_schema, canonical_json, unaccepted),
 }
 _KNOWN: Final = (AVRO, JSON, PROTOBUF)
 

@@ -7,6 +7,7 @@ errors            what is wrong with a value, with data, or with the registry's 
 encoding          what the serializers of all formats share: registration, and the form of the bytes
 decoding          what the deserializers of all formats share: the writer's schema of each record
 avro              Avro, by fastavro
+json_schema       JSON, checked by jsonschema
 
     registry = Registry("http://localhost:8082")
     producer = ottla.Producer(value_serializer=AvroSerializer(registry, SCHEMA, topic="orders"))
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ottla.serializers.avro import AvroSerializer as AvroSerializer
     from ottla.serializers.errors import RegistryRequestError as RegistryRequestError
     from ottla.serializers.errors import SchemaDataError as SchemaDataError
+    from ottla.serializers.json_schema import JsonSchemaDeserializer as JsonSchemaDeserializer
+    from ottla.serializers.json_schema import JsonSchemaSerializer as JsonSchemaSerializer
     from ottla.serializers.registry_client import Registry as Registry
     from ottla.serializers.subject_names import record_name as record_name
     from ottla.serializers.subject_names import topic_name as topic_name
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "AvroDeserializer": "avro",
     "AvroSerializer": "avro",
+    "JsonSchemaDeserializer": "json_schema",
+    "JsonSchemaSerializer": "json_schema",
     "Registry": "registry_client",
     "RegistryRequestError": "errors",
     "SchemaDataError": "errors",
@@ -48,6 +53,8 @@ _HOMES = {
 __all__ = [
     "AvroDeserializer",
     "AvroSerializer",
+    "JsonSchemaDeserializer",
+    "JsonSchemaSerializer",
     "Registry",
     "RegistryRequestError",
     "SchemaDataError",

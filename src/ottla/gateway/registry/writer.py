@@ -23,6 +23,7 @@ from ottla.client.producer.machine.transaction_errors import (
     TransactionUncertainError,
 )
 from ottla.client.producer.producer import Producer
+from ottla.errors import ErrorCode, KafkaError
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.decision import Decision
 from ottla.gateway.registry.machine.problems import RegistryError
@@ -105,7 +106,16 @@ class SchemasWriter:
             allow_auto_create_topics=False,
             security=security,
         )
-        self._producer, self._security = await producer.__aenter__(), security
+        try:
+            self._producer, self._security = await producer.__aenter__(), security
+        except KafkaError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                raise
+            raise RegistryError(
+                40301,
+                f"You may not change schemas: that needs the rights to write to the topic {TOPIC} and to use the"
+                f" transactional id {TRANSACTIONAL_ID}.",
+            ) from error
         return producer
 
     async def _drop(self) -> None:

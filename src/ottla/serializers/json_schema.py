@@ -1,0 +1,155 @@
+"""JSON by a registry: values that fit a JSON Schema, checked by the package jsonschema.
+
+A schema's regular expressions are run by Python's `re` when values are checked. A reader that does not trust the
+writers of schemas turns the check off (`validate=False`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ottla.schemas.json_schema.model import canonical_text, parse_json_schema
+from ottla.schemas.schema import JSON, Imported, Reference
+from ottla.serializers.decoding import ReadRecord, imports_of, writers_schema
+from ottla.serializers.encoding import Encoder
+from ottla.serializers.errors import SchemaDataError
+from ottla.serializers.registry_client import Registry, RegistrySchema
+from ottla.serializers.wire_format import Headers, framed
+
+try:
+    import jsonschema
+    import referencing
+    import referencing.jsonschema
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "JSON Schema needs the package jsonschema: pip install 'ottla[schemas]'", name="jsonschema"
+    ) from missing
+
+_MOST_PARSED = 256
+
+
+class JsonSchemaSerializer:
+    """A function from values to JSON with the id of its schema, for `value_serializer` and `key_serializer`.
+
+    `schema` is a JSON text, or the value of one. The title of the schema is its name for `subject_name`. Other
+    options: see Encoder.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        schema: str | Mapping[str, Any],
+        *,
+        references: Sequence[Reference] = (),
+        validate: bool = True,
+        **options: Any,
+    ) -> None:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        sent = RegistrySchema(text, JSON, tuple(Reference(*each) for each in references))
+        parsed = parse_json_schema(text, imports_of(registry, sent))
+        title = parsed.root.get("title") if isinstance(parsed.root, dict) else None
+        self._registry = registry
+        self._validate = validate
+        self._encoder = Encoder(registry, sent._replace(text=canonical_text(parsed)), title, **options)
+
+    def __call__(self, value: object) -> bytes:
+        """The value, with the id of its schema before it. Raises SchemaDataError."""
+        return self._encoder.prefixed(None, lambda schema: self._written(schema, value))
+
+    def serialize(self, value: object, topic: str) -> bytes:
+        """The same for another topic than the serializer's own."""
+        return self._encoder.prefixed(topic, lambda schema: self._written(schema, value))
+
+    def with_header(self, value: object, topic: str | None = None) -> tuple[bytes, list[tuple[str, Any]]]:
+        """The value without a prefix, and the headers that name its schema: for `producer.send(..., headers=)`."""
+        return self._encoder.headed(topic, lambda schema: self._written(schema, value))
+
+    def prepare(self) -> None:
+        """Register or look up the schema now, and not at the first value."""
+        self._encoder.registered()
+
+    def _written(self, schema: RegistrySchema, value: object) -> bytes:
+        if self._validate:
+            _check(self._registry, schema, value)
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SchemaDataError(f"the value cannot be written as JSON: {error}") from error
+
+
+class JsonSchemaDeserializer:
+    """Values from JSON, each checked by the schema that it names, or by `schema`."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        schema: str | Mapping[str, Any] | None = None,
+        *,
+        references: Sequence[Reference] = (),
+        validate: bool = True,
+        context: str = "",
+    ) -> None:
+        self._registry = registry
+        self._validate = validate
+        self._context = context
+        self._own: RegistrySchema | None = None
+        if schema is not None:
+            text = schema if isinstance(schema, str) else json.dumps(schema)
+            self._own = RegistrySchema(text, JSON, tuple(Reference(*each) for each in references))
+            parse_json_schema(text, imports_of(registry, self._own))
+
+    def __call__(self, data: bytes) -> Any:
+        """The value of data with a prefix. Raises SchemaDataError."""
+        return self.deserialize(data)
+
+    def value_of(self, record: ReadRecord) -> Any:
+        """The value of a record; None for null."""
+        return None if record.value is None else self.deserialize(record.value, "value", record.headers)
+
+    def key_of(self, record: ReadRecord) -> Any:
+        """The key of a record; None for null."""
+        return None if record.key is None else self.deserialize(record.key, "key", record.headers)
+
+    def deserialize(self, data: bytes, part: str = "value", headers: Headers = ()) -> Any:
+        """The value of data that names its schema, in its prefix or in a header."""
+        read = framed(data, part, headers)
+        schema = writers_schema(self._registry, read, JSON, self._context)
+        try:
+            value = json.loads(read.payload)
+        except (ValueError, RecursionError) as error:
+            raise SchemaDataError(f"the data behind the schema id is not JSON: {error}") from error
+        if self._validate:
+            _check(self._registry, self._own or schema, value)
+        return value
+
+
+def _check(registry: Registry, schema: RegistrySchema, value: object) -> None:
+    """Raises SchemaDataError if the value does not fit the schema."""
+    validator = _validator(schema.text, tuple(imports_of(registry, schema)))
+    try:
+        error = next(validator.iter_errors(value), None)
+    except (RecursionError, referencing.exceptions.Unresolvable) as trouble:
+        raise SchemaDataError(f"the value cannot be checked: {trouble!r}") from trouble
+    if error is not None:
+        raise SchemaDataError(
+            f"the value does not fit the schema at {error.json_path}: {error.message[:500]}"
+        )
+
+
+@lru_cache(maxsize=_MOST_PARSED)
+def _validator(text: str, imports: tuple[Imported, ...]) -> Any:
+    content = json.loads(text)
+    kind = jsonschema.validators.validator_for(content, default=jsonschema.Draft202012Validator)
+    resources = [
+        (
+            each.name,
+            referencing.Resource.from_contents(
+                json.loads(each.text), default_specification=referencing.jsonschema.DRAFT202012
+            ),
+        )
+        for each in imports
+    ]
+    return kind(content, registry=referencing.Registry().with_resources(resources))
