@@ -248,6 +248,17 @@ def test_callers_act_as_themselves() -> None:
             assert place.call("DELETE", "/consumers/g/instances/i", headers=alice).status == 204
 
 
+def test_nobody_acts_in_the_gateways_name_by_chance() -> None:
+    """A gateway that logs in to its cluster itself lends its login to callers only if it is told to."""
+    with ottla.testing.broker(users={"root": "secret-r"}) as broker:
+        broker.create_topic("orders")
+        with gateway_place(broker.bootstrap, broker.security("root")) as place:
+            assert place.call("GET", "/topics").error == (401, 40101)
+            assert place.call("GET", "/topics", headers=basic("root", "secret-r")).json == ["orders"]
+        with gateway_place(broker.bootstrap, broker.security("root"), requires_login=False) as place:
+            assert place.call("GET", "/topics").json == ["orders"]
+
+
 def grant_everything(broker: EmbeddedBroker, user: str, topic: str) -> None:
     async def grant() -> None:
         async with ottla.Admin(broker.bootstrap, security=broker.security("root")) as admin:

@@ -50,7 +50,7 @@ def gateway(
     Examples:
       ottla gateway
       ottla gateway --bootstrap kafka-1:9092,kafka-2:9092 --listen :8082
-      ottla gateway --config client.properties --set ottla.gateway.login.required=true
+      ottla gateway --config client.properties
 
     The file of --config has the client properties with which the gateway reaches the cluster, and may have
     settings of the gateway, too; docs/settings.md lists them. docs/gateway.md has what it serves.

@@ -58,10 +58,13 @@ class GatewayConfig:
         doc="How the user name and password of a caller (Basic) log in to the cluster; not set: the sasl.mechanism of "
         "the gateway's own client properties, and where there is none, callers cannot log in.",
     )
-    requires_login: bool = setting(
+    requires_login: bool | None = setting(
         "ottla.gateway.login.required",
-        False,
-        doc="Whether callers without a login are refused. Otherwise they act with the gateway's own client properties.",
+        None,
+        type=ConfigType.BOOLEAN,
+        doc="Whether callers without a login are refused. Otherwise they act with the gateway's own client properties. "
+        "Not set: true if those properties log in to the cluster or show a certificate, so that nobody acts in the "
+        "gateway's name by chance.",
     )
     allowed_origins: tuple[str, ...] = setting(
         "ottla.gateway.allowed.origins",

@@ -95,7 +95,7 @@ class Gateway:
         """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""
         address = listen_address(self.settings.listen)
         context = _tls_context(self.settings)
-        if not self.settings.requires_login:
+        if self.settings.requires_login is not True:
             timeout_ms = self.settings.cluster_timeout_ms
             async with Admin(
                 self._bootstrap, client_id=CLIENT_ID, timeout_ms=timeout_ms, security=self._security

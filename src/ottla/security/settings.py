@@ -83,6 +83,11 @@ class Security:
         """Whether the client logs in with SASL."""
         return self.protocol.startswith("SASL")
 
+    @property
+    def has_certificate(self) -> bool:
+        """Whether the client shows a certificate of its own."""
+        return self.certificate_file is not None or self.certificate_pem is not None
+
     def _check_tls(self) -> None:
         names = ("ca_file", "ca_pem", "certificate_file", "certificate_pem", "key_file", "key_pem")
         given = [name for name in names if getattr(self, name) is not None]
@@ -98,7 +103,7 @@ class Security:
     def _check_key(self, given: list[str]) -> None:
         if self.key_password is not None and self.key_password_file is not None:
             raise ValueError("key_password and key_password_file cannot both be given")
-        if self.certificate_file is not None or self.certificate_pem is not None:
+        if self.has_certificate:
             return
         for name in ("key_file", "key_pem"):
             if name in given:

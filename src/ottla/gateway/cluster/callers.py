@@ -1,7 +1,8 @@
 """Which `Security` a caller's login becomes: callers act as themselves, so the cluster's ACLs and quotas decide.
 
 A login replaces the login of the gateway's own client properties and keeps their TLS. Without a login a caller acts
-with those properties as they are, unless the gateway demands a login.
+with those properties as they are, unless the gateway demands a login: which it does, if it is not told otherwise,
+where the properties have a login or a certificate of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Callers:
     def __init__(self, own: Security, settings: GatewayConfig) -> None:
         self._own = own
         self._requires_login = settings.requires_login
+        if self._requires_login is None:
+            self._requires_login = own.uses_sasl or own.has_certificate
         self._mechanism = settings.login_mechanism
         if self._mechanism is None and own.sasl_mechanism in _PASSWORD_MECHANISMS:
             self._mechanism = own.sasl_mechanism
