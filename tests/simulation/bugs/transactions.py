@@ -146,7 +146,7 @@ BUGS = (
         "A transaction that began after the look at the time is aborted for the one before (transaction version 1).",
         Edit(
             ending.abort_timed_out,
-            "if metadata.started_ms + metadata.timeout_ms >= context.now_ms:",
+            "if metadata.started_ms + metadata.timeout_ms >= context.now_ms and not command.is_forced:",
             "if False:",
         ),
     ),
