@@ -16,18 +16,19 @@ from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.spark.conftest import NewTopic
 
-from ottla import succeeded
+from ottla import KafkaError, succeeded, testing
 from ottla.blocking import Admin, Consumer
 from ottla.client.cluster.machine import transaction_group as questions
 from ottla.client.sync import transaction_group
 from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
+from ottla.security.acl.rules import Acl, AclFilter, Operation, Pattern, PatternType, ResourceType
 from ottla.spark.data_source import OttlaDataSource
 from ottla.spark.sink import exactly_once
 from ottla.spark.sink.columns import sink_columns
 from ottla.spark.sink.exactly_once import commit
 from ottla.spark.sink.options import SinkOptions, sink_options
-from ottla.spark.sink.write_identity import of_named_sink
+from ottla.spark.sink.write_identity import WriteIdentity
 from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter, SinkCommit
 from ottla.testing import EmbeddedBroker
 
@@ -40,6 +41,17 @@ ROWS = 60
 # The records that a reader of committed records sees, by where they came from.
 ORIGIN = "transform(headers, h -> string(h.value))[0] as origin"
 WITH_ORIGIN = "array(named_struct('key', 'from', 'value', binary(concat(partition, ':', offset)))) as headers"
+
+RIGHTS = [
+    Acl(pattern, "User:alice", "*", operation)
+    for pattern, operation in (
+        (Pattern(ResourceType.TRANSACTIONAL_ID, "ottla-sink-", PatternType.PREFIXED), Operation.WRITE),
+        (Pattern(ResourceType.GROUP, "ottla-sink-", PatternType.PREFIXED), Operation.READ),
+        (Pattern.topic("guarded"), Operation.READ),
+        (Pattern.topic("guarded"), Operation.WRITE),
+        (Pattern.topic("__transaction_state"), Operation.DESCRIBE),
+    )
+]
 
 # Spark's Python processes do not have this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
@@ -272,18 +284,48 @@ def test_several_sinks_of_one_batch_are_independent(broker: EmbeddedBroker, new_
     assert [committed_values(broker, topic, 1) for topic in topics] == [[b"attempt 1"], [b"attempt 2"]]
 
 
-def parsed(broker: EmbeddedBroker, topic: str) -> SinkOptions:
-    return sink_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **EXACTLY_ONCE})
+def test_the_rights_that_the_page_lists_are_those_that_are_needed() -> None:
+    """With all of them a batch is committed. Without any one of them the error says which there are."""
+    settings = {"authorizer.class.name": "acl", "super.users": "User:admin"}
+    with testing.broker(users={"alice": "secret", "admin": "secret"}, settings=settings) as secured:
+        topic = secured.create_topic("guarded")
+        login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";'
+        security = {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": login,
+        }
+        for lacking in [*RIGHTS, None]:
+            with Admin(secured.bootstrap, security=secured.security("admin")) as admin:
+                succeeded(admin.delete_acls([AclFilter()]))
+                succeeded(admin.create_acls(right for right in RIGHTS if right != lacking))
+            name = f"ottla-sink-guarded-{uuid4().hex}"
+            if lacking is None:
+                write_and_commit(secured, topic, name, security)
+            else:
+                with pytest.raises(KafkaError, match="READ on the group with the prefix ottla-sink-"):
+                    write_and_commit(secured, topic, name, security)
+
+
+def write_and_commit(broker: EmbeddedBroker, topic: str, name: str, security: dict[str, str]) -> None:
+    outcome = attempt(broker, topic, name, 0, 0, **security)
+    assert outcome is not None
+    commit(parsed(broker, topic, **security), [outcome])
+
+
+def parsed(broker: EmbeddedBroker, topic: str, **more: str) -> SinkOptions:
+    servers = {"kafka.bootstrap.servers": broker.bootstrap}
+    return sink_options({**servers, "topic": topic, **EXACTLY_ONCE, **more})
 
 
 def attempt(
-    broker: EmbeddedBroker, topic: str, name: str, batch: int, number: int
+    broker: EmbeddedBroker, topic: str, name: str, batch: int, number: int, **more: str
 ) -> exactly_once.TaskOutcome | None:
     """An attempt of the only task of a batch: a row that says which attempt wrote it."""
-    options = parsed(broker, topic)
+    options = parsed(broker, topic, **more)
     columns = sink_columns(StructType([StructField("value", BinaryType())]), topic)
     rows = pa.record_batch({"value": pa.array([b"attempt %d" % number])})
-    identity = of_named_sink(name, batch)
+    identity = WriteIdentity(name, batch)
     return exactly_once.write_task([rows], options, columns, identity, f"0.{number}")
 
 

@@ -43,12 +43,20 @@ from ottla.spark.sink.write_identity import WriteIdentity
 logger = logging.getLogger(__name__)
 
 _CLIENT_ID: Final = "ottla-spark-sink"
+_RIGHTS: Final = (
+    "the principal needs WRITE on the transactional ids and READ on the group with the prefix ottla-sink-, READ and "
+    "WRITE on the topics, and DESCRIBE on the topic __transaction_state (ottla acls add); or use "
+    '.option("delivery", "at-least-once")'
+)
 _ADVICE: Final = {
     ErrorCode.UNSUPPORTED_VERSION: 'use .option("delivery", "at-least-once") with other brokers',
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower the option kafka.transaction.timeout.ms, or raise the brokers' "
     "transaction.max.timeout.ms",
     ErrorCode.PRODUCER_FENCED: "nothing of the batch was committed: the task took longer than the option "
     "kafka.transaction.timeout.ms, or another query writes under the same name",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _RIGHTS,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _RIGHTS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _RIGHTS,
 }
 _ADVICE_FOR = {
     ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.PRODUCER_FENCED,
