@@ -7,7 +7,7 @@ of a read that are answered together (Produce), with the time of the read for ea
     handling   the handler itself, until it has answered or begun to wait
     waiting    from there to the answer: for followers, an fsync, records, or other members of a group
 
-Everything is an addition of integers. What a client chooses (its id, its address) is kept for the slowest
+Everything is an addition. What a client chooses (its id, its address) is kept for the slowest
 requests only.
 """
 
@@ -31,43 +31,47 @@ _RAW_TOKENS: Final = ApiKey.SASL_AUTHENTICATE
 class ApiCounts:
     """The requests of one API. Times are given in seconds of the loop's clock."""
 
-    __slots__ = ("api", "errors", "handling_us", "histogram", "queue_us", "slowest", "waiting_us")
+    __slots__ = ("api", "errors", "handling_s", "histogram", "queue_s", "slowest", "waiting_s")
 
     def __init__(self, api: str) -> None:
         self.api = api
         self.histogram = Histogram()
-        self.queue_us = 0
-        self.handling_us = 0
-        self.waiting_us = 0
+        self.queue_s = 0.0
+        self.handling_s = 0.0
+        self.waiting_s = 0.0
         self.errors: Counter[int] = Counter()
         self.slowest = Slowest()
 
-    def answered(
-        self, requests: int, read_at: float, begun: float, handled: float, done: float, session: Session
-    ) -> None:
-        """Count requests that were answered together."""
-        queue_us = int((begun - read_at) * _MICROSECONDS)
-        handling_us = int((handled - begun) * _MICROSECONDS)
-        waiting_us = int((done - handled) * _MICROSECONDS) if done is not handled else 0
-        self.queue_us += queue_us * requests
-        self.handling_us += handling_us
-        self.waiting_us += waiting_us * requests
-        total_us = queue_us + handling_us + waiting_us
+    def answered(self, requests: int, read_at: float, begun: float, done: float, session: Session) -> None:
+        """Count requests of one read that were answered at once. Most requests come this way: nothing else is done."""
+        self.queue_s += (begun - read_at) * requests
+        self.handling_s += done - begun
+        total_us = int((done - read_at) * _MICROSECONDS)
         self.histogram.record(total_us, requests)
         if total_us > self.slowest.floor_us:
-            self.slowest.add(
-                SlowRequest(
-                    total_us,
-                    done,
-                    self.api,
-                    requests,
-                    queue_us,
-                    handling_us,
-                    waiting_us,
-                    session.peer,
-                    session.client_id or "",
-                )
-            )
+            self._remember(total_us, requests, (read_at, begun, done, done), session)
+
+    def waited(
+        self, requests: int, read_at: float, begun: float, handled: float, done: float, session: Session
+    ) -> None:
+        """Count requests of one read that had to wait for their answer."""
+        self.waiting_s += (done - handled) * requests
+        self.queue_s += (begun - read_at) * requests
+        self.handling_s += handled - begun
+        total_us = int((done - read_at) * _MICROSECONDS)
+        self.histogram.record(total_us, requests)
+        if total_us > self.slowest.floor_us:
+            self._remember(total_us, requests, (read_at, begun, handled, done), session)
+
+    def _remember(
+        self, total_us: int, requests: int, times: tuple[float, float, float, float], session: Session
+    ) -> None:
+        read_at, begun, handled, done = times
+        queue_us, waiting_us = (int(part * _MICROSECONDS) for part in (begun - read_at, done - handled))
+        handling_us = total_us - queue_us - waiting_us
+        client_id = session.client_id or ""
+        parts = queue_us, handling_us, waiting_us
+        self.slowest.add(SlowRequest(total_us, done, self.api, requests, *parts, session.peer, client_id))
 
     def failed(self, code: int, times: int = 1) -> None:
         """Count an error that is part of an answer."""

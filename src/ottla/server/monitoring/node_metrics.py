@@ -108,7 +108,7 @@ def request_families(subject: Subject, to_wall_s: Callable[[float], float]) -> I
         yield counters(
             f"ottla_request_{part}_seconds",
             about,
-            [(_label(each), getattr(each, f"{part}_us") / _MICROSECONDS) for each in apis],
+            [(_label(each), getattr(each, f"{part}_s")) for each in apis],
             unit="seconds",
         )
     yield counters(

@@ -160,8 +160,9 @@ class Connection:
         self._on_readable()
 
     def resume(self) -> None:
-        """Handle the requests that waited: for the gate to open, or because a quota was exceeded."""
+        """Handle the requests that waited: for the gate to open, for an answer, or because a quota was exceeded."""
         if self._may_process():
+            self._begun = self._loop.time()
             self._process()
 
     def close(self, reason: str | None = None) -> None:
@@ -221,7 +222,7 @@ class Connection:
             return
         buffer.received(size)
         self.received_bytes += size
-        self.last_active = self._read_at = self._loop.time()
+        self.last_active = self._read_at = self._begun = self._loop.time()
         if self._may_process():
             self._process()
         else:
@@ -239,7 +240,6 @@ class Connection:
 
     def _process(self) -> None:
         """Handle every whole frame there is, then send the answers."""
-        self._begun = self._loop.time()
         answers: list[Part] = []
         try:
             try:
@@ -359,7 +359,7 @@ class Connection:
         times, read_at, begun, now = self._times, self._read_at, self._begun, self._loop.time()
         if isinstance(outcome, list):
             self._emit(outcome, answers)
-            times.answered(requests, read_at, begun, now, now, self.session)
+            times.answered(requests, read_at, begun, now, self.session)
         else:
             self._answer_later(outcome, False, _Asked(times, requests, read_at, begun, now))
 
@@ -370,7 +370,7 @@ class Connection:
     def _answer(self, answer: Answer, answers: list[Part], times: ApiCounts, begun: float) -> None:
         read_at, now = self._read_at, self._loop.time()
         if isinstance(answer, list):
-            times.answered(1, read_at, begun, now, now, self.session)
+            times.answered(1, read_at, begun, now, self.session)
             self._emit(answer, answers)
             self._unsent_bytes += sum(map(part_bytes, answer))
             if self._unsent_bytes >= _TOGETHER_BYTES:
@@ -445,14 +445,13 @@ class Connection:
             pending = self._pending.popleft()
             answers.extend(pending.parts or ())
             if pending.asked is not None:
-                pending.asked.times.answered(*pending.asked[1:], self._loop.time(), self.session)
+                pending.asked.times.waited(*pending.asked[1:], self._loop.time(), self.session)
             if pending.mutes:
                 self._muted = False
         self._send(answers)
         self._tell_settled()
         self._close_in_turn()
-        if self._may_process():
-            self._process()
+        self.resume()
 
     def _send(self, parts: list[Part]) -> None:
         """Send what the kernel takes, queue the rest, empty the list."""
@@ -485,8 +484,7 @@ class Connection:
             self._loop.remove_writer(self._descriptor)
             self._tell_settled()
             self._close_in_turn()
-        if self._may_process():
-            self._process()
+        self.resume()
 
     def _tell_settled(self) -> None:
         settling = self._settling

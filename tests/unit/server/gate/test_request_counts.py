@@ -21,12 +21,13 @@ def committed(*codes: int) -> OffsetCommitResponse:
 
 def test_the_parts_of_a_time_add_up_and_requests_of_one_read_count_each() -> None:
     times = RequestCounts().of(ApiKey.PRODUCE)
-    times.answered(4, 10.0, 10.125, 10.375, 10.375, SESSION)
-    times.answered(1, 20.0, 20.0, 20.25, 20.75, SESSION)
-    assert (times.queue_us, times.handling_us, times.waiting_us) == (4 * 125_000, 500_000, 500_000)
+    times.answered(4, 10.0, 10.125, 10.375, SESSION)
+    times.waited(1, 20.0, 20.0, 20.25, 20.75, SESSION)
+    assert (times.queue_s, times.handling_s, times.waiting_s) == (0.5, 0.5, 0.5)
     assert times.histogram.count == 5
     assert [(slow.requests, slow.total_us) for slow in times.slowest.all] == [(1, 750_000), (4, 375_000)]
-    assert times.slowest.all[0].client_id == "shop"
+    slow = times.slowest.all[0]
+    assert (slow.queue_us, slow.handling_us, slow.waiting_us, slow.client_id) == (0, 250_000, 500_000, "shop")
 
 
 def test_errors_are_found_in_an_answer_and_in_its_parts() -> None:
@@ -53,7 +54,7 @@ def test_a_raw_token_of_a_login_counts_as_the_request_it_would_be() -> None:
 
 def test_slow_requests_are_forgotten_after_a_while() -> None:
     requests = RequestCounts()
-    requests.of(ApiKey.FETCH).answered(1, 1.0, 1.0, 1.0, 2.0, SESSION)
+    requests.of(ApiKey.FETCH).waited(1, 1.0, 1.0, 1.0, 2.0, SESSION)
     requests.forget_slow(before_s=1.5)
     assert len(requests.of(ApiKey.FETCH).slowest.all) == 1
     requests.forget_slow(before_s=2.5)
