@@ -249,9 +249,11 @@ def test_a_client_that_does_not_know_the_error_is_throttled_and_served(
     assert 0 < answer.throttle_time_ms <= 201
     deletion = DeleteTopicsRequest(topic_names=[first])
     answer = client.ask(ApiKey.DELETE_TOPICS, 4, deletion)
-    assert time.monotonic() - began >= 0.15
+    elapsed_ms = (time.monotonic() - began) * 1000
+    assert elapsed_ms >= 150
     assert [each.error_code for each in answer.responses] == [0]
-    assert answer.throttle_time_ms > 400
+    # 18 partitions were changed, and 10 are free at once; the others are paid for by the time that has passed.
+    assert 800 - elapsed_ms <= answer.throttle_time_ms <= 601
 
 
 def test_topics_are_created_by_our_own_client_however_small_its_quota(limited: BrokerThread) -> None:
