@@ -11,12 +11,12 @@ python -m tests.chaos --spark --faults 100      the one through Spark (spark.py)
 from __future__ import annotations
 
 import argparse
-import contextlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.apache.maven import CannotFetchError
@@ -25,7 +25,7 @@ from tests.chaos.java_workload import compiled
 from tests.chaos.machines.commands import NoMachinesError, check_system
 from tests.chaos.machines.faults import FLUSHED_KINDS, MACHINE_KINDS
 from tests.chaos.report import page, write_page
-from tests.chaos.run import Options, Report, run
+from tests.chaos.run import Options, run
 from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -60,7 +60,11 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all brokers"
     )
-    parser.add_argument("--keep", type=Path, help="where to keep logs, data and journals")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="where to keep logs, data and journals, which are otherwise kept only if a promise is broken",
+    )
     parser.add_argument("--no-results", action="store_true", help="do not write RESULTS.md")
     given = parser.parse_args(arguments)
     settings = dict(each.split("=", 1) for each in given.set)
@@ -104,10 +108,6 @@ def _commit() -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _run_in(directory: Path, options: Options) -> Report:
-    return run(directory, options, lambda line: print(line, flush=True))
-
-
 def _with_transactions(directory: Path, options: Options, *, write: bool) -> bool:
     """Whether all promises to transactional clients were kept."""
     from tests.chaos.transactions import report, run
@@ -120,15 +120,16 @@ def _with_transactions(directory: Path, options: Options, *, write: bool) -> boo
     return done.is_clean
 
 
-@contextlib.contextmanager
-def _directory(keep: Path | None) -> Iterator[Path]:
-    """Where a run puts everything: removed at its end, unless it is to be kept."""
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield Path(tempfile.mkdtemp(dir=keep))
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        yield Path(directory)
+def _run_and_judge(directory: Path, options: Options, given: argparse.Namespace) -> bool:
+    """Whether all promises were kept."""
+    if given.transactions:
+        return _with_transactions(directory, options, write=not given.no_results)
+    report = run(directory, options, lambda line: print(line, flush=True))
+    commit = _commit()
+    print(page(report, commit))
+    if not given.no_results:
+        write_page(MACHINE_RESULTS if options.on_machines else RESULTS, report, commit)
+    return report.is_clean
 
 
 def main() -> int:
@@ -144,16 +145,18 @@ def main() -> int:
     if options.on_machines:
         check_system()
     print(f"seed {options.seed}: {options.faults} faults", flush=True)
-    with _directory(given.keep) as directory:
-        if given.transactions:
-            is_clean = _with_transactions(directory, options, write=not given.no_results)
-            return 0 if is_clean else 1
-        report = _run_in(directory, options)
-    commit = _commit()
-    print(page(report, commit))
-    if not given.no_results:
-        write_page(MACHINE_RESULTS if options.on_machines else RESULTS, report, commit)
-    return 0 if report.is_clean else 1
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
+    directory, is_clean = Path(tempfile.mkdtemp(dir=given.keep)), False
+    try:
+        is_clean = _run_and_judge(directory, options, given)
+    finally:
+        if is_clean and given.keep is None:
+            shutil.rmtree(directory)
+        else:
+            # What broke may not break again: its logs and journals are all that there is to look at.
+            print(f"logs, data and journals: {directory}", flush=True)
+    return 0 if is_clean else 1
 
 
 if __name__ == "__main__":
