@@ -35,7 +35,7 @@ _READ_AHEAD_BYTES: Final = 256 << 10
 _HEAD_BYTES: Final = 32 << 10
 # A refused body is read on for a moment, so that the caller sees the refusal and not a broken connection.
 _LINGER_S: Final = 2.0
-_LINGER_BYTES: Final = 1 << 20
+_LINGER_BYTES: Final = 4 << 20
 
 
 class Connections(Protocol):
@@ -44,6 +44,7 @@ class Connections(Protocol):
     is_stopping: bool
 
     def joined(self, connection: HttpConnection) -> bool: ...
+    def works(self, task: asyncio.Task[None]) -> None: ...
     def left(self, connection: HttpConnection) -> None: ...
 
 
@@ -78,6 +79,7 @@ class HttpConnection(asyncio.Protocol):
         self._peer = str(peer[0]) if isinstance(peer, tuple) else "local"
         has_place = self._server.joined(self)
         self._task = asyncio.get_running_loop().create_task(self._serve() if has_place else self._turn_away())
+        self._server.works(self._task)
 
     def data_received(self, data: bytes) -> None:
         if self._socket is not None:
@@ -132,11 +134,6 @@ class HttpConnection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-    async def ended(self) -> None:
-        """Wait for the end of everything that this connection does."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
 
     # ---- requests
 
@@ -367,7 +364,8 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if not self._is_at_end and self._socket is None and transport.can_write_eof():
+        self._socket = None
+        if not self._is_at_end and transport.can_write_eof():
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 transport.write_eof()
                 await self._linger()

@@ -18,6 +18,8 @@ class HttpServer:
         self._settings = settings
         self._server: asyncio.Server | None = None
         self._connections: set[HttpConnection] = set()
+        # A connection that is gone may still have work: the end of a subscription commits, and leaves its group.
+        self._work: set[asyncio.Task[None]] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self.is_stopping = False
@@ -42,6 +44,11 @@ class HttpServer:
         self._is_empty.clear()
         return not self.is_stopping and len(self._connections) <= self._settings.max_connections
 
+    def works(self, task: asyncio.Task[None]) -> None:
+        """A connection's work; a stop waits for it, also after the connection is gone."""
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
     def left(self, connection: HttpConnection) -> None:
         """A connection is gone, and its socket closed."""
         self._connections.discard(connection)
@@ -63,11 +70,10 @@ class HttpServer:
     async def stop(self, timeout_ms: float) -> None:
         """Wait for the requests under way, and end the connections that are left after `timeout_ms`."""
         self.stop_accepting()
-        waiting = [asyncio.ensure_future(each.ended()) for each in list(self._connections)]
-        if waiting:
-            await asyncio.wait(waiting, timeout=timeout_ms / 1000)
+        if self._work:
+            await asyncio.wait(set(self._work), timeout=timeout_ms / 1000)
         for connection in list(self._connections):
             connection.abort()
-        if waiting:
-            await asyncio.wait(waiting)
+        while self._work:
+            await asyncio.wait(set(self._work))
         await self._is_empty.wait()
