@@ -2,6 +2,7 @@
 WIRE-3).
 """
 
+import logging
 import random
 import struct
 import time
@@ -131,6 +132,12 @@ def test_a_frame_that_comes_byte_by_byte_is_answered_like_any_other(peer: Peer, 
         peer.socket.sendall(bytes((byte,)))
     assert offsets([peer.receive(ApiKey.PRODUCE, 9)[1]]) == [0]
     assert peer.receive(ApiKey.METADATA, 9)[1].brokers
+
+
+@pytest.fixture(autouse=True)
+def _all_refusals(caplog: pytest.LogCaptureFixture) -> None:
+    """The broker of all tests was refused for the same reasons a moment ago: only a log in detail has each time."""
+    caplog.set_level(logging.DEBUG, logger="ottla.server.net.refusal_log")
 
 
 class TestNoAcknowledgement:

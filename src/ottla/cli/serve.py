@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.broker_settings import Refusal, broker_config
-from ottla.cli.gateway_process import GatewayProcess
 from ottla.cli.secured_broker import SecuredBroker
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.errors import KafkaError
 from ottla.version import __version__
 
 if TYPE_CHECKING:
+    from ottla.cli.gateway_process import GatewayProcess
     from ottla.server.broker import Broker
 
 _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -116,10 +116,17 @@ def serve(
             secured=None if secured is None else secured.settings,
             http=http,
         )
-        beside = None if gateway is None else GatewayProcess(gateway, config.node.listener)
+        beside = None if gateway is None else _gateway_beside(gateway, config)
     except ConfigError as error:
         raise Refusal(str(error)) from error
     _run(config, started, secured, beside)
+
+
+def _gateway_beside(listen: str, config: BrokerConfig) -> GatewayProcess:
+    # Imported here: most brokers have no gateway beside them.
+    from ottla.cli.gateway_process import GatewayProcess
+
+    return GatewayProcess(listen, config.node.listener)
 
 
 def _set_up_logging(level: str, log_format: str) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 SAMPLES_PER_S: Final = 100
 _MOST_FRAMES: Final = 200
 _MOST_STACKS: Final = 20_000
-_OTHER: Final = "(other stacks)"
+_OTHER: Final = "(other_stacks)"
 
 
 def sample(seconds: float) -> list[str]:
@@ -28,7 +28,7 @@ def sample(seconds: float) -> list[str]:
         names.update({each.ident: each.name for each in threading.enumerate() if each.ident is not None})
         for ident, frame in sys._current_frames().items():
             if ident != own:
-                stack = f"{names.get(ident, 'thread')};{_collapsed(frame)}"
+                stack = f"{names.get(ident, 'thread')};{_collapsed(frame)}".replace(" ", "_")
                 seen[stack if stack in seen or len(seen) < _MOST_STACKS else _OTHER] += 1
         time.sleep(max(0.0, min(now_s + 1 / SAMPLES_PER_S, ends_s) - time.monotonic()))
     return [f"{stack} {count}\n" for stack, count in seen.most_common()]
@@ -40,4 +40,4 @@ def _collapsed(frame: FrameType | None) -> str:
         code = frame.f_code
         names.append(f"{PurePath(code.co_filename).stem}.{code.co_qualname}")
         frame = frame.f_back
-    return ";".join(reversed(names)).replace(" ", "_")
+    return ";".join(reversed(names))

@@ -18,7 +18,7 @@ def test_a_thread_is_seen_where_it_waits_with_its_callers_before_it() -> None:
     finally:
         go.set()
         thread.join()
-    (line,) = [line for line in lines if line.startswith("some worker;")]
+    (line,) = [line for line in lines if line.startswith("some_worker;")]
     stack, _, count = line.rstrip("\n").rpartition(" ")
     names = stack.split(";")
     assert names.index("test_profiler.waits_for_the_test") < names.index("threading.Event.wait")

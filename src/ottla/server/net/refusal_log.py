@@ -1,5 +1,5 @@
 """Refused connections, and those closed for what they sent, in the log: the first of each kind at once, then a line
-with a number now and then.
+with a number now and then. A log in detail (`ottla serve --verbose`) has them all.
 
 Whoever can reach a port can be refused thousands of times a second; the log must stay readable, and small.
 """
@@ -36,6 +36,7 @@ class RefusalLog:
         logged_at = self._logged_at.get(kind)
         if logged_at is not None and now_s - logged_at < _INTERVAL_S:
             self._unlogged[kind] = self._unlogged.get(kind, 0) + 1
+            logger.debug("closing the connection from %s: %s", peer, reason)
             return
         self._logged_at[kind] = now_s
         more = self._unlogged.pop(kind, 0)

@@ -145,7 +145,7 @@ class Quorum:
         if self.controller_id != NO_NODE:
             return ""
         voters = sorted(member.voters.ids)
-        answering = [voter for voter in voters if voter == self.node_id or self.peers.is_connected(voter)]
+        answering = [voter for voter in voters if self._answers(voter)]
         silent = [voter for voter in voters if voter not in answering]
         founders = member.unheard_founders
         if founders:
@@ -164,15 +164,25 @@ class Quorum:
             f"needed. Start {missing}."
         )
 
+    def _answers(self, voter: int) -> bool:
+        return voter == self.node_id or self.peers.is_connected(voter)
+
+    @property
+    def _forgetful_voters(self) -> list[int]:
+        """The voters that are there and have forgotten their votes. What one that is gone said last may be long ago:
+        before it earned its vote back.
+        """
+        return [voter for voter in self.member.replica.forgetful_voters if self._answers(voter)]
+
     @property
     def _is_memory_lost(self) -> bool:
         """Whether a majority of voters has forgotten its votes, and the quorum is not merely new."""
         replica = self.member.replica
         has_voted = replica.epoch > 0 and replica.leader_id is None
-        return has_voted and self.member.voters.is_majority(replica.forgetful_voters)
+        return has_voted and self.member.voters.is_majority(self._forgetful_voters)
 
     def _describe_lost_memory(self) -> str:
-        lost = ", ".join(map(self.peers.name_of, self.member.replica.forgetful_voters))
+        lost = ", ".join(map(self.peers.name_of, self._forgetful_voters))
         return (
             f"No controller can be elected: {lost} lost their disks or votes, and a majority of voters must remember "
             "theirs. Start one of them with the directory that it had; if there is none, docs/cluster.md, Recovering, "
