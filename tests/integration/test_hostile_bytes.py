@@ -46,7 +46,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     # Connections come faster here than one loop accepts them; those that find no room to wait try again in a
     # second.
     settings = {"socket.listen.backlog.size": "1024"}
-    with running(start_broker(tmp_path_factory.mktemp("hostile") / "data", settings)) as started:
+    data = tmp_path_factory.mktemp("hostile") / "data"
+    # In detail: otherwise only the first of many refusals of one kind is logged.
+    with running(start_broker(data, settings, is_verbose=True)) as started:
         with Peer(started.port) as peer:
             create_topic(peer, "t")
             create_topic(peer, "compacted", cleanup_policy="compact")

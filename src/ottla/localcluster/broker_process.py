@@ -117,18 +117,23 @@ def await_ready(broker: BrokerProcess, is_ready: Callable[[], bool]) -> BrokerPr
     return broker
 
 
-def serve_command(data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0) -> list[str]:
+def serve_command(
+    data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0, is_verbose: bool = False
+) -> list[str]:
     """`ottla serve` as the installed command."""
     ottla = str(Path(sys.executable).with_name("ottla"))
     command = [ottla, "serve", "--data", str(data), "--port", str(port)]
+    command += ["--verbose"] if is_verbose else []
     for name, value in (settings or {}).items():
         command += ["--set", f"{name}={value}"]
     return command
 
 
-def start_broker(data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0) -> BrokerProcess:
+def start_broker(
+    data: Path, settings: Mapping[str, str] | None = None, *, port: int = 0, is_verbose: bool = False
+) -> BrokerProcess:
     """Start `ottla serve` and wait until it serves, at the address that it prints when it is ready."""
-    command = serve_command(data, settings, port=port)
+    command = serve_command(data, settings, port=port, is_verbose=is_verbose)
     broker = spawn("ottla", command, data, data.with_name(f"{data.name}.output"), port)
 
     def address_is_printed() -> bool:
