@@ -7,9 +7,11 @@ cheap to share: tests keep apart by the names of their topics.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from bench.apache.kafka import start_apache_kafka
@@ -19,6 +21,7 @@ from tests import patient_loop
 from tests.scheduling import Piles, begins
 from xdist.remote import Producer
 
+from ottla.localcluster import ports
 from ottla.localcluster.broker_process import BrokerProcess, running, start_broker
 
 # Hypothesis would fail a test for an example that takes 200 ms: on a busy machine any of them may. The
@@ -29,11 +32,27 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("ottla")
 
 
+# More than all clusters of one process have ports, and ten processes find room below the kernel's own ports.
+_PORTS_PER_PROCESS: Final = 2_000
+
+
+def _keep_to_own_ports() -> None:
+    """Processes of one run take ports from different ranges: a broker that is killed, and comes back, found that
+    another process had taken its port meanwhile.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker.startswith("gw"):
+        first = vars(ports)["_WELL_KNOWN"] + int(worker[2:]) * _PORTS_PER_PROCESS
+        vars(ports)["_WELL_KNOWN"] = first
+        vars(ports)["_first_ephemeral_port"] = lambda: first + _PORTS_PER_PROCESS
+
+
 def pytest_configure() -> None:
     """A shell starts what it puts in the background deaf to Ctrl-C, and programs inherit that: here some are
     stopped by it. Loops do not count the time for which a busy machine did not run them.
     """
     patient_loop.install()
+    _keep_to_own_ports()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

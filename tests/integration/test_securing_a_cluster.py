@@ -215,7 +215,8 @@ def test_an_open_cluster_is_secured_without_a_stop_and_without_a_loss(tmp_path: 
         # From now on the metadata log names the voters, and the ports that they have now.
         for change in ("--remove", "--add"):
             command = ("cluster", "voters", "--bootstrap", opened, change, "3")
-            wait_until(lambda: ottla_process(*command).returncode == 0, "a voter leaves, and is back")  # noqa: B023
+            # Every try is a process of its own, and a voter that left has to follow the log again before it is back.
+            wait_until(lambda: ottla_process(*command).returncode == 0, "a voter leaves, and is back", 90.0)  # noqa: B023
         with clients.at_work(opened, PLAINTEXT, PLAINTEXT):
             machines.run("ottla security init")
             machines.roll("step 1", opened, PLAINTEXT)

@@ -83,7 +83,9 @@ def test_a_project_runs_on_a_connect_server_with_executors_elsewhere(
         told = commands("run", "--remote", server)  # in a session of its own: it goes on where the first was
 
         records = sum(log_ends(broker.bootstrap, ["orders"]).values())
-        letters = sum(log_ends(broker.bootstrap, ["orders.dead"]).values())
+        letters = len(
+            broker.records("orders.dead")
+        )  # not its end: the markers of transactions have offsets, too
         status = commands.status()
     read = {flow: int(count) for flow, count in re.findall(r"(\w+) read (\d+) rows", told)}
     assert 50 <= read["raw_orders"] == read["orders"] == read["dead_letters"] <= 60  # some are sent twice
