@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -32,19 +34,22 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("ottla")
 
 
-# More than all clusters of one process have ports, and ten processes find room below the kernel's own ports.
-_PORTS_PER_PROCESS: Final = 2_000
+# Five processes find room below the kernel's own ports. No call asks for more ports than lie between two starts.
+_PORTS_PER_PROCESS: Final = 4_500
+_PORTS_PER_CALL: Final = 16
 
 
 def _keep_to_own_ports() -> None:
-    """Processes of one run take ports from different ranges: a broker that is killed, and comes back, found that
-    another process had taken its port meanwhile.
+    """Processes of one run take ports from different ranges, and a process none that it took a moment ago: a broker
+    that is killed, and comes back, found that its port was taken.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker.startswith("gw"):
         first = vars(ports)["_WELL_KNOWN"] + int(worker[2:]) * _PORTS_PER_PROCESS
+        starts = count(0, _PORTS_PER_CALL)
         vars(ports)["_WELL_KNOWN"] = first
         vars(ports)["_first_ephemeral_port"] = lambda: first + _PORTS_PER_PROCESS
+        vars(ports)["random"] = SimpleNamespace(randrange=lambda end: next(starts) % end)
 
 
 def pytest_configure() -> None:
