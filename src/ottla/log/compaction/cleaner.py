@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from ottla.log.compaction.cleaned_segment import CleanedSegment, SegmentWriter
-from ottla.log.compaction.plan.batch_cleaning import BatchCleaner, LastBatch
+from ottla.log.compaction.plan.batch_cleaning import BatchCleaner, LastBatches
 from ottla.log.compaction.plan.offset_map import OffsetMap
 from ottla.log.compaction.plan.record_spans import open_block, read_spans
 from ottla.log.compaction.plan.transaction_trail import TransactionTrail, find_aborted, kept_entries
@@ -54,7 +54,7 @@ class CleaningJob:
     segments: tuple[tuple[int, int], ...]
     """(base offset, bytes) of each, including the active one, whose markers may be needed."""
     producers: tuple[tuple[int, int, int], ...] = ()
-    """(id, epoch, last data offset or -1) of each live producer."""
+    """(id, epoch, offset of the first batch that it may send again, or -1) of each live producer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Pass:
             self._map,
             self._end_offset,
             self._trail,
-            {producer_id: LastBatch(epoch, offset) for producer_id, epoch, offset in self._job.producers},
+            {producer_id: LastBatches(epoch, offset) for producer_id, epoch, offset in self._job.producers},
             now_ms=self._job.now_ms,
             delete_retention_ms=self._job.delete_retention_ms,
         )

@@ -119,9 +119,9 @@ class LogCompaction:
             segment_index_bytes=config.segment_index_bytes,
             segments=tuple((segment.base_offset, segment.size_bytes) for segment in segments),
             producers=tuple(
-                (producer_id, entry.epoch, entry.last_offset)
+                (producer_id, entry.epoch, entry.first_resendable_offset)
                 for producer_id, entry in self._producers.items()
-                if entry.last_offset < plan.end_offset
+                if entry.first_resendable_offset < plan.end_offset
             ),
         )
         return CleaningPass(job, segments[:-1], self._truncations)

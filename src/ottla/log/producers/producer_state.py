@@ -97,6 +97,16 @@ class ProducerEntry:
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
+    @property
+    def first_resendable_offset(self) -> int:
+        """Where the batches begin that the producer may send again; -1 if it has none.
+
+        Of a producer that was restored from a snapshot only the last batch is known: then every batch counts.
+        """
+        if not self.batches:
+            return NO_OFFSET
+        return self.batches[0].base_offset if self.is_whole or len(self.batches) == BATCHES_KEPT else 0
+
     def duplicate_of(self, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
         """The batch among the last five that has exactly these sequences."""
         for batch in self.batches:

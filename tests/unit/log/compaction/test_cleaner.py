@@ -18,7 +18,7 @@ from tests.unit.log.compaction_model import (
     records,
     unhurried,
 )
-from tests.unit.log.logs import DIRECTORY, content, open_log, read_all
+from tests.unit.log.logs import DIRECTORY, append, content, open_log, read_all, replicate
 
 from ottla.log.compaction.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.compaction.plan.offset_map import OffsetMap
@@ -309,3 +309,31 @@ def test_a_segment_that_is_gone_is_an_ordinary_error() -> None:
     job = CleaningJob(DIRECTORY, 0, 10, NOW_MS, 0, 4096, 4096, segments=((0, 100), (10, 0)))
     with pytest.raises(FileNotFoundError):
         Cleaner(disk, LIMITS, unhurried()).build_map(job)
+
+
+def test_batches_that_a_producer_may_send_again_are_known_after_compaction_and_a_restart() -> None:
+    """A leader compacted them, died, and the next one is asked for them: an old value must not come back."""
+    disk = SimulatedDisk()
+    log = open_log(disk, settings=COMPACTED)
+
+    def send(sequence: int) -> int:
+        record = Record(0, NOW_MS, b"k", b"%d" % sequence)
+        (answer,) = append(
+            log, build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
+        )
+        return answer.base_offset
+
+    assert [send(sequence) for sequence in range(8)] == [*range(8)]
+    log.roll(NOW_MS)
+    append_records(log, (b"k", b"of another"))
+    log.roll(NOW_MS)
+    for _ in range(2):  # a restored producer knows one batch: the second pass keeps the others as well
+        replicate(log)
+        compact(disk, log)
+        assert [record.value for record in records(log)] == [b"of another"]
+        log.close()
+        log = open_log(disk, settings=COMPACTED, clean=False)
+        append_records(log, (b"k", b"of another"))
+        log.roll(NOW_MS)
+    assert [send(sequence) for sequence in (3, 4, 5, 6, 7)] == [3, 4, 5, 6, 7]
+    assert send(8) == log.log_end_offset - 1

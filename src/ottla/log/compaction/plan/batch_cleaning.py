@@ -16,9 +16,10 @@ byte. Base offset, last offset, sequences and producer never change. The delete 
 when a pass first finds a tombstone in it: only then are its records re-encoded, because their timestamps are
 relative to it.
 
-A batch that keeps no record is removed, unless it has the last sequence of a live producer, or is the last of
-its segment: then its header is kept. So the producers and the end of the segment can always be read from the
-log.
+A batch that keeps no record is removed, unless it is one of the last five batches of a live producer, or the
+last of its segment: then its header is kept. So the producers and the end of the segment can always be read
+from the log. Apache Kafka keeps the last batch only: a producer that sends an earlier one again, after the
+leader has changed, is refused there, begins a new epoch, and an old value of a key becomes its newest one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,11 +44,14 @@ from ottla.records.compression import Compression, compress
 from ottla.records.control import ControlRecordType, control_type_of
 
 
-class LastBatch(NamedTuple):
-    """A live producer's last data batch; `last_offset` is -1 if it has only a marker."""
+class LastBatches(NamedTuple):
+    """The batches that a live producer may send again: those of its epoch from `first_offset` on.
+
+    The offset is -1 if the producer has only a marker.
+    """
 
     producer_epoch: int
-    last_offset: int
+    first_offset: int
 
 
 class KeptBatch(NamedTuple):
@@ -85,7 +89,7 @@ class BatchCleaner:
         offsets: OffsetMap,
         end_offset: int,
         trail: TransactionTrail,
-        producers: Mapping[int, LastBatch],
+        producers: Mapping[int, LastBatches],
         *,
         now_ms: int,
         delete_retention_ms: int,
@@ -135,7 +139,7 @@ class BatchCleaner:
             return KeptBatch(batch.view(), header)
         if kept:
             return _with_records(header, block, kept)
-        is_needed = is_last or self._is_last_of_producer(header)
+        is_needed = is_last or self._may_be_sent_again(header)
         return _without_records(header) if is_needed else None
 
     def _kept_spans(self, header: BatchHeader, block: Block) -> tuple[bool, list[tuple[int, int, int]]]:
@@ -189,11 +193,15 @@ class BatchCleaner:
             if self._trail.see_marker(header, is_commit=control_type == ControlRecordType.COMMIT):
                 return False
         last = self._producers.get(header.producer_id)
-        return last is None or last != LastBatch(header.producer_epoch, NO_OFFSET)
+        return last is None or last != LastBatches(header.producer_epoch, NO_OFFSET)
 
-    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+    def _may_be_sent_again(self, header: BatchHeader) -> bool:
         last = self._producers.get(header.producer_id)
-        return last is not None and last.last_offset == header.last_offset
+        return (
+            last is not None
+            and last.producer_epoch == header.producer_epoch
+            and last.first_offset <= header.base_offset
+        )
 
     def _note_horizon(self, horizon_ms: int) -> None:
         known = self._next_horizon_ms

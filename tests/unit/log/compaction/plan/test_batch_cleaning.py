@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from tests.unit.log.batches import NOW_MS
 
-from ottla.log.compaction.plan.batch_cleaning import BatchCleaner, LastBatch
+from ottla.log.compaction.plan.batch_cleaning import BatchCleaner, LastBatches
 from ottla.log.compaction.plan.offset_map import OffsetMap
 from ottla.log.compaction.plan.transaction_trail import AbortedTransaction, TransactionTrail
 from ottla.records.batch import BatchView, TimestampType
@@ -23,7 +23,7 @@ def cleaner(
     *,
     end_offset: int = END,
     now_ms: int = NOW_MS,
-    producers: Mapping[int, LastBatch] | None = None,
+    producers: Mapping[int, LastBatches] | None = None,
     aborted: list[AbortedTransaction] | None = None,
 ) -> BatchCleaner:
     offsets = OffsetMap(4096, 0)
@@ -162,13 +162,14 @@ def test_an_emptied_batch_goes_unless_it_is_the_last_of_its_segment() -> None:
     assert cleaned(cleaner(newest), left, is_last=True) is not None
 
 
-def test_the_last_sequence_of_a_live_producer_stays_even_if_its_records_go() -> None:
+def test_sequences_that_a_live_producer_may_send_again_stay_even_if_their_records_go() -> None:
     found = batch((b"a", b"1"), producer_id=7, producer_epoch=2, base_sequence=41)
     newest = {b"a": 500}
-    assert cleaned(cleaner(newest, producers={7: LastBatch(2, 99)}), found) is None
-    left = cleaned(cleaner(newest, producers={7: LastBatch(2, 100)}), found)
+    assert cleaned(cleaner(newest, producers={7: LastBatches(2, 101)}), found) is None
+    left = cleaned(cleaner(newest, producers={7: LastBatches(2, 100)}), found)
     assert left is not None
     assert (left.producer_id, left.producer_epoch, left.base_sequence, left.records_count) == (7, 2, 41, 0)
+    assert cleaned(cleaner(newest, producers={7: LastBatches(3, 100)}), found) is None  # of an older epoch
 
 
 def marker(*, is_commit: bool = True, offset: int = 200, epoch: int = 0) -> BatchView:
@@ -222,7 +223,7 @@ def test_a_marker_of_nothing_gets_a_horizon_and_goes_when_that_has_passed() -> N
 
 
 def test_the_marker_that_is_all_a_live_producer_has_stays() -> None:
-    producers = {7: LastBatch(5, -1)}
+    producers = {7: LastBatches(5, -1)}
     for now_ms in (NOW_MS, HORIZON_MS + 9):
         left = cleaned(cleaner(now_ms=now_ms, producers=producers), marker(epoch=5))
         assert left is not None
