@@ -148,18 +148,23 @@ class TestGrowth:
                 create_topic(creating, topic, partitions=partitions)
                 delete_topic(creating, topic)
 
-        with Peer(served.port) as other:
-            create_topic(other, f"{topic}-other")
+        def longest_wait() -> float:
+            """The longest wait of another client, as a share of the whole time."""
             work = threading.Thread(target=create_and_delete)
             started = time.perf_counter()
             work.start()
-            worst_s, codes = 0.0, set()
+            worst_s = 0.0
             while work.is_alive():
                 worst_s = max(worst_s, took_s(lambda: produce(other, f"{topic}-other", batch(b"v"))))
                 codes.add(produce(other, topic, batch(b"v"), partition=partitions - 1).error_code)
-            elapsed_s = time.perf_counter() - started
             work.join()
-        assert worst_s < elapsed_s / 3
+            return worst_s / (time.perf_counter() - started)
+
+        codes: set[int] = set()
+        with Peer(served.port) as other:
+            create_topic(other, f"{topic}-other")
+            # A hold of the broker's own is in every round, a stall of the machine in one.
+            assert min(longest_wait() for _ in range(3)) < 1 / 3
         # Whoever comes too early or too late is told to look again.
         assert codes <= {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
