@@ -17,7 +17,7 @@ import click
 from ottla.cli.broker_command import print_json, print_table
 from ottla.schemas.formats import parse_schema
 from ottla.schemas.levels import Level, incompatibilities
-from ottla.schemas.schema import AVRO, InvalidSchemaError, Reference
+from ottla.schemas.schema import AVRO, PROTOBUF, InvalidSchemaError, Reference
 from ottla.serializers.decoding import imports_of
 from ottla.serializers.errors import RegistryRequestError, SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
@@ -27,7 +27,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 _VERSION = click.option(
     "--version", default="latest", show_default=True, metavar="NUMBER", help="Which version."
 )
-_TYPE = click.option("--type", "schema_type", default=AVRO, show_default=True, help="AVRO, JSON or PROTOBUF.")
+_TYPE = click.option(
+    "--type",
+    "schema_type",
+    default="",
+    help="AVRO, JSON or PROTOBUF; without it PROTOBUF for a .proto file, and AVRO for others.",
+)
 _REFERENCE = click.option(
     "--reference",
     "references",
@@ -207,9 +212,8 @@ def delete(registry: Registry, subject: str, version: str | None, permanent: boo
 
 
 def _sent(file: Path, schema_type: str, references: tuple[str, ...]) -> RegistrySchema:
-    return RegistrySchema(
-        file.read_text(encoding="utf-8"), schema_type.upper(), tuple(map(_reference, references))
-    )
+    chosen = schema_type.upper() or (PROTOBUF if file.suffix == ".proto" else AVRO)
+    return RegistrySchema(file.read_text(encoding="utf-8"), chosen, tuple(map(_reference, references)))
 
 
 def _reference(text: str) -> Reference:

@@ -4,7 +4,7 @@ topics, topic_details                  `ottla topics`; one topic in detail
 topic_differences                      how a topic that exists differs from the one that was asked for
 configs                                `ottla configs`: the settings of running brokers
 features                               `ottla features`: the levels that the cluster works at
-groups, group_details, offset_resets   `ottla groups`; one group in detail; plans to move its offsets
+groups                                 `ottla groups`
 acls, resource_options                 `ottla acls`: who may do what; the options that name resources
 tokens                                 `ottla tokens`
 users, password_options                `ottla users`; where a password comes from

@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
-from ottla.cli.admin.group_details import (
+from ottla.cli.broker_command import ask, broker_options, print_json, print_table, raise_errors
+from ottla.cli.time_text import duration, parse_moment
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.group_details import (
     GroupDetails,
     PartitionProgress,
     details_as_json,
     gather_group,
     member_as_json,
 )
-from ottla.cli.admin.offset_resets import Move, Target, parse_topics, partitions_of, plan_moves
-from ottla.cli.broker_command import ask, broker_options, print_json, print_table, raise_errors
-from ottla.cli.time_text import duration, parse_moment
-from ottla.client.admin.admin import Admin
+from ottla.client.admin.offset_resets import Move, Target, parse_topics, partitions_of, plan_moves
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.groups import GroupDescription, MemberDescription
 from ottla.client.requests.outcomes import succeeded

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from ottla.cli.admin.offset_resets import parse_topics
 from ottla.cli.broker_command import ask, broker_options, print_json, print_table, raise_errors
 from ottla.cli.time_text import duration
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.offset_resets import parse_topics
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.transactions import (
     ONGOING,

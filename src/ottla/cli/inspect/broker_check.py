@@ -46,6 +46,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.security.acl.rules import AclFilter
+from ottla.security.settings import Security
 from ottla.wire.connection import Connection
 
 _TIMEOUT_MS: Final = 5_000  # a broker that takes longer to say hello is not well
@@ -75,6 +76,7 @@ class Cluster:
 
     metadata: MetadataResponse
     report: Examination
+    security: Security
 
     def broker(self, node_id: int) -> MetadataResponseBroker | None:
         return next((each for each in self.metadata.brokers if each.node_id == node_id), None)
@@ -83,17 +85,20 @@ class Cluster:
         return ((topic, each) for topic in self.metadata.topics for each in topic.partitions)
 
 
-async def check_broker(bootstrap: str) -> Examination:
-    """Examine the broker, and through it the cluster; CannotLookError if none of the addresses answers."""
-    report = Examination(bootstrap)
-    async with await _first_connection(parse_addresses(bootstrap), report) as connection:
+async def check_broker(bootstrap: str, security: Security | None = None) -> Examination:
+    """Examine the broker, and through it the cluster; CannotLookError if none of the addresses answers.
+
+    Without `security`, the command that runs says how to reach them.
+    """
+    report, security = Examination(bootstrap), security or security_given()
+    async with await _first_connection(parse_addresses(bootstrap), report, security) as connection:
         try:
             metadata = await _metadata(connection, report)
         except _FAILURES as problem:
             raise CannotLookError(
                 f"{connection.address} does not answer what a client asks first: {problem}"
             ) from problem
-        cluster = Cluster(metadata, report)
+        cluster = Cluster(metadata, report, security)
         _check_apis(connection, report)
         asks_transactions = all(connection.offers(key) is not None for key in _OF_TRANSACTIONS)
     _check_topics(cluster)
@@ -105,11 +110,13 @@ async def check_broker(bootstrap: str) -> Examination:
     return report
 
 
-async def _first_connection(addresses: tuple[Address, ...], report: Examination) -> Connection:
+async def _first_connection(
+    addresses: tuple[Address, ...], report: Examination, security: Security
+) -> Connection:
     problems: list[str] = []
     for address in addresses:
         try:
-            return await _connect(address.host, address.port)
+            return await _connect(address.host, address.port, security)
         except _FAILURES as problem:
             problems.append(str(problem))
             if len(addresses) > 1:
@@ -119,10 +126,8 @@ async def _first_connection(addresses: tuple[Address, ...], report: Examination)
     raise CannotLookError("; ".join(problems))
 
 
-async def _connect(host: str, port: int) -> Connection:
-    return await Connection.open(
-        host, port, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security_given()
-    )
+async def _connect(host: str, port: int, security: Security) -> Connection:
+    return await Connection.open(host, port, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security)
 
 
 async def _metadata(connection: Connection, report: Examination) -> MetadataResponse:
@@ -235,7 +240,7 @@ async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> boo
     """Go to where a broker says it is, as every client does after its first question; whether it is there."""
     place, report = f"broker {broker.node_id}", cluster.report
     try:
-        connection = await _connect(broker.host, broker.port)
+        connection = await _connect(broker.host, broker.port, cluster.security)
     except _FAILURES as problem:
         report.error(
             place,
@@ -289,7 +294,8 @@ async def _check_damage(connection: Connection, node_id: int, cluster: Cluster) 
 
 async def _check_security(connection: Connection, node_id: int, cluster: Cluster) -> None:
     await check_running_settings(connection, node_id, cluster.report)
-    await check_certificate(connection.address, node_id, cluster.report)
+    if cluster.security.uses_tls:
+        await check_certificate(connection.address, node_id, cluster.report)
 
 
 async def _check_newest_records(connection: Connection, node_id: int, cluster: Cluster) -> None:
@@ -328,9 +334,8 @@ async def _check_transactions(cluster: Cluster, reached: Collection[int]) -> Non
         if topic.name and not each.error_code and each.leader_id in reached
     ]
     try:
-        security = security_given()
         async with Admin(
-            report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security
+            report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=cluster.security
         ) as admin:
             await check_transactions(admin, led, report)
     except _FAILURES as problem:
@@ -345,9 +350,8 @@ async def _check_rights(cluster: Cluster) -> None:
     """Ask for rights that everybody has."""
     report = cluster.report
     try:
-        security = security_given()
         async with Admin(
-            report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security
+            report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=cluster.security
         ) as admin:
             check_rights(await admin.describe_acls(AclFilter()), "rights", report)
     except _FAILURES as problem:

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.cli.client_config import security_given
 from ottla.cli.inspect.findings import Examination
 from ottla.cli.inspect.security_check import check_expiry, check_settings
 from ottla.client.requests.configs import ResourceType
@@ -69,9 +68,7 @@ def _config(values: Mapping[str, str]) -> BrokerConfig | None:
 
 
 async def check_certificate(address: Address, node_id: int, report: Examination) -> None:
-    """Examine the certificate that a broker shows at an address."""
-    if not security_given().uses_tls:
-        return
+    """Examine the certificate that a broker shows at an address over TLS."""
     place = f"broker {node_id}"
     try:
         pem = await asyncio.to_thread(

@@ -2,6 +2,6 @@
 
 produce, stdin_lines, line_parsers   `ottla produce`: lines of standard input to records
 consume, consume_range               `ottla consume`: where reading starts and ends
-record_filters, line_formats         conditions on records; records to lines
+line_formats                         records to lines
 bench, bench_figures, bench_view     `ottla bench`: load, percentiles, the live view
 """

@@ -20,9 +20,9 @@ from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, bootstrap_option, ru
 from ottla.cli.client_config import security_given
 from ottla.cli.records.consume_range import Bounds, Start, Until, bounds_of, parse_start, parse_until
 from ottla.cli.records.line_formats import FORMATS, line_format, lines
-from ottla.cli.records.record_filters import Condition, all_of, parse_condition
 from ottla.client.admin.admin import Admin
 from ottla.client.consumer.consumer import Consumer, ConsumerRecord, IsolationLevel
+from ottla.client.fetching.plan.record_filters import Condition, all_of, parse_condition
 from ottla.model import TopicPartition
 
 _MAX_RECORDS: Final = 500

@@ -3,4 +3,6 @@
 admin         the public class
 plan          its questions: which broker is asked what
 record_peek   single records at given offsets
+group_details   one group in detail: members, lag, distance to deletion
+offset_resets   plans to move the offsets of a group
 """

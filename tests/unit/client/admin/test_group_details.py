@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from ottla.cli.admin.group_details import details_as_json, gather_group
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.group_details import details_as_json, gather_group
 from ottla.client.fetching.plan.partition_reader import ConsumerRecord
 from ottla.client.requests.brokers import ClusterDescription
 from ottla.client.requests.configs import ConfigEntry, ConfigResource, ConfigSource

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.records.record_filters import all_of, parse_condition
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
+from ottla.client.fetching.plan.record_filters import all_of, parse_condition
 
 ORDER = ConsumerRecord(
     "orders",

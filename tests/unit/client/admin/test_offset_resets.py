@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.cli.admin.offset_resets import Move, Target, parse_topics, partitions_of, plan_moves
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.offset_resets import Move, Target, parse_topics, partitions_of, plan_moves
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.metadata import PartitionInfo, TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
