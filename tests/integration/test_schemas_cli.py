@@ -62,6 +62,27 @@ def test_a_schema_is_registered_shown_checked_compared_and_deleted(url: str, tmp
     )
 
 
+def test_protobuf_is_known_by_the_name_of_the_file(url: str, tmp_path: Path) -> None:
+    def run(name: str, body: str, *arguments: str) -> tuple[int, str]:
+        file = tmp_path / name
+        file.write_text(f'syntax = "proto3"; message Payment {{ {body} }}', encoding="utf-8")
+        done = ottla(
+            "schemas", *arguments, *([] if arguments[0] == "diff" else [str(file)]), OTTLA_REGISTRY=url
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    assert run("1.proto", "int64 id = 1;", "register", "payments-value")[0] == 0
+    assert (
+        run("2.proto", "int64 id = 1; oneof how { string card = 2; }", "register", "payments-value")[0] == 0
+    )
+    code, text = run("3.proto", "string id = 1;", "check", "payments-value")
+    assert (code, "FIELD_SCALAR_KIND_CHANGED" in text, "ONEOF_FIELD" in text) == (1, True, False)
+    code, text = run("4.proto", "", "diff", "payments-value", "1", "2")
+    assert (code, "+    string card = 2;" in text) == (0, True)
+    assert "new readers, old data: yes\n" in text
+    assert "old readers, new data: yes\n" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -5,5 +5,6 @@ levels       the seven compatibility levels: which versions are compared, in whi
 formats      the table of formats: how a text of each type is read and compared
 avro         Avro: parser, canonical text, resolution rules
 json_schema  JSON Schema: references, and whether one accepts all that another one does
+protobuf     Protobuf: parser, descriptors, canonical text, rules of reading
 json_text    JSON read strictly and written compactly
 """

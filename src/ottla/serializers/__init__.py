@@ -8,6 +8,8 @@ encoding          what the serializers of all formats share: registration, and t
 decoding          what the deserializers of all formats share: the writer's schema of each record
 avro              Avro, by fastavro
 json_schema       JSON, checked by jsonschema
+protobuf          Protobuf: generated classes, or values by a .proto text
+message_classes   classes of messages by the schemas of a registry
 
     registry = Registry("http://localhost:8082")
     producer = ottla.Producer(value_serializer=AvroSerializer(registry, SCHEMA, topic="orders"))
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ottla.serializers.errors import SchemaDataError as SchemaDataError
     from ottla.serializers.json_schema import JsonSchemaDeserializer as JsonSchemaDeserializer
     from ottla.serializers.json_schema import JsonSchemaSerializer as JsonSchemaSerializer
+    from ottla.serializers.protobuf import ProtobufDeserializer as ProtobufDeserializer
+    from ottla.serializers.protobuf import ProtobufSerializer as ProtobufSerializer
     from ottla.serializers.registry_client import Registry as Registry
     from ottla.serializers.subject_names import record_name as record_name
     from ottla.serializers.subject_names import topic_name as topic_name
@@ -42,6 +46,8 @@ _HOMES = {
     "AvroSerializer": "avro",
     "JsonSchemaDeserializer": "json_schema",
     "JsonSchemaSerializer": "json_schema",
+    "ProtobufDeserializer": "protobuf",
+    "ProtobufSerializer": "protobuf",
     "Registry": "registry_client",
     "RegistryRequestError": "errors",
     "SchemaDataError": "errors",
@@ -55,6 +61,8 @@ __all__ = [
     "AvroSerializer",
     "JsonSchemaDeserializer",
     "JsonSchemaSerializer",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
     "Registry",
     "RegistryRequestError",
     "SchemaDataError",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
 
 from ottla.schemas.schema import Imported, Reference
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Framed
+from ottla.serializers.wire_format import Framed, Headers, framed
 
 # A circle of references would be followed for ever.
 _MOST_REFERENCES = 500
@@ -56,3 +57,34 @@ def imports_of(registry: Registry, schema: RegistrySchema) -> list[Imported]:
 
     visit(schema.references)
     return list(found.values())
+
+
+class RegistryDeserializer(ABC):
+    """What the deserializers of all formats are: values of data that names its schema."""
+
+    _type: str
+
+    def __init__(self, registry: Registry, context: str = "") -> None:
+        self._registry = registry
+        self._context = context
+
+    def __call__(self, data: bytes) -> Any:
+        """The value of data with a prefix. Raises SchemaDataError."""
+        return self.deserialize(data)
+
+    def value_of(self, record: ReadRecord) -> Any:
+        """The value of a record; None for null."""
+        return None if record.value is None else self.deserialize(record.value, "value", record.headers)
+
+    def key_of(self, record: ReadRecord) -> Any:
+        """The key of a record; None for null."""
+        return None if record.key is None else self.deserialize(record.key, "key", record.headers)
+
+    def deserialize(self, data: bytes, part: str = "value", headers: Headers = ()) -> Any:
+        """The value of data that names its schema, in its prefix or in a header."""
+        read = framed(data, part, headers)
+        return self._value(writers_schema(self._registry, read, self._type, self._context), read)
+
+    @abstractmethod
+    def _value(self, schema: RegistrySchema, read: Framed) -> Any:
+        """The value of data by its writer's schema. Raises SchemaDataError."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from ottla.serializers.registry_client import Registry, RegistrySchema
 from ottla.serializers.subject_names import SubjectName, topic_name
@@ -14,8 +15,15 @@ Registration = Literal["register", "lookup", "latest"]
 _REGISTRATIONS: Final = ("register", "lookup", "latest")
 
 
+class Written(NamedTuple):
+    """A value as bytes. `place` names the message within its schema; only Protobuf needs it."""
+
+    data: bytes
+    place: bytes = b""
+
+
 class Encoder:
-    """Turns values into bytes that name their schema.
+    """Registers schemas and puts their names to data.
 
     `registration` is what happens to the schema first: "register" it if it is new, "lookup" that it is there, or take
     the "latest" version of the subject.
@@ -24,7 +32,7 @@ class Encoder:
     def __init__(
         self,
         registry: Registry,
-        schema: RegistrySchema,
+        schema: RegistrySchema | Callable[[], RegistrySchema],
         record: str | None,
         *,
         topic: str | None = None,
@@ -58,17 +66,45 @@ class Encoder:
     def _ask(self, subject: str) -> RegistrySchema:
         if self._registration == "latest":
             return self._registry.version(subject)
-        is_new = self._registration == "register"
-        return self._registry.register(subject, self._schema, normalize=self._normalize, is_new=is_new)
+        schema = self._schema if isinstance(self._schema, RegistrySchema) else self._schema()
+        return self.ask_for(subject, schema)
 
-    def prefixed(self, topic: str | None, payload: Callable[[RegistrySchema], bytes]) -> bytes:
-        """The data, with the id before it."""
-        schema = self.registered(topic)
-        return with_prefix(schema.id, payload(schema))
+    def ask_for(self, subject: str, schema: RegistrySchema) -> RegistrySchema:
+        """A schema as the registry has it under a subject: registered, or looked up."""
+        is_new = self._registration != "lookup"
+        return self._registry.register(subject, schema, normalize=self._normalize, is_new=is_new)
 
-    def headed(
-        self, topic: str | None, payload: Callable[[RegistrySchema], bytes]
-    ) -> tuple[bytes, list[tuple[str, Any]]]:
-        """The data, and the header that names its GUID."""
-        schema = self.registered(topic)
-        return payload(schema), [guid_header(self.part, schema.guid)]
+
+class RegistrySerializer(ABC):
+    """What the serializers of all formats are: functions from values to bytes, for `value_serializer` and
+    `key_serializer` of a producer.
+    """
+
+    _encoder: Encoder
+
+    def __call__(self, value: object) -> bytes:
+        """The value, with the id of its schema before it. Raises SchemaDataError."""
+        return self._prefixed(value, None)
+
+    def serialize(self, value: object, topic: str) -> bytes:
+        """The same for another topic than the serializer's own."""
+        return self._prefixed(value, topic)
+
+    def with_header(self, value: object, topic: str | None = None) -> tuple[bytes, list[tuple[str, Any]]]:
+        """The value without a prefix, and the headers that name its schema: for `producer.send(..., headers=)`."""
+        schema = self._encoder.registered(topic)
+        written = self._written(schema, value)
+        return written.data, [guid_header(self._encoder.part, schema.guid, written.place)]
+
+    def prepare(self) -> None:
+        """Register or look up the schema now, and not at the first value."""
+        self._encoder.registered()
+
+    def _prefixed(self, value: object, topic: str | None) -> bytes:
+        schema = self._encoder.registered(topic)
+        written = self._written(schema, value)
+        return with_prefix(schema.id, written.place + written.data)
+
+    @abstractmethod
+    def _written(self, schema: RegistrySchema, value: object) -> Written:
+        """The value by a schema of the registry. Raises SchemaDataError."""

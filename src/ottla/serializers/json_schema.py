@@ -13,11 +13,11 @@ from typing import Any
 
 from ottla.schemas.json_schema.model import canonical_text, parse_json_schema
 from ottla.schemas.schema import JSON, Imported, Reference
-from ottla.serializers.decoding import ReadRecord, imports_of, writers_schema
-from ottla.serializers.encoding import Encoder
+from ottla.serializers.decoding import RegistryDeserializer, imports_of
+from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Headers, framed
+from ottla.serializers.wire_format import Framed
 
 try:
     import jsonschema
@@ -31,7 +31,7 @@ except ModuleNotFoundError as missing:
 _MOST_PARSED = 256
 
 
-class JsonSchemaSerializer:
+class JsonSchemaSerializer(RegistrySerializer):
     """A function from values to JSON with the id of its schema, for `value_serializer` and `key_serializer`.
 
     `schema` is a JSON text, or the value of one. The title of the schema is its name for `subject_name`. Other
@@ -55,33 +55,19 @@ class JsonSchemaSerializer:
         self._validate = validate
         self._encoder = Encoder(registry, sent._replace(text=canonical_text(parsed)), title, **options)
 
-    def __call__(self, value: object) -> bytes:
-        """The value, with the id of its schema before it. Raises SchemaDataError."""
-        return self._encoder.prefixed(None, lambda schema: self._written(schema, value))
-
-    def serialize(self, value: object, topic: str) -> bytes:
-        """The same for another topic than the serializer's own."""
-        return self._encoder.prefixed(topic, lambda schema: self._written(schema, value))
-
-    def with_header(self, value: object, topic: str | None = None) -> tuple[bytes, list[tuple[str, Any]]]:
-        """The value without a prefix, and the headers that name its schema: for `producer.send(..., headers=)`."""
-        return self._encoder.headed(topic, lambda schema: self._written(schema, value))
-
-    def prepare(self) -> None:
-        """Register or look up the schema now, and not at the first value."""
-        self._encoder.registered()
-
-    def _written(self, schema: RegistrySchema, value: object) -> bytes:
+    def _written(self, schema: RegistrySchema, value: object) -> Written:
         if self._validate:
             _check(self._registry, schema, value)
         try:
-            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            return Written(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
         except (TypeError, ValueError, RecursionError) as error:
             raise SchemaDataError(f"the value cannot be written as JSON: {error}") from error
 
 
-class JsonSchemaDeserializer:
+class JsonSchemaDeserializer(RegistryDeserializer):
     """Values from JSON, each checked by the schema that it names, or by `schema`."""
+
+    _type = JSON
 
     def __init__(
         self,
@@ -92,31 +78,15 @@ class JsonSchemaDeserializer:
         validate: bool = True,
         context: str = "",
     ) -> None:
-        self._registry = registry
+        super().__init__(registry, context)
         self._validate = validate
-        self._context = context
         self._own: RegistrySchema | None = None
         if schema is not None:
             text = schema if isinstance(schema, str) else json.dumps(schema)
             self._own = RegistrySchema(text, JSON, tuple(Reference(*each) for each in references))
             parse_json_schema(text, imports_of(registry, self._own))
 
-    def __call__(self, data: bytes) -> Any:
-        """The value of data with a prefix. Raises SchemaDataError."""
-        return self.deserialize(data)
-
-    def value_of(self, record: ReadRecord) -> Any:
-        """The value of a record; None for null."""
-        return None if record.value is None else self.deserialize(record.value, "value", record.headers)
-
-    def key_of(self, record: ReadRecord) -> Any:
-        """The key of a record; None for null."""
-        return None if record.key is None else self.deserialize(record.key, "key", record.headers)
-
-    def deserialize(self, data: bytes, part: str = "value", headers: Headers = ()) -> Any:
-        """The value of data that names its schema, in its prefix or in a header."""
-        read = framed(data, part, headers)
-        schema = writers_schema(self._registry, read, JSON, self._context)
+    def _value(self, schema: RegistrySchema, read: Framed) -> Any:
         try:
             value = json.loads(read.payload)
         except (ValueError, RecursionError) as error:

@@ -1,28 +1,33 @@
 """How data says which schema it was written with.
 
 In the prefix: a zero byte and the id, in four bytes, before the data. In a header: `__value_schema_id` (or
-`__key_schema_id`) with a one byte and the sixteen bytes of the GUID; the data has no prefix then.
+`__key_schema_id`) with a one byte and the sixteen bytes of the GUID; the data has no prefix then. Protobuf names the
+message, too: by its place in the file, behind the id or behind the GUID.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla.schemas.protobuf.wire_values import varint
+from ottla.schemas.schema import guid_text
 from ottla.serializers.errors import SchemaDataError
 
 _PREFIX: Final = struct.Struct(">bi")
 _ID, _GUID = 0, 1
+_MOST_INDEXES: Final = 100
 Headers: TypeAlias = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 
 
 class Framed(NamedTuple):
-    """Data without its prefix, and the schema that it names: an id, or a GUID."""
+    """Data without its prefix, and the schema that it names: an id, or a GUID. `rest` is what follows in the header."""
 
     payload: bytes
     id: int | None = None
     guid: str | None = None
+    rest: bytes = b""
 
 
 def header_name(part: str) -> str:
@@ -35,9 +40,43 @@ def with_prefix(schema_id: int, payload: bytes) -> bytes:
     return _PREFIX.pack(_ID, schema_id) + payload
 
 
-def guid_header(part: str, guid: str) -> tuple[str, bytes]:
+def guid_header(part: str, guid: str, rest: bytes = b"") -> tuple[str, bytes]:
     """The header that names a GUID."""
-    return header_name(part), bytes([_GUID]) + bytes.fromhex(guid.replace("-", ""))
+    return header_name(part), bytes([_GUID]) + bytes.fromhex(guid.replace("-", "")) + rest
+
+
+def message_indexes(indexes: Sequence[int]) -> bytes:
+    """The place of a Protobuf message in its file; the first message is one zero byte."""
+    if list(indexes) == [0]:
+        return b"\0"
+    return b"".join(varint(each << 1) for each in (len(indexes), *indexes))
+
+
+def split_indexes(data: bytes) -> tuple[list[int], bytes]:
+    """The place of a Protobuf message, and the bytes behind it. Raises SchemaDataError."""
+    count, place = _zigzag(data, 0)
+    if not 0 <= count <= _MOST_INDEXES:
+        raise SchemaDataError(
+            f"the data names its message by {count} numbers: it is not Protobuf of a registry"
+        )
+    indexes = []
+    for _ in range(count):
+        index, place = _zigzag(data, place)
+        indexes.append(index)
+    return indexes or [0], data[place:]
+
+
+def _zigzag(data: bytes, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if place >= len(data):
+            break
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), place
+    raise SchemaDataError("the place of the message in the data is cut off")
 
 
 def framed(data: bytes, part: str = "value", headers: Headers = ()) -> Framed:
@@ -55,9 +94,8 @@ def framed(data: bytes, part: str = "value", headers: Headers = ()) -> Framed:
 
 
 def _by_header(data: bytes, name: str, value: bytes) -> Framed:
-    if len(value) == 17 and value[0] == _GUID:
-        text = value[1:].hex()
-        return Framed(data, guid="-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])))
-    if len(value) == _PREFIX.size and value[0] == _ID:
-        return Framed(data, id=_PREFIX.unpack(value)[1])
+    if len(value) >= 17 and value[0] == _GUID:
+        return Framed(data, guid=guid_text(value[1:17]), rest=value[17:])
+    if len(value) >= _PREFIX.size and value[0] == _ID:
+        return Framed(data, id=_PREFIX.unpack_from(value)[1], rest=value[_PREFIX.size :])
     raise SchemaDataError(f"the header {name} is neither a one byte and a GUID nor a zero byte and an id")

@@ -19,8 +19,11 @@ from ottla.gateway.http.machine.parameters import Parameter
 from ottla.gateway.http.machine.routes import BodyKind, Route
 from ottla.gateway.registry.machine import subjects
 from ottla.gateway.registry.machine.problems import RegistryError
+from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.gateway.registry.registry import SchemaRegistry
 from ottla.gateway.registry.schemas_topic import TOPIC
+from ottla.schemas.protobuf.model import is_descriptor
+from ottla.schemas.schema import PROTOBUF
 from ottla.security.settings import Security
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
@@ -39,7 +42,7 @@ PERMANENT: Final = Parameter(
 OFFSET: Final = Parameter("offset", "How many to leave out at the beginning.", "integer", 0, at_least=0)
 LIMIT: Final = Parameter("limit", "How many to list at most; -1 for all.", "integer", -1)
 FORMAT: Final = Parameter(
-    "format", "Another form of the schema; only the one that is kept is served.", "string", ""
+    "format", "Another form of the schema: serialized or ignore_extensions, for Protobuf.", "string", ""
 )
 
 
@@ -96,6 +99,15 @@ class Door:
             problems=(400, 401, 403, 404, 409, 422, 503),
         )
 
+    async def in_form(self, request: Request, stored: StoredVersion, sent: str = "") -> StoredVersion:
+        """A version with its schema in the form that the request asks for, or that it was sent in: clients keep the
+        answer in the place of what they sent. Raises RegistryError(422).
+        """
+        form = request.query.get("format")
+        if not form and stored.schema.type == PROTOBUF and is_descriptor(sent):
+            form = "serialized"
+        return await self.registry.in_form(stored, form) if form else stored
+
     async def _check_reader(self, request: Request) -> None:
         self._callers.security_of(request.login)  # refuses a caller that has to log in
         if request.login is not None:
@@ -121,14 +133,6 @@ def context_of(request: Request) -> str:
 def body_of(request: Request) -> dict[str, Any]:
     """The JSON object of a request. Raises HttpError(400 or 422)."""
     return json_object(request.body)
-
-
-def check_format(request: Request) -> None:
-    """Raises RegistryError(422) for a form of schemas that is not served."""
-    if request.query.get("format"):
-        raise RegistryError(
-            422, f"The format {request.query['format'][:40]!r} is not served: leave the parameter out."
-        )
 
 
 def page_of(request: Request, values: list[Any]) -> list[Any]:

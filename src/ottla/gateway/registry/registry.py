@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from ottla.gateway.registry.machine import registration
+from ottla.gateway.registry.machine import references, registration
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.decision import Decision
 from ottla.gateway.registry.machine.problems import (
@@ -23,6 +24,7 @@ from ottla.gateway.registry.machine.registration import ReadSchema, Submission
 from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.gateway.registry.schemas_topic import SchemasTopic
 from ottla.gateway.registry.writer import SchemasWriter
+from ottla.schemas.formats import parse_schema
 from ottla.schemas.levels import Level
 from ottla.schemas.schema import InvalidSchemaError
 from ottla.security.settings import Security
@@ -105,6 +107,21 @@ class SchemaRegistry:
             raise
         candidate = registration.candidate(catalog, subject, read, versions, level)
         return await _compared(candidate)
+
+    async def in_form(self, stored: StoredVersion, form: str) -> StoredVersion:
+        """A version with its schema in another form, such as `serialized`. Raises RegistryError(422)."""
+        topic = await self._opened()
+        imports = references.resolved(topic.catalog, stored.subject, stored.schema.references)
+        schema = stored.schema
+
+        def formed() -> str:
+            return parse_schema(schema.type, schema.text, imports).form(form)
+
+        try:
+            text = await asyncio.to_thread(formed)
+        except InvalidSchemaError as error:
+            raise RegistryError(422, f"The schema cannot be given in this form: {error}") from error
+        return replace(stored, schema=replace(schema, text=text))
 
     # ---- changes
 

@@ -14,7 +14,6 @@ from ottla.gateway.registry.door import (
     OFFSET,
     Door,
     Entry,
-    check_format,
     context_of,
     page_of,
 )
@@ -56,8 +55,7 @@ class SchemaRoutes:
         return [*self._door.routes(entries), self._door.route(contexts)]
 
     async def _by_id(self, request: Request) -> dict[str, Any]:
-        check_format(request)
-        stored = (await self._users(request))[0]
+        stored = await self._door.in_form(request, (await self._users(request))[0])
         shown = {"guid": stored.guid, **stored.described_schema()}
         if request.query["fetchMaxId"]:
             context = context_of(request)
@@ -65,8 +63,7 @@ class SchemaRoutes:
         return shown
 
     async def _text_of_id(self, request: Request) -> Any:
-        check_format(request)
-        return (await self._users(request))[0].schema_value()
+        return (await self._door.in_form(request, (await self._users(request))[0])).schema_value()
 
     async def _subjects(self, request: Request) -> list[str]:
         users = await self._living_users(request)
@@ -91,7 +88,6 @@ class SchemaRoutes:
         return [each for each in users if deleted or not each.is_deleted]
 
     async def _by_guid(self, request: Request) -> dict[str, Any]:
-        check_format(request)
         guid = request.params["guid"]
 
         def found(catalog: Catalog) -> StoredVersion:
@@ -100,7 +96,7 @@ class SchemaRoutes:
                 raise schema_not_found(guid[:40])
             return catalog.users_of(*places[0])[0]
 
-        stored = await self._registry.ask_memory(found)
+        stored = await self._door.in_form(request, await self._registry.ask_memory(found))
         return {"guid": stored.guid, **stored.described_schema()}
 
     async def _ids_of_guid(self, request: Request) -> list[dict[str, Any]]:

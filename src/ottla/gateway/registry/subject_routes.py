@@ -19,7 +19,6 @@ from ottla.gateway.registry.door import (
     Door,
     Entry,
     body_of,
-    check_format,
     page_of,
     subject_of,
 )
@@ -107,15 +106,14 @@ class SubjectRoutes:
         return (await self._stored(request)).schema_value()
 
     async def _stored(self, request: Request) -> StoredVersion:
-        check_format(request)
         subject, version = subject_of(request), version_in(request.params["version"])
         deleted = request.query["deleted"]
-        return await self._registry.ask(
+        found = await self._registry.ask(
             lambda catalog: catalog.version(subject, version, include_deleted=deleted)
         )
+        return await self._door.in_form(request, found)
 
     async def _by_metadata(self, request: Request) -> dict[str, Any]:
-        check_format(request)
         subject, deleted = subject_of(request), request.query["deleted"]
         pairs = parse_qsl(urlsplit(request.target).query, keep_blank_values=True)
         keys = [value for name, value in pairs if name == "key"]
@@ -126,7 +124,7 @@ class SubjectRoutes:
         for each in reversed(found):
             properties = (each.others.get("metadata") or {}).get("properties") or {}
             if wanted.items() <= properties.items():
-                return each.described()
+                return (await self._door.in_form(request, each)).described()
         raise schema_not_found()
 
     async def _referrers(self, request: Request) -> list[int]:
@@ -141,23 +139,22 @@ class SubjectRoutes:
         return page_of(request, await self._registry.ask(referrers))
 
     async def _lookup(self, request: Request) -> dict[str, Any]:
-        check_format(request)
+        submission = submission_of(body_of(request))
         found = await self._registry.lookup(
             subject_of(request),
-            submission_of(body_of(request)),
+            submission,
             normalize=request.query["normalize"],
             include_deleted=request.query["deleted"],
         )
-        return found.described()
+        return (await self._door.in_form(request, found, submission.text)).described()
 
     async def _register(self, request: Request) -> dict[str, Any]:
-        check_format(request)
         subject = subjects.checked(subject_of(request))
         security, submission = self._door.security(request), submission_of(body_of(request))
         found = await self._registry.register(
             security, subject, submission, normalize=request.query["normalize"]
         )
-        return found.described()
+        return (await self._door.in_form(request, found, submission.text)).described()
 
     async def _delete_subject(self, request: Request) -> Any:
         subject, permanent = subject_of(request), request.query["permanent"]
