@@ -3,6 +3,6 @@
 batch, header, corruption                              the view of a batch, its 61-byte header, what is wrong with one
 builder, record, columns, control                      batches written, records read, columns of records, control records
 decoding, uniform_runs, single_record_batches          many records decoded at once
-compiled, _native.c                                    the loop of `decoding` in C, where it is installed
+compiled, _native.c                                    the loops of `decoding` and `columns` in C, where they are installed
 compression, varint                                    codecs and zig-zag varints
 """

@@ -1,3 +1,4 @@
-from ottla.records.compiled import Take
+from ottla.records.compiled import Put, Take
 
+put: Put
 take: Take

@@ -6,6 +6,8 @@ The loop runs in C; a record of 100 bytes costs half of what `put_record` takes 
 
 Rules
 - The bytes are those that `build_batch` makes of the same records.
+- Where the loop over records is compiled (`compiled`), it writes them all, and what follows is for columns that it
+  leaves alone.
 - Columns are for the usual record: no headers, values and keys below 4 KiB, no null but a null key in all
   records of a stretch. A stretch of records (same timestamp, offsets of the same width) that holds anything
   else, or only a handful of records, is written record by record.
@@ -19,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.model import NO_TIMESTAMP
 from ottla.records.builder import SMALL_VARINTS, Span, put_record, timestamp_prefix
+from ottla.records.compiled import Put, compiled_put
 from ottla.records.record import Header
 from ottla.records.varint import varint
 
@@ -57,8 +60,10 @@ class Columns(NamedTuple):
         return Span(len(self.values), len(self.values) - 1, timestamps[0], max(NO_TIMESTAMP, *timestamps))
 
 
-def encode_columns(columns: Columns) -> list[bytes]:
-    """The records block, in parts to be joined."""
+def encode_columns(columns: Columns, size_bytes: int = 0, put: Put | None = compiled_put) -> list[bytes]:
+    """The records block, in parts to be joined; `size_bytes` is about its size, if that is known."""
+    if put is not None and (block := put(*columns, size_bytes)) is not None:
+        return [block]
     parts: list[bytes] = []
     base_timestamp = columns.stamps[0][1]
     for start, end, timestamp in _runs(columns):

@@ -1,7 +1,7 @@
-"""The compiled loop over the records of a batch (`_native.c`), where this installation has it.
+"""The compiled loops over the records of a batch (`_native.c`), where this installation has them.
 
-It is optional (docs/decisions/0006): without it, and for every record that is not as it should be, `decoding` does
-the same in Python.
+They are optional (docs/decisions/0006): without them, and for every record that is not as it should be, `decoding`
+and `columns` do the same in Python.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ottla.records.record import Header
 
 
@@ -36,12 +38,27 @@ class Take(Protocol):
         """The position after the records, the next offset delta (in zig-zag), and how many records there were."""
 
 
-def _compiled_take() -> Take | None:
+class Put(Protocol):
+    """Writes the records block of whole columns."""
+
+    def __call__(
+        self,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        headers: Mapping[int, Sequence[Header]],
+        stamps: Sequence[tuple[int, int]],
+        size_bytes: int,
+        /,
+    ) -> bytes | None:
+        """The block, about `size_bytes` long; None if the columns hold anything unusual. They are lists and a dict."""
+
+
+def _compiled() -> tuple[Take | None, Put | None]:
     try:
-        from ottla.records import _native
-    except ImportError:
-        return None
-    return _native.take
+        from ottla.records._native import put, take
+    except ImportError:  # not installed, or compiled from an older source
+        return None, None
+    return take, put
 
 
-compiled_take = _compiled_take()
+compiled_take, compiled_put = _compiled()

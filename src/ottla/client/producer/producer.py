@@ -29,7 +29,13 @@ from typing import Final
 from ottla.client.calls import arguments
 from ottla.client.cluster.connections import Connections, connections_to
 from ottla.client.producer.delivery import Delivery
-from ottla.client.producer.machine.batch import RECORD_OVERHEAD_BYTES, OnDelivery, ProducerBatch, RecordBlock
+from ottla.client.producer.machine.batch import (
+    RECORD_OVERHEAD_BYTES,
+    OnDelivery,
+    ProducerBatch,
+    RecordBlock,
+    headers_bytes,
+)
 from ottla.client.producer.machine.delivery_report import (
     BufferFullError,
     DeliveryError,
@@ -248,8 +254,11 @@ class Producer:
         # Dense: this is the way of most records (bytes, to a batch that is open). `_take` is that of all
         # others.
         known = self._topics.get(topic) if type(topic) is str else None
-        if known is not None and type(value) is bytes and partition is None and not headers:
+        if known is not None and type(value) is bytes and partition is None:
             size = len(value) + RECORD_OVERHEAD_BYTES
+            if headers:
+                headers = checked_headers(headers)
+                size += headers_bytes(headers)
             if key is None:
                 batch = known.sticky
             elif type(key) is bytes and (queue := known.places.get(key)) is not None:
@@ -271,6 +280,8 @@ class Producer:
                 if batch.keys is not None:
                     batch.keys.append(key)  # type: ignore[arg-type]  # it is bytes, as was seen above
                 values = batch.values
+                if headers:
+                    batch.headers[len(values)] = headers  # type: ignore[assignment]  # checked above
                 values.append(value)
                 return Delivery(batch, len(values) - 1)
         if on_delivery is not None:

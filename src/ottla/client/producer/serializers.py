@@ -10,12 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from io import BytesIO
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ottla.client.calls.arguments import text
 from ottla.client.producer.machine.delivery_report import ProducerRecord, SerializationError
 from ottla.errors import ErrorCode
 from ottla.records.record import Header
+
+_SHORT_NAME: Final = 1000  # characters of a name that any protocol has room for
 
 Serializer: TypeAlias = Callable[[Any], bytes]
 Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
@@ -103,6 +105,25 @@ def serialized(
 
 def checked_headers(headers: Headers) -> tuple[Header, ...]:
     """Headers as pairs of text and bytes. Raises TypeError or ValueError for other names and values."""
+    # Dense: most headers are pairs of a short name and bytes already, and looking costs a third of making them.
+    if type(headers) is list or type(headers) is tuple:
+        for pair in headers:
+            if type(pair) is not tuple or len(pair) != 2:
+                break
+            name, content = pair
+            if (
+                type(name) is not str
+                or not name.isascii()
+                or len(name) > _SHORT_NAME
+                or type(content) is not bytes
+            ):
+                break
+        else:
+            return tuple(headers)
+    return _made_headers(headers)
+
+
+def _made_headers(headers: Headers) -> tuple[Header, ...]:
     if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
         raise TypeError(
             f'headers must be a dict, or a list of pairs such as ("name", b"value"), not {headers!r}'

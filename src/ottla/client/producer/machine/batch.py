@@ -241,7 +241,7 @@ class ProducerBatch:
             stamp = self.block.timestamp_ms
             return self.block.encoded, Span(len(self), len(self) - 1, stamp, stamp)
         columns = Columns(self.values, self.keys, self.headers, self.stamps)
-        return encode_columns(columns), columns.span
+        return encode_columns(columns, self.size_bytes), columns.span
 
     def number(self, producer_id: int, producer_epoch: int, first_sequence: int) -> None:
         """The producer's numbers, for the bytes that will be made, or over those that are."""
@@ -360,6 +360,12 @@ def record_bytes(value: bytes | None, key: bytes | None, headers: Sequence[Heade
         size += len(value)
     if key is not None:
         size += len(key)
+    return size + headers_bytes(headers) if headers else size
+
+
+def headers_bytes(headers: Sequence[Header]) -> int:
+    """The most bytes that the headers of a record take."""
+    size = 0
     for name, content in headers:
         size += len(name) * 3 + (len(content) if content is not None else 0) + 10
     return size
