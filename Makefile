@@ -6,7 +6,7 @@ STAMP := .venv/.setup
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test sim chaos compat bench demo serve lock
+.PHONY: help setup check test sim chaos compat bench demo dist serve lock
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -60,6 +60,9 @@ bench: setup  ## measure beside a floor program and Apache Kafka; writes bench/R
 
 demo: setup  ## three brokers, orders, a pipeline on Spark, a broker killed, an audit: about a minute
 	$(PY) -m examples.demo $(ARGS)
+
+dist: setup  ## wheel and sdist in dist/; OTTLA_NATIVE=1 compiles the loops over records into the wheel
+	.venv/bin/uv build --out-dir dist
 
 serve: setup  ## run a broker on localhost:9092, data in ./ottla-data
 	.venv/bin/ottla serve $(ARGS)
