@@ -25,14 +25,18 @@ from ottla.cli.main import ottla as command
 from ottla.errors import ErrorCode, KafkaError
 from ottla.localcluster.waiting import wait_until
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.frame import SIZE_BYTES, RequestHeader, write_request
 from ottla.protocol.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
+from ottla.protocol.messages.envelope import EnvelopeRequest
 from ottla.security.acl.checks import CHECKS, Right
 from ottla.security.acl.rules import ResourceType
+from ottla.security.principal import Principal
+from ottla.security.principal_data import written_principal
 from ottla.security.sasl.scram import SCRAM_MECHANISMS
 from ottla.security.sasl.scram_client import ScramClient
 from ottla.testing import EmbeddedBroker
@@ -311,6 +315,33 @@ def test_any_broker_of_a_cluster_makes_tokens_for_all() -> None:
             assert sorted(each.token_id for each in admin.describe_tokens()) == sorted(
                 each.token_id for each in made
             )
+
+
+# ---- on behalf of others
+
+
+def in_an_envelope(user: str) -> EnvelopeRequest:
+    """A request for a token, as the broker that `user` had asked would hand it on."""
+    frame = bytearray()
+    header = RequestHeader(ApiKey.CREATE_DELEGATION_TOKEN, 3, 0, "forger")
+    write_request(header, CreateDelegationTokenRequest(), frame)
+    who = written_principal(Principal("User", user))
+    return EnvelopeRequest(request_data=bytes(frame[SIZE_BYTES:]), request_principal=who)
+
+
+def test_without_an_authoriser_only_the_user_of_nodes_asks_for_tokens_of_others() -> None:
+    """An open envelope is how brokers hand requests on: the name on it is nobody's proof (KIP-590)."""
+    settings = {"delegation.token.secret.key": SECRET, "ottla.sasl.inter.broker.username": "carol"}
+    with ottla.testing.broker(users=USERS, settings=settings) as running:
+        refused = []
+        for user in ("bob", "carol"):
+            with Peer(running.port) as peer:
+                assert handshake(peer).error_code == 0
+                assert authenticate(peer, f"\0{user}\0{USERS[user]}".encode()).error_code == 0
+                refused.append(peer.ask(ApiKey.ENVELOPE, 0, in_an_envelope("alice")).error_code)
+        assert refused == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.NONE]
+        with ottla.blocking.Admin(running.bootstrap, security=running.security("alice")) as admin:
+            assert [token.owner for token in admin.describe_tokens()] == ["User:alice"]
 
 
 # ---- the command line

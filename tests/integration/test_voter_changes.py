@@ -12,7 +12,7 @@ from tests.integration.quorum_nodes import Nodes, eventually, nodes
 
 from ottla.cli.main import ottla
 from ottla.errors import ErrorCode
-from ottla.localcluster.ports import HOST
+from ottla.localcluster.ports import HOST, free_port
 from ottla.protocol.messages.raft_voters import (
     AddRaftVoterRequest,
     RemoveRaftVoterRequest,
@@ -21,6 +21,10 @@ from ottla.protocol.messages.raft_voters import (
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from ottla.raft.messages import ReplicaKey
 
+TWO_LISTENERS = {
+    "listener_security_protocol_map": "CLIENTS:PLAINTEXT,NODES:PLAINTEXT",
+    "inter_broker_listener_name": "NODES",
+}
 STANDBY = {"process_roles": "broker,controller", "ottla_controller_standby": "true"}
 
 
@@ -147,5 +151,26 @@ def test_a_voter_that_lost_its_disk_is_replaced_and_all_is_remembered(tmp_path: 
                 cluster.start(4, **STANDBY),
             )
             await all_know(cluster, 1, 2, 3, 4)
+
+    asyncio.run(test())
+
+
+def test_a_voter_is_added_at_the_listener_of_the_quorum_by_a_client_of_another(tmp_path: Path) -> None:
+    """The client sees another address of each node than the quorum does: the voter's is in the node's settings."""
+
+    async def test() -> None:
+        async with nodes(tmp_path, voters=1) as cluster:
+            clients = {node_id: free_port() for node_id in (1, 2)}
+            for node_id, standby in ((1, {}), (2, STANDBY)):
+                cluster.ports.setdefault(node_id, free_port())
+                listeners = f"CLIENTS://{HOST}:{clients[node_id]},NODES://{HOST}:{cluster.ports[node_id]}"
+                await cluster.start(node_id, listeners=listeners, **TWO_LISTENERS, **standby)
+            await key_of(cluster, 2)
+            command = ["cluster", "voters", "--bootstrap", f"{HOST}:{clients[1]}", "--add", "2"]
+            shown = await asyncio.to_thread(CliRunner().invoke, ottla, command)
+            assert shown.exit_code == 0, shown.output
+            voter = cluster.running[1].quorum.member.voters.node(2)
+            assert voter is not None
+            assert voter.endpoints == (("NODES", HOST, cluster.ports[2]),)
 
     asyncio.run(test())

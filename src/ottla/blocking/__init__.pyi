@@ -113,7 +113,8 @@ class Admin:
     def add_voter(self, node_id: int, directory_id: UUID, address: str) -> None:
         """Make a controller among the observers of `describe_quorum` a voter, once it has caught up.
 
-        `address` (host:port) is where other voters reach the node.
+        `address` (host:port) is where other voters reach the node: at the listener of the quorum, which need not be
+        that of clients.
         """
 
     def remove_voter(self, node_id: int, directory_id: UUID) -> None:

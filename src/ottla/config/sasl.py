@@ -27,7 +27,8 @@ class SaslConfig:
         "sasl.mechanism.inter.broker.protocol",
         "SCRAM-SHA-512",
         choices=PASSWORD_MECHANISMS,
-        doc="The mechanism by which brokers log in to each other, one of sasl.enabled.mechanisms.",
+        doc="The mechanism by which brokers log in to each other, one of sasl.enabled.mechanisms. Brokers have a password in "
+        "a file, so that they find each other before an identity provider answers: OAUTHBEARER is for clients.",
     )
     users_file: str | None = setting(
         "ottla.sasl.users.file",

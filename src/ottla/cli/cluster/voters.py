@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from ottla import Admin
+from ottla import Admin, ConfigResource, ResourceType, succeeded
 from ottla.cli.broker_command import ask
 from ottla.cli.cluster.options import address_of, bootstrap_options, data_option, refusing
 from ottla.client.requests.quorum import QuorumDescription, QuorumReplica
 from ottla.localcluster.state import ClusterError
+from ottla.model import Address
 
 
 @click.command()
@@ -50,7 +51,8 @@ def voters(
 async def _add(admin: Admin, node_id: int, address: str | None) -> None:
     quorum = await admin.describe_quorum()
     replica = _find(quorum.observers, node_id, "does not follow the quorum as an observer")
-    await admin.add_voter(node_id, replica.directory_id, address or await _address_of(admin, node_id))
+    where = address or await _address_of(admin, node_id, quorum)
+    await admin.add_voter(node_id, replica.directory_id, where)
 
 
 async def _remove(admin: Admin, node_id: int) -> None:
@@ -59,11 +61,33 @@ async def _remove(admin: Admin, node_id: int) -> None:
     await admin.remove_voter(node_id, replica.directory_id)
 
 
-async def _address_of(admin: Admin, node_id: int) -> str:
-    for broker in (await admin.describe_cluster()).brokers:
-        if broker.node_id == node_id:
-            return f"{broker.host}:{broker.port}"
-    raise ClusterError(f"The address of node {node_id} is not known: give it with --address HOST:PORT.")
+async def _address_of(admin: Admin, node_id: int, quorum: QuorumDescription) -> str:
+    """The broker's address at the listener of the quorum: as its settings say, unless clients use the same one."""
+    brokers = {
+        each.node_id: Address(each.host, each.port) for each in (await admin.describe_cluster()).brokers
+    }
+    name, leader_id = quorum.listener_name, quorum.leader_id
+    leader = None if leader_id is None else quorum.listeners.get(leader_id)
+    if node_id in brokers and (leader is None or brokers.get(leader_id or 0) == leader.address):
+        return str(brokers[node_id])
+    found = await _listener_of(admin, node_id, name) if node_id in brokers else None
+    if found is None:
+        raise ClusterError(
+            f"The address of node {node_id} at the listener {name} is not known: give it with --address HOST:PORT."
+        )
+    return found
+
+
+async def _listener_of(admin: Admin, node_id: int, name: str) -> str | None:
+    broker = ConfigResource(ResourceType.BROKER, str(node_id))
+    settings = succeeded(await admin.describe_configs([broker]))[broker]
+    for setting in ("advertised.listeners", "listeners"):
+        entry = settings.get(setting)
+        for listener in (entry.value or "").split(",") if entry is not None else ():
+            found, _, address = listener.strip().partition("://")
+            if found.upper() == name and address.partition(":")[0]:
+                return address
+    return None
 
 
 def _find(replicas: tuple[QuorumReplica, ...], node_id: int, problem: str) -> QuorumReplica:

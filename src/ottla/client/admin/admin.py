@@ -199,11 +199,14 @@ class Admin:
     async def add_voter(self, node_id: int, directory_id: UUID, address: str) -> None:
         """Make a controller among the observers of `describe_quorum` a voter, once it has caught up.
 
-        `address` (host:port) is where other voters reach the node.
+        `address` (host:port) is where other voters reach the node: at the listener of the quorum, which need not be
+        that of clients.
         """
         voter = quorum.voter_key(node_id, directory_id)
         places = arguments.addresses("address", arguments.text("address", address))
-        await self._one(broker_questions.add_voter(voter, places))
+        listener_name = (await self.describe_quorum()).listener_name
+        place = quorum.QuorumAddress(listener_name, places[0])
+        await self._one(broker_questions.add_voter(voter, place))
 
     async def remove_voter(self, node_id: int, directory_id: UUID) -> None:
         """Let a voter of the metadata quorum vote no more; `directory_id` as in `describe_quorum`."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from ottla.protocol.messages.raft_voters import (
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
+# What brokers before DescribeQuorum 2 do not tell.
 _LISTENER: Final = "PLAINTEXT"
 
 
@@ -42,15 +43,31 @@ class QuorumReplica:
     directory_id: UUID = ZERO_UUID
 
 
+class QuorumAddress(NamedTuple):
+    """Where voters reach a node, and the name of the listener there."""
+
+    listener_name: str
+    address: Address
+
+
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """The quorum as its leader saw it. `leader_id` is None while there is none."""
+    """The quorum as its leader saw it. `leader_id` is None while there is none. `listeners` are the addresses by which
+    voters reach each other, of each voter whose address is known; they need not be those that clients use.
+    """
 
     leader_id: int | None
     leader_epoch: int
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    listeners: Mapping[int, QuorumAddress] = field(default_factory=dict)
+
+    @property
+    def listener_name(self) -> str:
+        """The name of the listener that the quorum uses."""
+        leader = None if self.leader_id is None else self.listeners.get(self.leader_id)
+        return _LISTENER if leader is None else leader.listener_name
 
 
 def describe_quorum_request() -> DescribeQuorumRequest:
@@ -73,6 +90,11 @@ def described_quorum(response: DescribeQuorumResponse) -> QuorumDescription | Ka
         high_watermark=quorum.high_watermark,
         voters=tuple(map(_replica, quorum.current_voters)),
         observers=tuple(map(_replica, quorum.observers)),
+        listeners={
+            node.node_id: QuorumAddress(first.name, Address(first.host, first.port))
+            for node in response.nodes
+            for first in node.listeners[:1]
+        },
     )
 
 
@@ -103,8 +125,8 @@ def voter_key(node_id: object, directory_id: object) -> VoterKey:
     return VoterKey(arguments.whole_number("node_id", node_id, most=arguments.MOST_INT32), directory_id)
 
 
-def add_voter_request(voter: VoterKey, addresses: Sequence[Address], timeout_ms: int) -> AddRaftVoterRequest:
-    listener = VoterListener(_LISTENER, addresses[0].host, addresses[0].port)
+def add_voter_request(voter: VoterKey, place: QuorumAddress, timeout_ms: int) -> AddRaftVoterRequest:
+    listener = VoterListener(place.listener_name, place.address.host, place.address.port)
     # The leader answers why a voter could not be added in time: its answer must find the client waiting.
     leaders_ms = timeout_ms * 2 // 3
     return AddRaftVoterRequest(None, leaders_ms, voter.node_id, voter.directory_id, [listener])

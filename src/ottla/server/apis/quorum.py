@@ -27,6 +27,7 @@ from ottla.protocol.messages.raft_voters import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from ottla.security.quota.mutations import Asker
 from ottla.server.apis.topics import refusal
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.quorum.commands import NotControllerError
@@ -46,10 +47,18 @@ def ask_member(context: RequestContext, request: Any) -> Awaitable[Any]:
 
 @api.handles(EnvelopeRequest)
 async def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Carry out what another broker's client asked for."""
+    """Carry out what another broker's client asked for.
+
+    Only a node of the cluster speaks for somebody else. The envelope of anybody else is a request of the sender, and
+    is refused if it asks for a token.
+    """
     try:
         header, command = open_envelope(request)
         asker = asker_of(request, header)
+        if not _is_of_node(context):
+            asker = Asker(context.session.principal.name, context.session.client_id or "")
+            if isinstance(command, OnBehalfOf):
+                raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     except DecodeError:
@@ -63,6 +72,21 @@ async def envelope(context: RequestContext, request: EnvelopeRequest) -> Envelop
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     except KafkaError as error:
         return seal_envelope(header, _refusal(command, error))
+
+
+def _is_of_node(context: RequestContext) -> bool:
+    """Whether a request comes from another node: with an authoriser, its guard has asked for CLUSTER_ACTION. Without
+    one, nodes use the listeners that are meant for them, and where these have logins a user that is meant for them.
+    """
+    services, session = context.services, context.session
+    if services.rights is not None:
+        return True
+    config = services.config
+    listeners = {config.node.advertised_listener.name, *map(str.upper, config.node.controller_listener_names)}
+    if session.listener not in listeners:
+        return False
+    users = {f"User:{config.sasl.inter_broker_username}", *config.authorisation.super_user_names}
+    return session.login is None or (str(session.principal) in users and not session.is_by_token)
 
 
 def _refusal(command: Any, error: KafkaError) -> Any:

@@ -124,6 +124,12 @@ async def _hand_on(
     )
     if response.error_code == ErrorCode.NOT_CONTROLLER:
         raise NotControllerError
+    if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "the controller does not take this broker for a node of its cluster: all nodes need the same "
+            "inter.broker.listener.name, and log in as the same user or as one of super.users",
+        )
     if response.error_code or response.response_data is None:
         raise KafkaError(ErrorCode(response.error_code), "the controller could not read the request")
     return read_response(key, version, memoryview(response.response_data))[1]

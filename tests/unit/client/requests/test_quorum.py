@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from uuid import UUID
+
 from ottla.client.requests.quorum import (
+    QuorumAddress,
     QuorumDescription,
     QuorumReplica,
+    VoterKey,
+    add_voter_request,
     describe_quorum_request,
     described_quorum,
 )
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Address
 from ottla.protocol.messages import quorum
+from ottla.protocol.messages.raft_voters import VoterListener
 
 
 def answer(**fields: object) -> quorum.DescribeQuorumResponse:
@@ -44,10 +52,23 @@ def test_a_quorum_has_a_leader_voters_and_observers() -> None:
     assert found == QuorumDescription(1, 4, 8, (QuorumReplica(1, 9, 7, 6),), (QuorumReplica(5, -1, -1, -1),))
 
 
+def test_a_voter_is_added_at_the_listener_that_the_quorum_uses() -> None:
+    nodes = [
+        quorum.QuorumNode(1, [quorum.QuorumListener("SSL", "a.example.org", 9093)]),
+        quorum.QuorumNode(2),
+    ]
+    described = described_quorum(replace(answer(leader_id=1), nodes=nodes))
+    assert isinstance(described, QuorumDescription)
+    assert described.listeners == {1: QuorumAddress("SSL", Address("a.example.org", 9093))}
+    place = QuorumAddress(described.listener_name, Address("b.example.org", 9093))
+    request = add_voter_request(VoterKey(2, UUID(int=7)), place, 3_000)
+    assert request.listeners == [VoterListener("SSL", "b.example.org", 9093)]
+
+
 def test_a_quorum_without_a_leader_has_none() -> None:
     found = described_quorum(answer(leader_id=-1))
     assert isinstance(found, QuorumDescription)
-    assert found.leader_id is None
+    assert (found.leader_id, found.listener_name) == (None, "PLAINTEXT")
 
 
 def test_errors_stand_for_the_whole_or_for_the_partition() -> None:

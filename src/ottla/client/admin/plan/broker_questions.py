@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from ottla.client.cluster.machine.retries import Attempt, Inquiry
@@ -24,7 +24,6 @@ from ottla.client.requests.configs import (
     describe_configs_request,
     described_configs,
 )
-from ottla.model import Address
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
 
@@ -49,8 +48,8 @@ def describe_quorum() -> Inquiry[str, None, quorum.QuorumDescription]:
     return one_answer(lambda _: request, quorum.described_quorum)
 
 
-def add_voter(voter: quorum.VoterKey, places: Sequence[Address]) -> Inquiry[str, None, None]:
-    return one_answer(partial(quorum.add_voter_request, voter, places), quorum.changed_voters)
+def add_voter(voter: quorum.VoterKey, place: quorum.QuorumAddress) -> Inquiry[str, None, None]:
+    return one_answer(partial(quorum.add_voter_request, voter, place), quorum.changed_voters)
 
 
 def remove_voter(voter: quorum.VoterKey) -> Inquiry[str, None, None]:
