@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +124,66 @@ def test_a_batch_is_read_with_a_token_of_an_identity_provider(spark: SparkSessio
             )
             assert [bytes(row.value) for row in frame.collect()] == [b"one"]
             assert CLIENT_SECRET not in explained(frame)
+
+
+PIPELINE = """
+from pyspark import pipelines as dp
+
+from ottla.spark import steps
+
+dp.create_sink("copies", "ottla", steps.topic_sink(spark, "pipeline-copy"))
+
+
+@dp.append_flow(target="copies")
+def copy():
+    return steps.read_topic(spark, "orders").select("key", "value")
+"""
+PROJECT = """
+name: copying
+storage: storage
+libraries:
+  - glob:
+      include: transformations/**
+configuration:
+  spark.ottla.bootstrap.servers: nowhere:1
+"""
+
+
+def ottla_pipeline(project: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ottla.cli.main", "pipeline", arguments[0], str(project), *arguments[1:]]
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(home)}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=360, env=environment, cwd=home, check=False
+    )
+
+
+@pytest.mark.compat  # half a minute of Spark
+@pytest.mark.timeout(400)
+def test_a_pipeline_logs_in_with_a_file_or_a_profile_and_writes_no_secret(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """The login comes from the command line: it stands in no file of the project, before or after."""
+    project = tmp_path / "copying"
+    (project / "transformations").mkdir(parents=True)
+    (project / "transformations" / "copy.py").write_text(PIPELINE)
+    (project / "spark-pipeline.yml").write_text(PROJECT)
+    (tmp_path / "ottla").mkdir()
+    properties = {name.removeprefix("kafka."): value for name, value in options(broker).items()}
+    (tmp_path / "ottla" / "alice.properties").write_text(
+        "".join(f"{name}={value}\n" for name, value in properties.items())
+    )
+    broker.create_topic("pipeline-copy")
+
+    ran = ottla_pipeline(project, tmp_path, "run", "--config", "ottla/alice.properties")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    copied = [record.value.decode() for record in broker.records("pipeline-copy") if record.value]
+    assert sorted(copied) == sorted(VALUES)
+
+    shown = ottla_pipeline(project, tmp_path, "status", "--json", "--profile", "alice")
+    assert [flow["lag"] for flow in json.loads(shown.stdout)["flows"]] == [0], shown.stderr
+    refused = ottla_pipeline(project, tmp_path, "status", "--json", "--bootstrap", broker.bootstrap)
+    assert "Lag is unknown" in refused.stderr
+
+    written = b"".join(path.read_bytes() for path in project.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in written
+    assert PASSWORD not in ran.stdout + ran.stderr + shown.stdout

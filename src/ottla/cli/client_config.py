@@ -108,9 +108,15 @@ def _read_profile(context: click.Context, option: click.Parameter, name: str | N
 
 
 def security_properties_given() -> dict[str, str]:
-    """The properties that `security_given` was made of, by Kafka's names."""
+    """The properties that `security_given` was made of, by Kafka's names. Names of files are whole paths: Spark's
+    processes have other working directories.
+    """
     families = ("security.", "ssl.", "sasl.")
-    return {name: value for name, value in properties_given().items() if name.startswith(families)}
+    return {
+        name: os.path.abspath(value) if name.startswith("ssl.") and name.endswith(".location") else value
+        for name, value in properties_given().items()
+        if name.startswith(families)
+    }
 
 
 def _read(context: click.Context, option: click.Parameter, path: str | None) -> None:

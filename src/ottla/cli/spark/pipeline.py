@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ottla.cli.client_config import client_options, security_properties_given
+
 if TYPE_CHECKING:
     from ottla.spark.pipelines.project import Project
     from ottla.spark.pipelines.session import Where
@@ -49,7 +51,8 @@ def _directory(command: F) -> F:
     )
 
 
-def _bootstrap(command: F) -> F:
+def _brokers(command: F) -> F:
+    """The brokers, and how they are reached."""
     return click.option(
         "--bootstrap",
         "--bootstrap-server",
@@ -57,7 +60,7 @@ def _bootstrap(command: F) -> F:
         envvar="OTTLA_BOOTSTRAP",
         show_envvar=True,
         help="The brokers, in place of those in the project's file.",
-    )(command)
+    )(client_options(command))
 
 
 def _spark_options(command: F) -> F:
@@ -129,7 +132,7 @@ def prepare() -> None:
 @click.option(
     "--since", metavar="TIME", help="With a full refresh: read topics from this time on, not from the start."
 )
-@_bootstrap
+@_brokers
 @_spark_options
 def run(directory: Path, continuous: bool, every: float | None, **given: Any) -> None:
     """Run the pipeline in DIR: once, or again and again."""
@@ -178,7 +181,7 @@ def _check_selection(selection: Any) -> None:
 
 @pipeline.command()
 @_directory
-@_bootstrap
+@_brokers
 @_spark_options
 def check(directory: Path, bootstrap: str | None, **given: Any) -> None:
     """Check the pipeline in DIR without running it: definitions, schemas, topics."""
@@ -193,7 +196,7 @@ def check(directory: Path, bootstrap: str | None, **given: Any) -> None:
 @pipeline.command()
 @_directory
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@_bootstrap
+@_brokers
 def status(directory: Path, as_json: bool, bootstrap: str | None) -> None:
     """Show the last update, each flow's lag, and the tables. Does not start Spark."""
     from ottla.cli.spark.pipeline_status import print_report
@@ -207,7 +210,7 @@ def _project(directory: Path, bootstrap: str | None) -> Project:
 
     from ottla.spark.pipelines.project import BOOTSTRAP_SERVERS, load_project
 
-    project = load_project(directory)
+    project = replace(load_project(directory), client_properties=security_properties_given())
     if bootstrap:
         project = replace(project, configuration={**project.configuration, BOOTSTRAP_SERVERS: bootstrap})
     return project

@@ -53,7 +53,7 @@ def print_report(project: Project, *, as_json: bool) -> None:
 def _ends(project: Project, flows: list[FlowStanding]) -> Offsets | None:
     topics = {topic for flow in flows for topic, _ in flow.position}
     try:
-        return log_ends(project.bootstrap_servers, topics)
+        return log_ends(project.bootstrap_servers, topics, project.security)
     except (OSError, TimeoutError, KafkaError) as error:
         click.echo(f"Lag is unknown: no broker answers at {project.bootstrap_servers} ({error})", err=True)
         return None

@@ -120,7 +120,7 @@ def _check_topics(project: Project, graph: Graph) -> None:
 
 def _topic_problems(project: Project, graph: Graph) -> list[str]:
     with _broker_in_words(project):
-        missing = set(missing_topics(project.bootstrap_servers, graph.topics_read()))
+        missing = set(missing_topics(project.bootstrap_servers, graph.topics_read(), project.security))
     return [
         f"{flow.place}: the flow {flow.name} reads the topic {read.topic}, which does not exist at "
         f"{project.bootstrap_servers}. Make it with: ottla topics create {read.topic} --bootstrap {project.bootstrap_servers}"
@@ -133,7 +133,7 @@ def _topic_problems(project: Project, graph: Graph) -> list[str]:
 def _answers(project: Project) -> None:
     """Brokers that do not answer are better known now than after the start of Spark."""
     with _broker_in_words(project):
-        reach_brokers(project.bootstrap_servers)
+        reach_brokers(project.bootstrap_servers, project.security)
 
 
 @contextmanager

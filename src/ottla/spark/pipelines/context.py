@@ -1,4 +1,5 @@
-"""The context of a definition while a pipeline is read: which pipeline, which flow, where the brokers are.
+"""The context of a definition while a pipeline is read: which pipeline, which flow, where the brokers are, and how
+they are reached.
 
 `ottla pipeline run` reads each file of a project once per update, and Spark calls each flow's function while
 its definition is registered. Around that call stands a `Recorder`, so that `read_topic` can name a group
@@ -8,10 +9,11 @@ there is none, and the steps take everything from their arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,24 @@ class Recorder:
 
 
 _current: ContextVar[Recorder | None] = ContextVar("ottla_pipeline_recorder", default=None)
+
+
+_login: ContextVar[Mapping[str, str]] = ContextVar("ottla_pipeline_login", default=MappingProxyType({}))
+
+
+def current_login() -> Mapping[str, str]:
+    """The properties with which the pipeline that is being read reaches its brokers; none outside a pipeline."""
+    return _login.get()
+
+
+@contextmanager
+def logging_in(properties: Mapping[str, str]) -> Iterator[None]:
+    """While the files of a pipeline are read."""
+    token = _login.set(properties)
+    try:
+        yield
+    finally:
+        _login.reset(token)
 
 
 def current_flow() -> Recorder | None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ottla.spark.pipelines.context import Recorder, TopicRead, defining
+from ottla.spark.pipelines.context import Recorder, TopicRead, defining, logging_in
 from ottla.spark.pipelines.failures import Place, exception_in_words, place_of
 from ottla.spark.pipelines.missing_dependencies import in_words, tables_looked_up
 from ottla.spark.pipelines.project import Project, definition_files
@@ -181,7 +181,8 @@ def read_definitions(spark: SparkSession, project: Project, reading: Reading) ->
     graph = Graph(identifier)
     spark_registry = SparkConnectGraphElementRegistry(spark, identifier)
     registry: Any = _Registry(project, reading, graph, spark_registry, cast(Any, spark).client)
-    with _inside(project.directory), graph_element_registration_context(registry):
+    reached = logging_in(project.client_properties)
+    with _inside(project.directory), reached, graph_element_registration_context(registry):
         failures = [_read_file(file, spark, project, graph, registry) for file in files]
     causes = [f"{place}: {_cause(said, graph)}" for place, said in filter(None, failures)]
     graph.problems += [*causes, *shared_parquet(project, graph)]

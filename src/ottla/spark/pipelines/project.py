@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlparse
+
+from ottla.security.settings import Security
 
 FILE_NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 FIELDS: Final = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
@@ -45,6 +47,13 @@ class Project:
     database: str | None
     configuration: Mapping[str, str]
     libraries: tuple[str, ...]
+    # How its brokers are reached, by the names of Kafka's clients: from the command line, so that no password stands
+    # in the project's file or among Spark's settings.
+    client_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def security(self) -> Security:
+        return Security.from_properties(dict(self.client_properties))
 
     @property
     def directory(self) -> Path:
@@ -102,11 +111,11 @@ def parse_project(content: Any, file: Path) -> Project:
     """Check what the file says."""
     if not isinstance(content, dict):
         raise ProjectError(f"{file}: expected fields such as `name: orders` and `storage: storage`.")
-    for field in content:
-        if field not in FIELDS:
-            close = get_close_matches(str(field), FIELDS, 1)
+    for name in content:
+        if name not in FIELDS:
+            close = get_close_matches(str(name), FIELDS, 1)
             hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(FIELDS)}."
-            raise ProjectError(f"{file}: the field '{field}' is unknown; {hint}")
+            raise ProjectError(f"{file}: the field '{name}' is unknown; {hint}")
     return Project(
         file=file,
         name=_name(content, file),

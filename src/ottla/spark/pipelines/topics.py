@@ -25,22 +25,24 @@ def reach_brokers(bootstrap_servers: str, security: Security = PLAINTEXT) -> Non
         admin.describe_cluster()
 
 
-def missing_topics(bootstrap_servers: str, topics: Iterable[str]) -> list[str]:
+def missing_topics(
+    bootstrap_servers: str, topics: Iterable[str], security: Security = PLAINTEXT
+) -> list[str]:
     """Those of the topics that there are not."""
     wanted = sorted(topics)
     if not wanted:
         return []
-    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS) as admin:
+    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security) as admin:
         found = admin.describe_topics(wanted)
     return [topic for topic in wanted if not isinstance(found[topic], TopicInfo)]
 
 
-def log_ends(bootstrap_servers: str, topics: Iterable[str]) -> Offsets:
+def log_ends(bootstrap_servers: str, topics: Iterable[str], security: Security = PLAINTEXT) -> Offsets:
     """The end of each partition of the topics; those that do not answer are left out."""
     wanted = sorted(topics)
     if not wanted:
         return {}
-    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS) as admin:
+    with Admin(bootstrap_servers, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=security) as admin:
         described = [
             topic for topic in admin.describe_topics(wanted).values() if isinstance(topic, TopicInfo)
         ]

@@ -1,7 +1,7 @@
 """Topics and tables as beginnings of a flow, topics as its end.
 
 Inside a pipeline the brokers' address comes from the project (`spark.ottla.bootstrap.servers`, or
-`--bootstrap`), and each flow commits its progress to a group named `<pipeline>.<flow>`, so that `ottla groups
+`--bootstrap`), the login from `--config` or `--profile`, and each flow commits its progress to a group named `<pipeline>.<flow>`, so that `ottla groups
 describe` shows its lag. Elsewhere both are arguments.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.spark.pipelines.context import TopicRead, current_flow
+from ottla.spark.pipelines.context import TopicRead, current_flow, current_login
 from ottla.spark.sink.options import AUTO
 from ottla.spark.steps.arguments import StepError, duration, name, quoted
 from ottla.spark.steps.positions import Position, position_options
@@ -45,7 +45,7 @@ def read_topic(
     if flow is not None and flow.since is not None:
         start = flow.since
     settings = {
-        _ADDRESS: _address(spark, bootstrap_servers),
+        **_brokers(spark, bootstrap_servers),
         "subscribe": name("topic", topic),
         _ISOLATION: _COMMITTED,
         **position_options("start", "starting", start, topic),
@@ -76,7 +76,7 @@ def read_range(
     The range is fixed when it is first used; make a new one to see records that came later.
     """
     settings = {
-        _ADDRESS: _address(spark, bootstrap_servers),
+        **_brokers(spark, bootstrap_servers),
         "subscribe": name("topic", topic),
         _ISOLATION: _COMMITTED,
         **position_options("since", "starting", since, topic),
@@ -111,8 +111,16 @@ def topic_sink(
     "orders.dead"))`. On Ottla each row is written exactly once, on other brokers at least once;
     `delivery="exactly-once"` and `delivery="at-least-once"` decide otherwise.
     """
-    settings = {_ADDRESS: _address(spark, bootstrap_servers), "topic": name("topic", topic)}
+    settings = {**_brokers(spark, bootstrap_servers), "topic": name("topic", topic)}
     return {**settings, "delivery": AUTO, **options}
+
+
+def _brokers(spark: SparkSession, given: str | None) -> dict[str, str]:
+    """The options that say where the brokers are, and how they are reached. A login of the pipeline's own cluster is
+    shown to no other.
+    """
+    login = {} if given else {f"kafka.{name}": value for name, value in current_login().items()}
+    return {_ADDRESS: _address(spark, given), **login}
 
 
 def _address(spark: SparkSession, given: str | None) -> str:
