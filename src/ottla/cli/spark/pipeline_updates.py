@@ -23,7 +23,7 @@ from ottla.spark.pipelines.failures import PipelineError
 from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.master import is_cluster, reach_master, waits_for_executors
-from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.project import Project, check_syntax
 from ottla.spark.pipelines.remote import RemoteSpark
 from ottla.spark.pipelines.run import Outcome, Runner, Selection
 from ottla.spark.pipelines.session import LocalSpark, Where, start_spark
@@ -48,6 +48,7 @@ class Updates:
 
 def run_updates(updates: Updates) -> int:
     """Run until there is nothing left to do, or until stopped; the exit code."""
+    check_syntax(updates.project)
     _answers(updates.project)
     board = Board()
     with _terminations(), open_view(updates.project, board) as view:
@@ -86,6 +87,8 @@ def _one(updates: Updates, runner: Runner, selection: Selection, view: View) -> 
 
     def check(graph: Graph) -> None:
         view.warn(graph.warnings)
+        if problems := graph.unknown_tables(selection.named):
+            raise click.UsageError("\n".join(problems))
         _check_topics(updates.project, graph)
 
     try:
@@ -98,6 +101,7 @@ def _one(updates: Updates, runner: Runner, selection: Selection, view: View) -> 
 
 def check_pipeline(project: Project, where: Where) -> list[str]:
     """All that is wrong with a pipeline, in sentences; says what it found where nothing is."""
+    check_syntax(project)
     _answers(project)
     board = Board()
     with open_view(project, board) as view, _spark(project, where, view) as spark:

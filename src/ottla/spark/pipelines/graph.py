@@ -19,9 +19,10 @@ import importlib.util
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -81,6 +82,19 @@ class Graph:
         return [
             name for name, output in self.outputs.items() if output.kind in ("table", "materialized view")
         ]
+
+    def unknown_tables(self, names: Iterable[str]) -> list[str]:
+        """A sentence for each name that no stored table has; a name may have its catalog and database before it."""
+        known = self.tables()
+        problems = []
+        for name in dict.fromkeys(names):
+            own = name.rpartition(".")[2].strip("`")
+            if any(own == each.rpartition(".")[2] for each in known):
+                continue
+            close = get_close_matches(own, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}."
+            problems.append(f"the pipeline has no table {name}; {hint}")
+        return problems
 
     def topics_read(self) -> set[str]:
         return {read.topic for flow in self.flows.values() for read in flow.reads}

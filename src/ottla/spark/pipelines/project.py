@@ -228,6 +228,19 @@ def definition_files(project: Project) -> list[Path]:
     return files
 
 
+def check_syntax(project: Project) -> None:
+    """Refuse Python files that cannot be parsed: a slip is told at once, and not after the start of Spark."""
+    for file in definition_files(project):
+        if file.suffix != ".py":
+            continue
+        try:
+            compile(file.read_bytes(), file, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:  # ValueError: null bytes
+            line = error.lineno if isinstance(error, SyntaxError) else None
+            reason = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise ProjectError(f"{file}{f':{line}' if line else ''}: {reason}") from None
+
+
 def _uri(path: Path) -> str:
     return f"file://{path}"  # not `as_uri`: Hadoop takes %20 for three letters
 

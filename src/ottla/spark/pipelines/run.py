@@ -53,6 +53,11 @@ class Selection:
     full_refresh_all: bool = False
     since: str | None = None
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The tables that are chosen by name."""
+        return (*self.refresh, *self.full_refresh)
+
     def reading(self, bootstrap_servers: str) -> Reading:
         anew = None if self.full_refresh_all else frozenset(self.full_refresh)
         return Reading(bootstrap_servers, self.since, anew)

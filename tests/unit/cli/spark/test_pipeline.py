@@ -47,6 +47,21 @@ def test_brokers_that_do_not_answer_are_told_before_spark_starts(command: str, p
     assert not (project / "storage").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("def x(:\n    pass\n", ":1: invalid syntax"), ("a = 1\x00\n", ": source code ")]
+)
+def test_a_syntax_error_is_told_before_spark_starts(
+    command: str, text: str, reason: str, project: Path
+) -> None:
+    (file, *_) = sorted((project / "transformations").glob("*.py"))
+    file.write_text(text)
+
+    said = told(command, str(project), "--bootstrap", free_address(), expect=1)
+
+    assert f"Error: {file}{reason}" in said
+
+
 def test_a_server_that_does_not_answer_is_told_at_once(project: Path) -> None:
     address = free_address()
     with ottla.testing.broker() as broker:

@@ -56,6 +56,18 @@ def test_two_flows_into_one_parquet_table_are_refused() -> None:
     assert shared_parquet(PROJECT, shared("sink", None)) == []
 
 
+def test_tables_that_a_user_names_wrongly_are_told_with_those_that_there_are() -> None:
+    graph = Graph("1")
+    for name, kind in (("orders", "table"), ("totals", "materialized view"), ("parsed", "temporary view")):
+        graph.outputs[name] = OutputDefinition(name, kind, Place(FILE, 1))
+    assert graph.unknown_tables(["orders", "totals", "spark_catalog.default.orders", "`orders`"]) == []
+    assert graph.unknown_tables(["order", "nosuch", "parsed"]) == [
+        "the pipeline has no table order; did you mean orders?",
+        "the pipeline has no table nosuch; there are orders, totals.",
+        "the pipeline has no table parsed; there are orders, totals.",
+    ]
+
+
 def test_only_tables_that_are_made_anew_begin_at_a_time() -> None:
     reading = Reading("b:1", "2026-01-01", frozenset({"orders"}))
 
