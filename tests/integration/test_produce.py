@@ -210,8 +210,9 @@ class TestIdempotence:
         create_topic(asking, topic)
         producer = new_producer_id(asking)
         produce(asking, topic, sequenced(producer, 0, b"a"))
-        refused = produce(asking, topic, sequenced(producer, 2, b"c"))
-        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        refused = [produce(asking, topic, sequenced(producer, 2, b"c")).error_code for _ in range(4)]
+        waits = [ErrorCode.NOT_ENOUGH_REPLICAS] * 3
+        assert refused == [*waits, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
         assert produce(asking, topic, sequenced(producer, 1, b"b")).base_offset == 1
 
     def test_pipelined_batches_see_each_other(self, asking: Peer, topic: str) -> None:
@@ -227,7 +228,7 @@ class TestIdempotence:
             (0, 0),
             (0, 1),
             (0, 1),
-            (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1),
+            (ErrorCode.NOT_ENOUGH_REPLICAS, -1),
             (0, 2),
             (0, 0),
         ]
@@ -240,12 +241,15 @@ class TestIdempotence:
         stale = produce(asking, topic, sequenced(producer, 1, b"b", epoch=0))
         assert stale.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         skipped = produce(asking, topic, sequenced(producer, 1, b"b", epoch=2))
-        assert skipped.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert skipped.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert produce(asking, topic, sequenced(producer, 0, b"b", epoch=2)).base_offset == 1
 
-    def test_an_unknown_producer_may_begin_anywhere(self, asking: Peer, topic: str) -> None:
+    def test_an_unknown_producer_may_begin_anywhere_but_not_at_once(self, asking: Peer, topic: str) -> None:
         create_topic(asking, topic)
-        assert produce(asking, topic, sequenced(new_producer_id(asking), 40, b"a")).base_offset == 0
+        producer = new_producer_id(asking)
+        answers = [produce(asking, topic, sequenced(producer, 40, b"a")) for _ in range(4)]
+        assert [answer.error_code for answer in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 3 + [0]
+        assert answers[-1].base_offset == 0
 
     def test_sequences_wrap_to_0(self, asking: Peer, topic: str) -> None:
         create_topic(asking, topic)

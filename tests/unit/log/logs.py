@@ -1,11 +1,12 @@
 """Opens logs for tests and reads them back."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from tests.unit.log.batches import NOW_MS
 
 from ottla.config import TopicConfig
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
 from ottla.log.writing.append import Appended
@@ -13,6 +14,8 @@ from ottla.records.batch import BatchView, iter_batches
 from ottla.runtime.disk import Disk
 
 DIRECTORY = "/data/orders-0"
+# More than a log waits for a missing batch of a producer.
+_ROUNDS: Final = 10
 
 
 def config(**settings: Any) -> TopicConfig:
@@ -49,10 +52,9 @@ def open_log(
 
 
 def append(log: Log, *batches: bytearray, leader_epoch: int = 0, now_ms: int = NOW_MS) -> list[Appended]:
-    """Append and insist that all went well."""
-    answers = log.append([memoryview(data) for data in batches], leader_epoch=leader_epoch, now_ms=now_ms)
+    """Append, with the patience of a producer, and insist that all went well."""
     appended = []
-    for answer in answers:
+    for answer in _answers(log, batches, leader_epoch, now_ms):
         if isinstance(answer, KafkaError):
             raise answer
         appended.append(answer)
@@ -65,10 +67,30 @@ def replicate(log: Log) -> None:
 
 
 def refusal(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> KafkaError:
-    """Append and insist that it is refused."""
-    (answer,) = log.append([memoryview(data)], leader_epoch=leader_epoch, now_ms=now_ms)
+    """Append, with the patience of a producer, and insist that it is refused."""
+    (answer,) = _answers(log, (data,), leader_epoch, now_ms)
     assert isinstance(answer, KafkaError), answer
     return answer
+
+
+def _answers(
+    log: Log, batches: Sequence[bytearray], leader_epoch: int, now_ms: int
+) -> list[Appended | KafkaError]:
+    """The answers to batches, each of which is sent again while it waits for an earlier one."""
+    answers: list[Appended | KafkaError] = []
+    for _ in range(_ROUNDS):
+        left = [memoryview(data) for data in batches[len(answers) :]]
+        answers += log.append(left, leader_epoch=leader_epoch, now_ms=now_ms)
+        waiting = [is_waiting(answer) for answer in answers]
+        if True not in waiting:
+            return answers
+        del answers[waiting.index(True) :]
+    raise AssertionError(f"after {_ROUNDS} rounds the log still waits for an earlier batch")
+
+
+def is_waiting(answer: Appended | KafkaError) -> bool:
+    """Whether a batch is to be sent again: it may be that an earlier one comes first."""
+    return isinstance(answer, KafkaError) and answer.code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def read_all(log: Log, *, max_bytes: int = 1 << 20, from_offset: int | None = None) -> list[BatchView]:

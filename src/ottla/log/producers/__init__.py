@@ -7,4 +7,5 @@ producer_snapshot, snapshot_files   the format of a snapshot, and the snapshots 
 producer_lookup                     older batches of a producer, found in the log
 producer_replay, producer_rewind    the state rebuilt from the log, and truncated with it
 failed_writes                       producers with a batch that the disk did not take
+sequence_gaps                       producers with a batch that has not come yet
 """

@@ -5,10 +5,11 @@
       the last five batches, or as an older one that
       is found in the log (`producer_lookup`)
     older epoch                                         INVALID_PRODUCER_EPOCH
-    newer epoch, first sequence not 0                   OUT_OF_ORDER_SEQUENCE_NUMBER
-    same epoch, not the next sequence                   OUT_OF_ORDER_SEQUENCE_NUMBER
+    newer epoch, first sequence not 0                   OUT_OF_ORDER_SEQUENCE_NUMBER, after some rounds of
+    same epoch, not the next sequence                     sending again (`sequence_gaps`)
     not transactional, inside an open transaction       INVALID_TXN_STATE
-    unknown producer                                    accepted with any sequence: its state may have expired
+    unknown producer                                    accepted with any sequence: its state may have expired.
+                                                          One other than 0 after some rounds
 
     marker of a coordinator                             answer
     older epoch; with transaction version 2 also the    INVALID_PRODUCER_EPOCH
@@ -358,8 +359,13 @@ def _check_epoch(incoming: Incoming, entry: ProducerEntry) -> None:
         )
 
 
+def expected_sequence(incoming: Incoming, entry: ProducerEntry | None) -> int:
+    """The first sequence of the batch that a producer must send next, in the epoch of `incoming`."""
+    return entry.next_sequence if entry is not None and incoming.epoch == entry.epoch else 0
+
+
 def _check_sequence(incoming: Incoming, entry: ProducerEntry) -> None:
-    expected = entry.next_sequence if incoming.epoch == entry.epoch else 0
+    expected = expected_sequence(incoming, entry)
     if incoming.batch.first_sequence != expected:
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -16,7 +16,15 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.batch_validation import examine
 from ottla.log.producers.failed_writes import InterruptedProducers
 from ottla.log.producers.producer_lookup import recall_batches, sent_before
-from ottla.log.producers.producer_state import SEQUENCE_MASK, Incoming, ProducedBatch, Producers
+from ottla.log.producers.producer_state import (
+    SEQUENCE_MASK,
+    Incoming,
+    ProducedBatch,
+    ProducerEntry,
+    Producers,
+    expected_sequence,
+)
+from ottla.log.producers.sequence_gaps import SequenceGaps
 from ottla.log.producers.verification import Verification
 from ottla.log.segments.extent import Extent
 from ottla.log.status import Status
@@ -51,6 +59,7 @@ class Appender:
     __slots__ = (
         "_append_time_ms",
         "_extent",
+        "_gaps",
         "_interrupted",
         "_largest_bytes",
         "_leader_epoch",
@@ -73,6 +82,7 @@ class Appender:
         self._producers = producers
         self._status = status
         self._interrupted = InterruptedProducers()
+        self._gaps = SequenceGaps()
         self._leader_epoch = NO_EPOCH
         self._verified: Collection[Verification] | None = None
         # Derived from the settings and the time: `_set_limits` sets them before the first batch.
@@ -195,10 +205,10 @@ class Appender:
                 return self._stage(incoming)
             earlier = sent_before(segments, incoming, entry)
             if earlier is None:
-                return refused
+                return self._refusal(incoming, entry, refused)
         if earlier is None:
-            if incoming.is_transactional and (unverified := self._unverified(incoming)):
-                return unverified
+            if unfit := self._unverified(incoming) if incoming.is_transactional else self._early(incoming):
+                return unfit
             staged.apply(incoming)
             return None
         is_stamped = self._append_time_ms != NO_TIMESTAMP
@@ -209,6 +219,18 @@ class Appender:
             self._extent.start_offset,
             True,
         )
+
+    def _refusal(self, incoming: Incoming, entry: ProducerEntry | None, refused: KafkaError) -> KafkaError:
+        """The answer to a batch that is not the producer's next one."""
+        if refused.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return refused
+        return self._gaps.refusal_of(incoming, expected_sequence(incoming, entry)) or refused
+
+    def _early(self, incoming: Incoming) -> KafkaError | None:
+        """Why the batch of an unknown producer must wait: perhaps it is not its first one."""
+        if self._writer.staged.entry(incoming.producer_id) is not None:
+            return None
+        return self._gaps.refusal_of(incoming, 0)
 
     def _unverified(self, incoming: Incoming) -> KafkaError | None:
         """Why a batch must not begin a transaction here; None if it may, or continues one (`verification`)."""

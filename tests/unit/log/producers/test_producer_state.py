@@ -68,7 +68,7 @@ def test_batches_of_one_producer_in_one_call_see_each_other() -> None:
         Appended(0, 0, -1, 0, True),
     ]
     assert isinstance(answers[3], KafkaError)
-    assert answers[3].code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert answers[3].code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_an_unknown_producer_may_begin_anywhere_and_must_then_go_on() -> None:
