@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import ssl
@@ -11,10 +12,13 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from typing import Any
 
+import ottla
 from ottla.blocking.loop_thread import LoopThread
 from ottla.config.gateway import GatewayConfig
 from ottla.gateway.gateway import Gateway
+from ottla.security.acl.rules import ResourceType
 from ottla.security.settings import PLAINTEXT, Security
+from ottla.testing.embedded_broker import EmbeddedBroker
 
 JSON_V2 = "application/vnd.kafka.json.v2+json"
 BINARY_V2 = "application/vnd.kafka.binary.v2+json"
@@ -119,3 +123,18 @@ def read_to_end(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return received
+
+
+def grant_everything(broker: EmbeddedBroker, user: str, topic: str) -> None:
+    """All rights on a topic, and on the group `g`."""
+
+    async def grant() -> None:
+        async with ottla.Admin(broker.bootstrap, security=broker.security("root")) as admin:
+            resources = ((ResourceType.TOPIC, topic), (ResourceType.GROUP, "g"))
+            acls = [
+                ottla.Acl(ottla.Pattern(*each), f"User:{user}", "*", ottla.Operation.ALL)
+                for each in resources
+            ]
+            ottla.succeeded(await admin.create_acls(acls))
+
+    asyncio.run(grant())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -15,14 +14,19 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.integration.gateway_place import DEADLINE_S, GatewayPlace, gateway_place, read_to_end
+from tests.integration.gateway_place import (
+    DEADLINE_S,
+    GatewayPlace,
+    gateway_place,
+    grant_everything,
+    read_to_end,
+)
 from tests.tls_authority import Authority
 
 import ottla.testing
 from ottla.cli.gateway import gateway as gateway_command
 from ottla.cli.serve import serve as serve_command
 from ottla.localcluster.waiting import wait_until
-from ottla.security.acl.rules import ResourceType
 from ottla.testing.embedded_broker import EmbeddedBroker
 
 
@@ -257,19 +261,6 @@ def test_nobody_acts_in_the_gateways_name_by_chance() -> None:
             assert place.call("GET", "/topics", headers=basic("root", "secret-r")).json == ["orders"]
         with gateway_place(broker.bootstrap, broker.security("root"), requires_login=False) as place:
             assert place.call("GET", "/topics").json == ["orders"]
-
-
-def grant_everything(broker: EmbeddedBroker, user: str, topic: str) -> None:
-    async def grant() -> None:
-        async with ottla.Admin(broker.bootstrap, security=broker.security("root")) as admin:
-            resources = ((ResourceType.TOPIC, topic), (ResourceType.GROUP, "g"))
-            acls = [
-                ottla.Acl(ottla.Pattern(*each), f"User:{user}", "*", ottla.Operation.ALL)
-                for each in resources
-            ]
-            ottla.succeeded(await admin.create_acls(acls))
-
-    asyncio.run(grant())
 
 
 def test_a_login_that_the_gateway_cannot_pass_on_is_refused(gateway: GatewayPlace) -> None:

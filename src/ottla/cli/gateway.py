@@ -16,7 +16,7 @@ import click
 from ottla.cli.broker_command import bootstrap_option, sentence
 from ottla.cli.broker_settings import Refusal
 from ottla.cli.client_config import properties_given, security_given
-from ottla.cli.gateway_process import NOT_INSTALLED
+from ottla.cli.gateway_process import GRPC_NOT_INSTALLED, NOT_INSTALLED
 from ottla.cli.name_values import parse_assignments
 from ottla.config import ConfigError
 from ottla.config.gateway import PREFIX, GatewayConfig
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _LIBRARIES: Final = {"h11", "wsproto"}
+_GRPC_LIBRARIES: Final = {"grpc", "grpc_health", "grpc_reflection", "google"}
 
 
 @click.command()
@@ -37,34 +38,43 @@ _LIBRARIES: Final = {"h11", "wsproto"}
     metavar="HOST:PORT",
     help="The address to listen on; port 0 for any.  [default: localhost:8082]",
 )
+@click.option("--grpc", metavar="HOST:PORT", help="Also serve gRPC there.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 def gateway(
-    bootstrap: str, listen: str | None, assignments: tuple[str, ...], until_eof: bool, level: str | None
+    bootstrap: str,
+    listen: str | None,
+    grpc: str | None,
+    assignments: tuple[str, ...],
+    until_eof: bool,
+    level: str | None,
 ) -> None:
-    """Serve a cluster over REST and WebSocket until Ctrl-C or SIGTERM.
+    """Serve a cluster over REST, WebSocket and gRPC until Ctrl-C or SIGTERM.
 
     \b
     Examples:
       ottla gateway
       ottla gateway --bootstrap kafka-1:9092,kafka-2:9092 --listen :8082
+      ottla gateway --grpc localhost:9090
       ottla gateway --config client.properties
 
     The file of --config has the client properties with which the gateway reaches the cluster, and may have
     settings of the gateway, too; docs/settings.md lists them. docs/gateway.md has what it serves.
     """
     logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
-    _run(bootstrap, _settings(listen, assignments), ends_with_input=until_eof)
+    _run(bootstrap, _settings(listen, grpc, assignments), ends_with_input=until_eof)
 
 
-def _settings(listen: str | None, assignments: tuple[str, ...]) -> GatewayConfig:
+def _settings(listen: str | None, grpc: str | None, assignments: tuple[str, ...]) -> GatewayConfig:
     given = {name: value for name, value in properties_given().items() if name.startswith(PREFIX)}
     try:
         given |= parse_assignments(assignments, "--set")
         if listen is not None:
             given[f"{PREFIX}listen"] = listen
+        if grpc is not None:
+            given[f"{PREFIX}grpc.listen"] = grpc
         return GatewayConfig.from_properties(given)
     except ConfigError as error:
         raise Refusal(str(error)) from error
@@ -77,17 +87,24 @@ def _run(bootstrap: str, settings: GatewayConfig, *, ends_with_input: bool) -> N
         if error.name in _LIBRARIES:
             raise Refusal(NOT_INSTALLED) from error
         raise
+    try:
+        made = Gateway(bootstrap, security_given(), settings)
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] in _GRPC_LIBRARIES:
+            raise Refusal(GRPC_NOT_INSTALLED) from error
+        raise
     is_ready = False
 
     def announce(started: Gateway) -> None:
         nonlocal is_ready
         is_ready = True
-        click.echo(f"ottla {__version__} gateway is ready at {started.url} (cluster at {bootstrap})")
+        grpc = "" if started.grpc_address is None else f", gRPC at {started.grpc_address}"
+        click.echo(f"ottla {__version__} gateway is ready at {started.url}{grpc} (cluster at {bootstrap})")
 
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()
     try:
-        run(Gateway(bootstrap, security_given(), settings), announce)
+        run(made, announce)
     except (OSError, KafkaError, ConfigError, ValueError) as error:
         if is_ready:
             raise

@@ -12,6 +12,7 @@ from ottla.config import ConfigError, Listener
 from ottla.model import Address
 
 NOT_INSTALLED: Final = "The gateway needs libraries that are not installed: pip install 'ottla[gateway]'."
+GRPC_NOT_INSTALLED: Final = "gRPC needs libraries that are not installed: pip install 'ottla[grpc]'."
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # of a listener
 _STOP_S: Final = 15.0
 
@@ -19,7 +20,7 @@ _STOP_S: Final = 15.0
 class GatewayProcess:
     """A gateway in front of one broker. It ends with the broker, also if the broker is killed: its input ends then."""
 
-    def __init__(self, listen: str, broker: Listener) -> None:
+    def __init__(self, listen: str, broker: Listener, grpc: str | None = None) -> None:
         """Raises ConfigError if there can be no gateway in front of this listener."""
         if find_spec("h11") is None or find_spec("wsproto") is None:
             raise ConfigError(NOT_INSTALLED)
@@ -28,7 +29,9 @@ class GatewayProcess:
                 f"--gateway needs a first listener without security, and this is {broker.protocol}:"
                 " run ottla gateway --config FILE with the properties of a client."
             )
-        self._listen = listen
+        if grpc is not None and find_spec("grpc") is None:
+            raise ConfigError(GRPC_NOT_INSTALLED)
+        self._addresses = ["--listen", listen, *(() if grpc is None else ("--grpc", grpc))]
         self._host = "localhost" if broker.host in _ANY_ADDRESS else broker.host
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -36,7 +39,7 @@ class GatewayProcess:
         """Start it; it says itself when it is ready, or why it cannot start. The broker goes on without it."""
         bootstrap = str(Address(self._host, broker_port))
         command = [sys.executable, "-m", "ottla.cli.main", "gateway", "--until-eof", "--bootstrap", bootstrap]
-        self._process = subprocess.Popen([*command, "--listen", self._listen], stdin=subprocess.PIPE)
+        self._process = subprocess.Popen([*command, *self._addresses], stdin=subprocess.PIPE)
 
     async def stop(self) -> None:
         """Let it end first: it commits offsets to the broker."""

@@ -66,6 +66,7 @@ _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     metavar="[HOST:PORT]",
     help="Also serve REST and WebSocket, by a gateway beside the broker.  [without an address: localhost:8082]",
 )
+@click.option("--grpc", metavar="HOST:PORT", help="With --gateway: also serve gRPC there.")
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 @click.pass_context
@@ -82,6 +83,7 @@ def serve(
     http: str | None,
     log_format: str,
     gateway: str | None,
+    grpc: str | None,
     level: str | None,
 ) -> None:
     """Run a broker until it is stopped with Ctrl-C or SIGTERM.
@@ -116,17 +118,21 @@ def serve(
             secured=None if secured is None else secured.settings,
             http=http,
         )
-        beside = None if gateway is None else _gateway_beside(gateway, config)
+        beside = _gateway_beside(gateway, grpc, config)
     except ConfigError as error:
         raise Refusal(str(error)) from error
     _run(config, started, secured, beside)
 
 
-def _gateway_beside(listen: str, config: BrokerConfig) -> GatewayProcess:
+def _gateway_beside(listen: str | None, grpc: str | None, config: BrokerConfig) -> GatewayProcess | None:
+    if listen is None:
+        if grpc is not None:
+            raise ConfigError("--grpc is served by a gateway: add --gateway.")
+        return None
     # Imported here: most brokers have no gateway beside them.
     from ottla.cli.gateway_process import GatewayProcess
 
-    return GatewayProcess(listen, config.node.listener)
+    return GatewayProcess(listen, config.node.listener, grpc)
 
 
 def _set_up_logging(level: str, log_format: str) -> None:

@@ -23,6 +23,12 @@ class GatewayConfig:
         "localhost:8082",
         doc="The host and port of the gateway; port 0 is any that is free. An empty host (`:8082`) is all addresses.",
     )
+    grpc_listen: str | None = setting(
+        "ottla.gateway.grpc.listen",
+        None,
+        type=ConfigType.STRING,
+        doc="The host and port for gRPC, such as `localhost:9090`; port 0 is any that is free. Not set: no gRPC.",
+    )
     advertised_url: str | None = setting(
         "ottla.gateway.advertised.url",
         None,
@@ -83,7 +89,8 @@ class GatewayConfig:
         "ottla.gateway.max.body.bytes",
         16 << 20,
         at_least=1,
-        doc="The largest body of a request; a larger one is answered with status 413.",
+        doc="The largest body of a request; a larger one is answered with status 413. The same limit holds for a "
+        "message of gRPC, which gets RESOURCE_EXHAUSTED.",
     )
     max_instances: int = setting(
         "ottla.gateway.max.instances",
@@ -102,6 +109,12 @@ class GatewayConfig:
         5_000,
         at_least=0,
         doc="How many WebSockets are open at once; a further one is closed with code 1013.",
+    )
+    max_streams: int = setting(
+        "ottla.gateway.max.streams",
+        5_000,
+        at_least=0,
+        doc="How many streams of gRPC are open at once; a further one gets RESOURCE_EXHAUSTED.",
     )
     max_callers: int = setting(
         "ottla.gateway.max.callers",

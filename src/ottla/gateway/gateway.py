@@ -1,6 +1,7 @@
 """The composition root: settings in, a gateway out.
 
-The order of a stop: no new connections; event streams end and WebSockets are told; consumer instances end, with their offsets committed, which also ends the
+The order of a stop: no new connections; event streams end, subscriptions over gRPC and WebSockets are
+told; consumer instances end, with their offsets committed, which also ends the
 reads that wait for them; requests under way are answered; the clients are closed.
 """
 
@@ -10,9 +11,9 @@ import asyncio
 import contextlib
 import logging
 import signal
-import ssl
 from collections.abc import Callable, Iterable
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from ottla.client.admin.admin import Admin
 from ottla.config import TlsConfig
@@ -43,10 +44,13 @@ from ottla.gateway.rest.v3.records import RecordRoutes
 from ottla.gateway.rest.v3.topics import TopicRoutesV3
 from ottla.gateway.websocket.sockets import Sockets
 from ottla.model import Address
-from ottla.runtime.pem_files import read_identity
+from ottla.runtime.pem_files import Identity, read_identity
 from ottla.runtime.tls_context import server_context
 from ottla.security.settings import PLAINTEXT, Security
 from ottla.version import __version__
+
+if TYPE_CHECKING:
+    from ottla.gateway.grpc.server import GrpcServer
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +73,10 @@ class Gateway:
         table = RouteTable(self._routes())
         self.routes = table.routes
         self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
+        self._grpc = None if self.settings.grpc_listen is None else _grpc_server(self._pool, self.settings)
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
+        self.grpc_port = 0
 
     def _routes(self) -> Iterable[Route]:
         yield from ProduceRoutes(self._pool).routes()
@@ -89,12 +95,14 @@ class Gateway:
         yield from SchemaRoutes(door).routes()
         yield from SettingRoutes(door).routes()
         script = files("ottla.gateway.websocket").joinpath("client.js").read_bytes()
-        yield from DescriptionRoutes(lambda: self.routes, __version__, script).routes()
+        proto = files("ottla.gateway").joinpath("grpc/proto/ottla/v1/gateway.proto").read_bytes()
+        yield from DescriptionRoutes(lambda: self.routes, __version__, script, proto).routes()
 
     async def start(self) -> None:
         """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""
         address = listen_address(self.settings.listen)
-        context = _tls_context(self.settings)
+        identity = _identity(self.settings)
+        context = None if identity is None else server_context(*identity)
         if self.settings.requires_login is not True:
             timeout_ms = self.settings.cluster_timeout_ms
             async with Admin(
@@ -102,7 +110,17 @@ class Gateway:
             ):
                 pass
         self.port = await self._server.start(address.host, address.port, context)
+        try:
+            await self._start_grpc(None if identity is None else identity[2])
+        except BaseException:
+            await self._server.stop(0)
+            raise
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+
+    async def _start_grpc(self, identity: Identity | None) -> None:
+        if self._grpc is not None and self.settings.grpc_listen is not None:
+            address = listen_address(self.settings.grpc_listen, "grpc.listen")
+            self.grpc_port = await self._grpc.start(address, identity)
 
     async def stop(self) -> None:
         """End everything, in the order that the module's docstring gives."""
@@ -112,6 +130,8 @@ class Gateway:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
         self._events.stop()
+        if self._grpc is not None:
+            await self._grpc.stop(self.settings.stop_timeout_ms)
         await self._sockets.close()
         await self._instances.close()
         await self._server.stop(self.settings.stop_timeout_ms)
@@ -126,6 +146,13 @@ class Gateway:
         return f"{scheme}://{Address(host, self.port)}"
 
     @property
+    def grpc_address(self) -> Address | None:
+        """Where gRPC is served on this machine; None if it is not."""
+        if self.settings.grpc_listen is None:
+            return None
+        return Address(listen_address(self.settings.grpc_listen).host or "localhost", self.grpc_port)
+
+    @property
     def connection_count(self) -> int:
         """How many connections of callers are open."""
         return self._server.connection_count
@@ -134,6 +161,11 @@ class Gateway:
     def socket_count(self) -> int:
         """How many WebSockets are open."""
         return len(self._sockets)
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams of gRPC are open."""
+        return 0 if self._grpc is None else self._grpc.stream_count
 
     @property
     def instance_count(self) -> int:
@@ -148,17 +180,18 @@ class Gateway:
             self._pool.sweep()
 
 
-def listen_address(text: str) -> Address:
-    """The host and the port of `ottla.gateway.listen`. Raises ValueError with a sentence."""
+def listen_address(text: str, setting: str = "listen") -> Address:
+    """The host and the port of `ottla.gateway.listen` or `grpc.listen`. Raises ValueError with a sentence."""
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise ValueError(
-            f"ottla.gateway.listen cannot be '{text}': expected HOST:PORT, such as localhost:8082"
+            f"ottla.gateway.{setting} cannot be '{text}': expected HOST:PORT, such as localhost:8082"
         )
     return Address(host.strip("[]"), int(port))
 
 
-def _tls_context(settings: GatewayConfig) -> ssl.SSLContext | None:
+def _identity(settings: GatewayConfig) -> tuple[Security, TlsConfig, Identity] | None:
+    """The gateway's own certificate. Raises ConfigError."""
     if settings.certificate_file is None:
         return None
     own = Security(
@@ -169,7 +202,14 @@ def _tls_context(settings: GatewayConfig) -> ssl.SSLContext | None:
     )
     identity = read_identity(own)
     assert identity is not None
-    return server_context(own, TlsConfig(), identity)
+    return own, TlsConfig(), identity
+
+
+def _grpc_server(pool: ClientPool, settings: GatewayConfig) -> GrpcServer:
+    # Imported here: gRPC is an extra of its own, and most gateways do without it.
+    from ottla.gateway.grpc.server import GrpcServer
+
+    return GrpcServer(pool, settings)
 
 
 def run(gateway: Gateway, on_ready: Callable[[Gateway], None]) -> None:

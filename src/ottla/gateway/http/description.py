@@ -12,15 +12,22 @@ from ottla.gateway.http.machine.routes import Route
 
 _HTML = "text/html"
 _JAVASCRIPT = "text/javascript"
+_TEXT = "text/plain"
 
 
 class DescriptionRoutes:
-    """Describes the routes that `listed` returns; they are all known only when the table is made."""
+    """Describes the routes that `listed` returns; they are all known only when the table is made.
 
-    def __init__(self, listed: Callable[[], Sequence[Route]], version: str, client_script: bytes) -> None:
+    `proto` is the declaration of gRPC's services, for those who generate clients.
+    """
+
+    def __init__(
+        self, listed: Callable[[], Sequence[Route]], version: str, client_script: bytes, proto: bytes
+    ) -> None:
         self._listed = listed
         self._version = version
         self._client_script = client_script
+        self._proto = proto
 
     def routes(self) -> tuple[Route, ...]:
         about = "about"
@@ -36,6 +43,14 @@ class DescriptionRoutes:
                 about,
                 gives=(_JAVASCRIPT,),
             ),
+            Route(
+                "GET",
+                "/ottla/v1/gateway.proto",
+                self._proto_text,
+                "The services of gRPC, for protoc.",
+                about,
+                gives=(_TEXT,),
+            ),
         )
 
     async def _root(self, request: Request) -> Answer:
@@ -50,3 +65,6 @@ class DescriptionRoutes:
 
     async def _script(self, request: Request) -> Answer:
         return Answer(200, self._client_script, f"{_JAVASCRIPT}; charset=utf-8")
+
+    async def _proto_text(self, request: Request) -> Answer:
+        return Answer(200, self._proto, f"{_TEXT}; charset=utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from ottla.client.producer.delivery import Delivery
@@ -13,10 +15,16 @@ from ottla.gateway.records.machine.produced import RecordToSend
 Outcome = DeliveryReport | DeliveryError
 
 
-async def produce(caller: Caller, topic: str, records: Sequence[RecordToSend]) -> list[Outcome]:
-    """Send records, and wait for all outcomes. Raises HttpError(404) before anything is sent."""
-    producer = await ready_producer(caller, topic, records)
-    sent = [await given(producer, topic, each) for each in records]
+async def produce(
+    caller: Caller, topic: str, records: Sequence[RecordToSend], turn: asyncio.Lock | None = None
+) -> list[Outcome]:
+    """Send records, and wait for all outcomes. Raises HttpError(404) before anything is sent.
+
+    Calls that share a `turn` give their records to the producer one after the other, in the order of the calls.
+    """
+    async with turn or contextlib.nullcontext():
+        producer = await ready_producer(caller, topic, records)
+        sent = [await given(producer, topic, each) for each in records]
     return [await outcome(caller, producer, each) for each in sent]
 
 

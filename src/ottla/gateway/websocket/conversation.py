@@ -23,8 +23,10 @@ from ottla.gateway.http.machine.credentials import Login
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.web_socket import GOING_AWAY, WebSocket
 from ottla.gateway.records.producing import Outcome, given, outcome, ready_producer
+from ottla.gateway.subscriptions.machine.wanted import Seek, Wanted
+from ottla.gateway.subscriptions.subscription import Subscription
 from ottla.gateway.websocket.machine import messages
-from ottla.gateway.websocket.subscription import Subscription
+from ottla.gateway.websocket.pushes import Pushes
 
 # Records whose outcome is not known yet; a caller that produces more has to wait.
 _MOST_UNDER_WAY: Final = 256
@@ -90,7 +92,7 @@ class Conversation:
         match message:
             case messages.Auth(login):
                 return await self._authenticate(login)
-            case messages.Subscribe():
+            case Wanted():
                 return await self._subscribe(message)
             case messages.Produce():
                 await self._produce(message, number)
@@ -105,7 +107,7 @@ class Conversation:
             case messages.Credit(count):
                 subscription.add_credit(count)
                 return None
-            case messages.Seek():
+            case Seek():
                 await subscription.seek(message)
             case messages.Command("pause"):
                 subscription.pause()
@@ -124,10 +126,10 @@ class Conversation:
         self._login = login
         return {"type": "ok", "of": "auth"}
 
-    async def _subscribe(self, wanted: messages.Subscribe) -> dict[str, Any]:
+    async def _subscribe(self, wanted: Wanted) -> dict[str, Any]:
         if self._subscription is not None:
             raise HttpError(409, "this WebSocket has a subscription: unsubscribe first, or open another one")
-        subscription = Subscription(await self._as_caller(), wanted, self._say)
+        subscription = Subscription(await self._as_caller(), wanted, Pushes(self._say))
         await subscription.open()
         self._subscription = subscription
         subscription.ended.add_done_callback(self._subscription_ended)

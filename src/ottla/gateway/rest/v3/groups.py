@@ -6,14 +6,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ottla.client.requests.groups import DEAD, GroupDescription
-from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
-from ottla.errors import KafkaError
+from ottla.gateway.cluster.group_lags import PartitionLag, group_lags
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.machine.message import Answer, Request
 from ottla.gateway.http.machine.routes import Route
 from ottla.gateway.rest.v3.machine import resources
-from ottla.gateway.rest.v3.machine.group_lags import PartitionLag, partition_lags
 from ottla.gateway.rest.v3.place import CLUSTER, Place, Places, answer
 
 _GROUPS: Final = f"{CLUSTER}/consumer-groups"
@@ -70,13 +68,13 @@ class GroupRoutes:
     async def _lags(self, request: Request) -> Answer:
         async with self._places.of(request) as place:
             group = await _group(place, request)
-            shown = [_lag(place, group, each) for each in await _group_lags(place, group)]
+            shown = [_lag(place, group, each) for each in await group_lags(place.admin, group)]
             return answer(resources.listing("ConsumerLag", f"{_url(place, group)}/lags", shown))
 
     async def _summary(self, request: Request) -> Answer:
         async with self._places.of(request) as place:
             group = await _group(place, request)
-            lags = await _group_lags(place, group)
+            lags = await group_lags(place.admin, group)
             if not lags:
                 raise HttpError(404, f"the group {group.group_id!r} has committed no offsets")
             worst = max(lags, key=lambda each: each.lag)
@@ -103,14 +101,6 @@ async def _group(place: Place, request: Request) -> GroupDescription:
     if group.state == DEAD:
         raise HttpError(404, f"there is no consumer group {name[:100]!r}", error_code=40403)
     return group
-
-
-async def _group_lags(place: Place, group: GroupDescription) -> list[PartitionLag]:
-    committed = await place.admin.list_group_offsets(group.group_id)
-    offsets = {each: found.offset for each, found in committed.items() if not isinstance(found, KafkaError)}
-    ends = await place.admin.list_offsets(dict.fromkeys(offsets, OffsetSpec.LATEST)) if offsets else {}
-    known = {each: found.offset for each, found in ends.items() if not isinstance(found, KafkaError)}
-    return partition_lags(group.members, offsets, known)
 
 
 def _lag(place: Place, group: GroupDescription, each: PartitionLag) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from ottla.gateway.http.machine.http_error import HttpError, unprocessable
 from ottla.gateway.http.machine.json_bodies import kind_of, parse_json
 from ottla.gateway.records.machine.described import header_pairs, part_bytes
 from ottla.gateway.records.machine.produced import RecordToSend, whole_number
+from ottla.gateway.subscriptions.machine.wanted import Seek, Wanted
 from ottla.model import TopicPartition
 
 _MOST_INT32: Final = 2**31 - 1
@@ -35,17 +36,6 @@ class Auth:
     """Who the caller is, for browsers, which cannot send an Authorization header."""
 
     login: Login
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    """Push the records of these topics: as a member of a group, or all of them."""
-
-    topics: tuple[str, ...]
-    group_id: str | None = None
-    reset: Literal["earliest", "latest"] = "latest"
-    offsets: tuple[tuple[TopicPartition, int], ...] = ()
-    credits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +55,6 @@ class Credit:
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
-    """Go on at another place of a partition."""
-
-    partition: TopicPartition
-    offset: int | Literal["earliest", "latest"]
-
-
-@dataclass(frozen=True, slots=True)
 class Produce:
     """Write a record."""
 
@@ -87,7 +69,7 @@ class Command:
     type: Literal["pause", "resume", "unsubscribe", "ping"]
 
 
-Message = Auth | Subscribe | Ack | Credit | Seek | Produce | Command
+Message = Auth | Wanted | Ack | Credit | Seek | Produce | Command
 _FIELDS: Final = {
     "auth": {"username", "password", "token"},
     "subscribe": {"topics", "group_id", "offset_reset", "offsets", "credits"},
@@ -147,7 +129,7 @@ def _login(given: dict[str, Any]) -> Login:
     raise unprocessable("auth needs username and password, or token")
 
 
-def _subscribe(given: dict[str, Any], most_topics: int) -> Subscribe:
+def _subscribe(given: dict[str, Any], most_topics: int) -> Wanted:
     topics = given.get("topics")
     if (
         not isinstance(topics, list)
@@ -168,7 +150,7 @@ def _subscribe(given: dict[str, Any], most_topics: int) -> Subscribe:
             "offsets are for subscriptions without a group: a group goes on at its committed offsets"
         )
     credit = given.get("credits")
-    return Subscribe(
+    return Wanted(
         tuple(dict.fromkeys(topics)),
         group,
         cast(Any, reset),

@@ -4,5 +4,4 @@ resources        the JSON of clusters, topics, settings and groups
 topic_bodies     the bodies that create topics and change settings
 json_stream      JSON objects, one after the other, out of bytes that come in pieces
 stream_records   one record of a stream, and its answer line
-group_lags       the lag of a group's partitions, each with the member that reads it
 """

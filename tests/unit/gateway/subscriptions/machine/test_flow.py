@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
-from ottla.gateway.websocket.machine.flow import BATCH, MOST_OPEN, WINDOW, Flow
+from ottla.gateway.subscriptions.machine.flow import BATCH, MOST_OPEN, WINDOW, Flow
 from ottla.model import TopicPartition
 
 PLACE = TopicPartition("t", 0)

@@ -1,4 +1,4 @@
-"""The subscription of one WebSocket: a consumer whose records are pushed as fast as the caller takes them.
+"""One subscription: a consumer whose records are pushed as fast as the caller takes them.
 
 In a group, what the caller acknowledged is committed every second, when partitions go, and at the end. Without a
 group nothing is committed: the caller remembers its offsets and gives them when it subscribes again.
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
 
-from ottla.client.consumer.consumer import Consumer
+from ottla.client.consumer.consumer import Consumer, ConsumerRecord
+from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.errors import KafkaError
 from ottla.gateway.cluster.clients import CLIENT_ID
 from ottla.gateway.cluster.pool import Caller
 from ottla.gateway.http.machine.http_error import HttpError
-from ottla.gateway.records.machine.described import described
-from ottla.gateway.websocket.machine.flow import Flow
-from ottla.gateway.websocket.machine.messages import Seek, Subscribe
+from ottla.gateway.subscriptions.machine.flow import Flow
+from ottla.gateway.subscriptions.machine.wanted import Seek, Wanted
 from ottla.model import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -29,17 +29,25 @@ _COMMIT_INTERVAL_S: Final = 1.0
 _STALLED_S: Final = 0.5
 _POLL_MS: Final = 500
 
-Say = Callable[[dict[str, Any]], Awaitable[None]]
+
+class Audience(Protocol):
+    """The caller of a subscription. Each method returns when the caller's connection has room again."""
+
+    async def records(self, records: list[ConsumerRecord]) -> None: ...
+    async def assigned(self, partitions: Iterable[TopicPartition]) -> None: ...
+    async def revoked(self, partitions: Iterable[TopicPartition]) -> None: ...
 
 
 class Subscription:
-    """Pushes records from `open` to `close`. `failure` is done with the error that ended it, if one did."""
+    """Pushes records from `open` to `close`, at most so many at once. `ended` has the error that ended it."""
 
-    def __init__(self, caller: Caller, wanted: Subscribe, say: Say) -> None:
+    def __init__(self, caller: Caller, wanted: Wanted, audience: Audience, most_at_once: int = 1) -> None:
         self._caller = caller
         self._wanted = wanted
-        self._say = say
-        self._flow = Flow(has_group=wanted.group_id is not None, credit=wanted.credits)
+        self._audience = audience
+        self._most_at_once = most_at_once
+        has_acknowledgements = wanted.group_id is not None and wanted.is_acknowledged
+        self._flow = Flow(has_group=has_acknowledgements, credit=wanted.credits)
         self._consumer: Consumer | None = None
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -85,6 +93,19 @@ class Subscription:
         except (KafkaError, ConnectionError, TimeoutError, ValueError) as error:
             logger.warning("a subscription of group %s ended badly: %s", self._wanted.group_id, error)
 
+    @property
+    def group_id(self) -> str | None:
+        return self._wanted.group_id
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are read here now."""
+        return frozenset() if self._consumer is None else frozenset(self._consumer.assignment)
+
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit as this member of the group. Raises KafkaError and ConnectionError."""
+        await self._open_consumer().commit(offsets)
+
     # ---- what the caller says
 
     def acknowledge(self, partition: TopicPartition, offset: int, *, up_to: bool) -> None:
@@ -107,6 +128,7 @@ class Subscription:
         place = wanted.partition
         if place not in consumer.assignment:
             raise HttpError(404, f"{place} is not assigned to this subscription", error_code=40402)
+        await self._commit(consumer, frozenset((place,)))  # acknowledgements of the old place end here
         if isinstance(wanted.offset, int):
             consumer.seek(place, wanted.offset)
         else:
@@ -148,8 +170,8 @@ class Subscription:
     async def _push(self, consumer: Consumer) -> None:
         flow = self._flow
         while True:
-            while (record := flow.next()) is not None:
-                await self._say({"type": "message", **described(record)})
+            while records := flow.take(self._most_at_once):
+                await self._audience.records(records)
             room = flow.room
             if room:
                 flow.read(await consumer.poll(max_records=room, timeout_ms=_POLL_MS))
@@ -179,7 +201,7 @@ class Subscription:
             self._flow.committed(offsets)
 
     async def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        await self._say({"type": "assigned", "partitions": [each._asdict() for each in sorted(partitions)]})
+        await self._audience.assigned(sorted(partitions))
 
     async def _revoked(self, partitions: frozenset[TopicPartition]) -> None:
         if self._consumer is not None:
@@ -189,9 +211,7 @@ class Subscription:
     async def _lost(self, partitions: frozenset[TopicPartition]) -> None:
         self._flow.drop(partitions)
         if self._consumer is not None:
-            await self._say(
-                {"type": "revoked", "partitions": [each._asdict() for each in sorted(partitions)]}
-            )
+            await self._audience.revoked(sorted(partitions))
 
     def _open_consumer(self) -> Consumer:
         assert self._consumer is not None

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
-from ottla.gateway.websocket.machine.acknowledgements import Acknowledgements
+from ottla.gateway.subscriptions.machine.acknowledgements import Acknowledgements
 from ottla.model import TopicPartition
 
 WINDOW: Final = 500
@@ -63,6 +63,13 @@ class Flow:
             self._partitions.setdefault(place, Acknowledgements()).sent(record.offset)
             self._open += 1
         return record
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """The next records to send; they count as sent."""
+        taken: list[ConsumerRecord] = []
+        while len(taken) < most and (record := self.next()) is not None:
+            taken.append(record)
+        return taken
 
     def pause(self) -> None:
         self._is_paused = True

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.client.requests.groups import MemberDescription
+from ottla.client.admin.admin import Admin
+from ottla.client.requests.groups import GroupDescription, MemberDescription
+from ottla.client.requests.offsets import OffsetSpec
+from ottla.errors import KafkaError
 from ottla.model import TopicPartition
 
 NOBODY = MemberDescription("", None, "", "", ())
@@ -22,6 +25,15 @@ class PartitionLag(NamedTuple):
     @property
     def lag(self) -> int:
         return max(0, self.log_end_offset - self.current_offset)
+
+
+async def group_lags(admin: Admin, group: GroupDescription) -> list[PartitionLag]:
+    """Of all partitions that a group has committed an offset of, as far as their ends are known."""
+    committed = await admin.list_group_offsets(group.group_id)
+    offsets = {each: found.offset for each, found in committed.items() if not isinstance(found, KafkaError)}
+    ends = await admin.list_offsets(dict.fromkeys(offsets, OffsetSpec.LATEST)) if offsets else {}
+    known = {each: found.offset for each, found in ends.items() if not isinstance(found, KafkaError)}
+    return partition_lags(group.members, offsets, known)
 
 
 def partition_lags(
