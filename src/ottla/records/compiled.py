@@ -55,10 +55,11 @@ class Put(Protocol):
 
 def _compiled() -> tuple[Take | None, Put | None]:
     try:
-        from ottla.records._native import put, take
-    except ImportError:  # not installed, or compiled from an older source
+        from ottla.records import _native
+
+        return _native.take, _native.put
+    except (ImportError, AttributeError):  # not installed, or compiled from an older source
         return None, None
-    return take, put
 
 
 compiled_take, compiled_put = _compiled()
