@@ -11,12 +11,13 @@ An ACL that allows READ, WRITE, DELETE or ALTER allows DESCRIBE as well, and one
 DESCRIBE_CONFIGS. An ACL that denies implies nothing.
 
 ACLs are found by resource and principal, and decisions are remembered, so a check costs the same with ten ACLs and
-with ten thousand. An authoriser never changes: other ACLs make another authoriser.
+with ten thousand. An authoriser never changes: other ACLs make another authoriser, from the difference.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from ottla.security.acl.acl_table import AclTable
 from ottla.security.acl.rules import (
     OPERATIONS,
     WILDCARD,
@@ -62,27 +63,22 @@ class Authoriser:
     """Decides by one set of ACLs. `super_users` are principals in Kafka's form, `User:admin`."""
 
     def __init__(
-        self, acls: Iterable[Acl] = (), super_users: Collection[str] = (), *, allow_without_acl: bool = False
+        self,
+        acls: Iterable[Acl] | AclTable = (),
+        super_users: Collection[str] = (),
+        *,
+        allow_without_acl: bool = False,
     ) -> None:
         self._super_users = frozenset(super_users)
         self._allow_without_acl = allow_without_acl
-        # Each pattern's ACLs by principal.
-        self._literal: dict[tuple[int, str], dict[str, list[Acl]]] = {}
-        self._prefixed: dict[tuple[int, str], dict[str, list[Acl]]] = {}
-        # The lengths of the prefixes that there are for a kind of resource: most clusters have a few.
-        self._prefix_lengths: dict[int, list[int]] = {}
+        self._acls = acls if isinstance(acls, AclTable) else AclTable(acls)
         self._remembered: dict[Action, bool] = {}
         self._remembered_some: dict[tuple[str, str, Operation, ResourceType], bool] = {}
-        for acl in acls:
-            self._add(acl)
 
-    def _add(self, acl: Acl) -> None:
-        kind, name, pattern_type = acl.pattern
-        is_prefix = pattern_type is PatternType.PREFIXED
-        patterns = self._prefixed if is_prefix else self._literal
-        patterns.setdefault((kind, name), {}).setdefault(acl.principal, []).append(acl)
-        if is_prefix and len(name) not in self._prefix_lengths.setdefault(kind, []):
-            self._prefix_lengths[kind].append(len(name))
+    def changed(self, removed: Iterable[Acl], added: Iterable[Acl]) -> "Authoriser":
+        """The authoriser of the same ACLs without some and with others. It remembers no decision of this one."""
+        table = self._acls.changed(removed, added)
+        return Authoriser(table, self._super_users, allow_without_acl=self._allow_without_acl)
 
     def allows(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> bool:
         """Whether the action is allowed."""
@@ -109,7 +105,7 @@ class Authoriser:
                 allowing = allowing or acl
         if allowing is not None:
             return Verdict(True, f"an ACL allows it: {allowing}")
-        if any(self._patterns_of(action.resource_type, action.name)):
+        if any(self._acls.about(action.resource_type, action.name)):
             return Verdict(False, "no ACL of this resource allows it")
         if self._allow_without_acl:
             return Verdict(True, "no ACL is about this resource, and allow.everyone.if.no.acl.found is true")
@@ -130,7 +126,7 @@ class Authoriser:
             return True
         mine = [
             acl
-            for acl in self._of_kind(kind)
+            for acl in self._acls.of_kind(kind)
             if acl.principal in (principal, WILDCARD_PRINCIPAL) and acl.host in (WILDCARD, host)
         ]
         denied = [
@@ -154,25 +150,10 @@ class Authoriser:
 
     def _about(self, action: Action) -> Iterator[Acl]:
         """The ACLs of the resource that name the principal or everybody."""
-        for by_principal in self._patterns_of(action.resource_type, action.name):
+        for by_principal in self._acls.about(action.resource_type, action.name):
             yield from by_principal.get(action.principal, ())
             if action.principal != WILDCARD_PRINCIPAL:
                 yield from by_principal.get(WILDCARD_PRINCIPAL, ())
-
-    def _patterns_of(self, kind: ResourceType, name: str) -> Iterator[dict[str, list[Acl]]]:
-        for literal in (name,) if name == WILDCARD else (name, WILDCARD):
-            if (kind, literal) in self._literal:
-                yield self._literal[kind, literal]
-        for length in self._prefix_lengths.get(kind, ()):
-            if length <= len(name) and (kind, name[:length]) in self._prefixed:
-                yield self._prefixed[kind, name[:length]]
-
-    def _of_kind(self, kind: ResourceType) -> Iterator[Acl]:
-        for patterns in (self._literal, self._prefixed):
-            for (of_kind, _), by_principal in patterns.items():
-                if of_kind == kind:
-                    for acls in by_principal.values():
-                        yield from acls
 
 
 def _is_literal(acl: Acl) -> bool:
