@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.integration.peer import Peer
 
 import ottla
@@ -14,6 +15,7 @@ from ottla.model import Address
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.runtime.clock import monotonic_ms
 from ottla.security.settings import Security
 from ottla.testing import EmbeddedBroker
 
@@ -38,6 +40,11 @@ def handshake(peer: Peer, mechanism: str = "PLAIN", version: int = 1) -> Any:
 
 def authenticate(peer: Peer, token: bytes, version: int = 2) -> Any:
     return peer.ask(ApiKey.SASL_AUTHENTICATE, version, SaslAuthenticateRequest(token))
+
+
+def sessions_are_later_by(monkeypatch: pytest.MonkeyPatch, elapsed_ms: int) -> None:
+    """From now on, the sessions of brokers in this process find themselves so much older."""
+    monkeypatch.setattr("ottla.server.gate.session.monotonic_ms", lambda: monotonic_ms() + elapsed_ms)
 
 
 def plain_token(user: str) -> bytes:

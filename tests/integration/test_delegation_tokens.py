@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.integration.login_steps import METADATA, ask, authenticate, blocking_connection, handshake
+from tests.integration.login_steps import (
+    METADATA,
+    ask,
+    authenticate,
+    blocking_connection,
+    handshake,
+    sessions_are_later_by,
+)
 from tests.integration.peer import Peer
 
 import ottla
@@ -129,9 +136,9 @@ def test_a_token_does_not_log_in_with_another_password_nor_without_saying_so(
 
 
 def test_a_session_of_a_token_ends_when_the_token_expires(
-    broker: EmbeddedBroker, admins: dict[str, ottla.blocking.Admin]
+    broker: EmbeddedBroker, admins: dict[str, ottla.blocking.Admin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = admins["alice"].create_token(max_lifetime_ms=2_500)
+    token = admins["alice"].create_token(max_lifetime_ms=3_600_000)
     with Peer(broker.port) as peer:
         handshake(peer, "SCRAM-SHA-256")
         client = ScramClient(
@@ -144,10 +151,18 @@ def test_a_session_of_a_token_ends_when_the_token_expires(
         final = client.respond(bytes(authenticate(peer, client.first()).auth_bytes))
         assert final is not None
         reply = authenticate(peer, final)
-        assert 0 < reply.session_lifetime_ms <= 2_500
-        wait_until(lambda: _is_refused(broker, token), "the token expires")
+        assert 0 < reply.session_lifetime_ms <= 3_600_000
+        assert peer.ask(*METADATA).brokers
+        sessions_are_later_by(monkeypatch, reply.session_lifetime_ms)
         peer.send(*METADATA)
         assert peer.is_closed()
+
+
+def test_an_expired_token_logs_nobody_in(
+    broker: EmbeddedBroker, admins: dict[str, ottla.blocking.Admin]
+) -> None:
+    token = admins["alice"].create_token(max_lifetime_ms=1)
+    wait_until(lambda: _is_refused(broker, token), "the token expires")
 
 
 def _is_refused(broker: EmbeddedBroker, token: DelegationToken) -> bool:

@@ -5,22 +5,22 @@ run, under a producer and a consumer that lose nothing (OPS-5).
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
-import sys
+import shlex
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from tests.integration.command_line import OTTLA
-from tests.integration.command_line import ottla as ottla_process
+from click.testing import CliRunner, Result
+from tests.integration.in_process import BrokerThread
 
 import ottla
-from ottla.localcluster.broker_process import BrokerProcess, await_ready, spawn
+from ottla.cli.broker_settings import read_settings_file
+from ottla.cli.main import ottla as command
 from ottla.localcluster.ports import HOST, accepts_connections, free_ports
 from ottla.localcluster.security_files import SecurityFiles
 from ottla.localcluster.waiting import wait_until
@@ -43,15 +43,16 @@ PARTITIONS = 3
 
 
 class Machines:
-    """Three brokers, each a process with files of settings, as on three machines."""
+    """Three brokers with files of settings, as on three machines. They run in this process: a start then costs a
+    tenth of a second of the processor, and there are fifteen.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         ports = free_ports(HOST, len(HOSTS) * len(PAGE_PORTS))
         places = [(host, port) for host in HOSTS for port in PAGE_PORTS]
         self._ports = dict(zip(places, ports, strict=True))
-        self.processes: dict[int, BrokerProcess] = {}
-        self._starts = 0
+        self.brokers: dict[int, BrokerThread] = {}
 
     def bootstrap(self, page_port: str) -> str:
         return ",".join(f"{HOST}:{self._ports[host, page_port]}" for host in HOSTS)
@@ -75,45 +76,42 @@ class Machines:
             self._file(node_id).write_text(self.adapted(text) + own, encoding="utf-8")
 
     def start(self, *node_ids: int) -> None:
-        """Start brokers with all files that there are, and wait until they serve."""
-        for node_id in node_ids:
-            shared = self.directory / "security" / "broker.properties"
-            command = [OTTLA, "serve"] + (["--config", str(shared)] if shared.exists() else [])
-            self._starts += 1
-            output = self.directory / f"output-{self._starts}"
-            command += ["--config", str(self._file(node_id))]
-            self.processes[node_id] = spawn(
-                f"broker {node_id}", command, self.directory, output, self._ports[HOSTS[node_id - 1], "9092"]
-            )
-        for node_id in node_ids:
-            process = self.processes[node_id]
-            await_ready(process, lambda process=process: "is ready at" in process.said())  # type: ignore[misc]
+        """Start brokers together with all files that there are, and wait until they serve."""
+        with ThreadPoolExecutor(len(node_ids)) as pool:
+            started = list(pool.map(self._started, node_ids))
+        self.brokers |= dict(zip(node_ids, started, strict=True))
+
+    def _started(self, node_id: int) -> BrokerThread:
+        shared = self.directory / "security" / "broker.properties"
+        files = [file for file in (shared, self._file(node_id)) if file.exists()]
+        settings = {name: value for file in files for name, value in read_settings_file(str(file)).items()}
+        return BrokerThread(self.directory / f"data-{node_id}", settings)
+
+    def stop(self) -> None:
+        for broker in self.brokers.values():
+            broker.stop()
 
     def roll(self, title: str, bootstrap: str, security: Security) -> None:
         """Restart each broker with its new file; before the next one, wait until all replicas are in sync."""
         self.write(title)
-        for node_id in list(self.processes):
-            assert self.processes[node_id].stop() == 0
+        for node_id, broker in list(self.brokers.items()):
+            broker.stop()
             self.start(node_id)
             wait_until(
                 lambda: asyncio.run(are_in_sync(bootstrap, security)), "all replicas are in sync", 60.0
             )
 
     def run(self, words: str) -> None:
-        """Run the block of the page that has these words in it, as a shell does."""
+        """Run the block of the page that has these words in it, line by line."""
         (block,) = [each for each in BLOCKS if words in each]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}
-        environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-        done = subprocess.run(
-            ["sh", "-e", "-c", self.adapted(block)],
-            cwd=self.directory,
-            env=environment,
-            check=False,
-            timeout=60,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+        environment: dict[str, str] = {}
+        for line in self.adapted(block).replace("\\\n", " ").splitlines():
+            program, *arguments = shlex.split(line)
+            if program == "export":
+                environment |= dict([arguments[0].split("=", 1)])
+            else:
+                assert program == "ottla", line
+                command_line(*arguments, **environment)
 
     def _file(self, node_id: int) -> Path:
         return self.directory / f"{HOSTS[node_id - 1][0]}.properties"
@@ -202,21 +200,24 @@ class Clients:
 
 
 @pytest.mark.timeout(300)  # brokers are restarted twelve times
-def test_an_open_cluster_is_secured_without_a_stop_and_without_a_loss(tmp_path: Path) -> None:
+def test_an_open_cluster_is_secured_without_a_stop_and_without_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the commands find the files of passwords
     machines, clients = Machines(tmp_path), Clients()
     opened, secured = machines.bootstrap("9092"), machines.bootstrap("9094")
     for user in ("shop", "billing"):
         (tmp_path / f"{user}.password").write_text(f"the password of {user}\n")
     with ExitStack() as stack:
-        stack.callback(lambda: [each.kill() for each in machines.processes.values() if each.is_running()])
+        stack.callback(machines.stop)
         machines.write("open")
         machines.start(1, 2, 3)
         command_line("topics", "create", "orders", "--partitions", str(PARTITIONS), "--bootstrap", opened)
         # From now on the metadata log names the voters, and the ports that they have now.
         for change in ("--remove", "--add"):
-            command = ("cluster", "voters", "--bootstrap", opened, change, "3")
-            # Every try is a process of its own, and a voter that left has to follow the log again before it is back.
-            wait_until(lambda: ottla_process(*command).returncode == 0, "a voter leaves, and is back", 90.0)  # noqa: B023
+            words = ("cluster", "voters", "--bootstrap", opened, change, "3")
+            # A voter that left has to follow the log again before it is back.
+            wait_until(lambda: invoked(*words).exit_code == 0, "a voter leaves, and is back", 90.0)  # noqa: B023
         with clients.at_work(opened, PLAINTEXT, PLAINTEXT):
             machines.run("ottla security init")
             machines.roll("step 1", opened, PLAINTEXT)
@@ -250,10 +251,15 @@ def test_an_open_cluster_is_secured_without_a_stop_and_without_a_loss(tmp_path: 
         refuse_strangers(machines, tmp_path)
 
 
-def command_line(*arguments: str) -> str:
-    shown = ottla_process(*arguments)
-    assert shown.returncode == 0, shown.stdout + shown.stderr
-    return shown.stdout
+def invoked(*arguments: str, **environment: str) -> Result:
+    """A command, run in this process."""
+    return CliRunner(env=environment).invoke(command, arguments)
+
+
+def command_line(*arguments: str, **environment: str) -> str:
+    shown = invoked(*arguments, **environment)
+    assert shown.exit_code == 0, shown.output
+    return shown.output
 
 
 def administrator(directory: Path) -> Security:
