@@ -8,8 +8,11 @@ from typing import Any
 from tests.integration.replicas import Cluster, running, until
 from tests.unit.server.group_shards import commit_request
 
+from ottla.client.consumer.consumer import Consumer
 from ottla.errors import ErrorCode
+from ottla.localcluster.ports import HOST
 from ottla.protocol.messages.coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.group_admin import DescribeGroupsRequest
 from ottla.protocol.messages.groups import HeartbeatRequest
 from ottla.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.replication.events import Assigned
@@ -55,6 +58,18 @@ async def until_told(cluster: Cluster, node: int, expected: tuple[int, int]) -> 
     raise TimeoutError(f"{expected} is not told, but {found}")
 
 
+async def members(cluster: Cluster, node: int) -> list[str]:
+    """The members of the group, once the broker coordinates it."""
+    error = -1
+    for _ in range(1000):
+        (group,) = (await cluster.ask(node, DescribeGroupsRequest(groups=["g"]), 5)).groups
+        error = group.error_code
+        if error == ErrorCode.NONE:
+            return [member.member_id for member in group.members]
+        await asyncio.sleep(0.01)
+    raise TimeoutError(f"broker {node} answers {error}")
+
+
 def test_the_next_coordinator_knows_what_was_committed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, *NODES) as cluster:
@@ -78,6 +93,24 @@ def test_a_former_coordinator_sends_everybody_away(tmp_path: Path) -> None:
             beat = await cluster.ask(1, HeartbeatRequest("g", 1, "m"), 4)
             assert beat.error_code == ErrorCode.NOT_COORDINATOR
             await until_committed(cluster, 2, 10)
+
+    asyncio.run(scenario())
+
+
+def test_a_consumer_that_closes_when_its_coordinator_has_just_moved_leaves_the_group(tmp_path: Path) -> None:
+    """Otherwise its partitions are read by nobody until the session timeout, 45 s by default, is over."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES, group_initial_rebalance_delay_ms=0) as cluster:
+            await with_group(cluster)
+            bootstrap = f"{HOST}:{cluster.nodes[3].port}"
+            async with Consumer(bootstrap, group_id="g", enable_auto_commit=False) as consumer:
+                consumer.subscribe(["t"])
+                while not consumer.assignment:
+                    await consumer.poll(timeout_ms=100)
+                # It thinks that broker 1 coordinates the group.
+                await cluster.fence(1)
+            assert await members(cluster, 2) == []
 
     asyncio.run(scenario())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import os
 import sys
 import time
 from asyncio import events
@@ -14,10 +15,13 @@ from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from random import SystemRandom
+from typing import Final
 
 from tests.simulation.bugs.catalogue import BUGS, planted
 from tests.simulation.bugs.search import report
 from tests.simulation.stories.story import FAULTS_S, Outcome, Story
+
+_TOLD_EVERY: Final = 100  # so that a long run that is stopped has told how far it came
 
 
 def main() -> int:
@@ -108,11 +112,16 @@ def _run_many(outcomes: Iterator[tuple[Outcome, str]], hours: float | None) -> i
         if outcome.broken:
             broken += 1
             print(f"BROKEN: {outcome.broken[0]}\n  again: {again}", flush=True)
+        if stories % _TOLD_EVERY == 0:
+            print(f"{stories} stories, {broken} broken, {time.monotonic() - began:.0f} s", flush=True)
         if hours is not None and time.monotonic() - began > hours * 3600:
             break
     print(", ".join(f"{number} {what}" for what, number in counts.most_common()))
-    seconds = time.monotonic() - began
-    print(f"{stories} stories, {simulated_s:.0f} simulated seconds, {broken} broken, {seconds:.0f} s")
+    seconds, cpu_s = time.monotonic() - began, sum(os.times()[:4])
+    print(
+        f"{stories} stories, {simulated_s:.0f} simulated seconds, {broken} broken, {seconds:.0f} s,"
+        f" {cpu_s / max(stories, 1):.2f} s of CPU each"
+    )
     return 1 if broken else 0
 
 

@@ -15,7 +15,7 @@ Rules
 - If the application does not ask for records for `rebalance_timeout_ms`, the member leaves, and joins again
   when the application is back. Heartbeats do not depend on the application.
 - A static member does not leave when it stops: it may come back within the session timeout without a
-  rebalance.
+  rebalance. Any other asks the coordinator, also one that has just moved, until `LEAVE_TIMEOUT_MS` is over.
 """
 
 from __future__ import annotations
@@ -64,13 +64,15 @@ from ottla.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupResponse,
+    LeaveGroupResponse,
     SyncGroupResponse,
 )
 
 # A join is answered when the last member has come or the rebalance timeout is over; this is for the way.
 JOIN_GRACE_MS: Final = 5_000
-# Leaving should not take long; the session timeout removes a member whose LeaveGroup was lost.
-LEAVE_TIMEOUT_MS: Final = 2_000
+# Leaving should not take long, but a coordinator that moves is there again after a second or two. The session
+# timeout removes a member whose LeaveGroup was lost.
+LEAVE_TIMEOUT_MS: Final = 3_000
 
 
 class Phase(Enum):
@@ -111,7 +113,7 @@ TRANSITIONS: Final[Mapping[tuple[Phase, Phase], str]] = {
 
 _MEMBER: Final = (Phase.ASSIGNING, Phase.SYNCING, Phase.STABLE, Phase.PREPARING)
 _HOLDS_ASSIGNMENT: Final = (Phase.STABLE, Phase.PREPARING)
-_OUTSIDE: Final = (Phase.OUT, Phase.LEAVING, Phase.OVER)
+_OUTSIDE: Final = (Phase.OUT, Phase.OVER)
 _COORDINATOR_LOST: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _MEMBERSHIP_LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
@@ -138,6 +140,7 @@ class GroupMember:
         self._failures = 0
         self._retry_at_ms: int | None = None
         self._idle_since_ms: int | None = None  # None while the application waits for records
+        self._leave_until_ms = 0
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         """The effects of an event, and of deadlines that have passed by now."""
@@ -148,7 +151,8 @@ class GroupMember:
         """When to `step` next if nothing else happens."""
         if self.phase in _OUTSIDE:
             return None
-        deadlines = [self._poll_deadline_ms(), self._retry_at_ms]
+        is_leaving = self.phase is Phase.LEAVING
+        deadlines = [self._leave_until_ms if is_leaving else self._poll_deadline_ms(), self._retry_at_ms]
         if self._retry_at_ms is None and not self._is_finding and self._beats():
             deadlines.append(self._heartbeat_at_ms)
         return min((each for each in deadlines if each is not None), default=None)
@@ -169,7 +173,7 @@ class GroupMember:
             case CoordinatorNotFound(error):
                 self._is_finding = False
                 if error is not None and not error.code.retriable:
-                    return self._end(error)
+                    return self._end(None if self.phase is Phase.LEAVING else error)
                 self._pause(now_ms)
             case _:
                 return self._told(event, now_ms)
@@ -195,7 +199,7 @@ class GroupMember:
             case Refused(generation_id, code) if generation_id == self.membership.generation_id:
                 return self._refused(code)
             case Stop(reason):
-                return self._stop(reason)
+                return self._stop(reason, now_ms)
         return []
 
     # ---- deadlines
@@ -205,6 +209,8 @@ class GroupMember:
             return []
         if self._retry_at_ms is not None and now_ms >= self._retry_at_ms:
             self._retry_at_ms = None
+        if self.phase is Phase.LEAVING:
+            return self._ask_to_leave(now_ms)
         deadline_ms = self._poll_deadline_ms()
         if deadline_ms is not None and now_ms >= deadline_ms:
             return self._give_up()
@@ -227,6 +233,17 @@ class GroupMember:
             self._asked = sync_request(self.settings, self.membership, self._protocol_name, self._assignments)
         wait_ms = self.settings.rebalance_timeout_ms + JOIN_GRACE_MS
         return [Ask(self._asked, max(wait_ms, self.settings.request_timeout_ms))]
+
+    def _ask_to_leave(self, now_ms: int) -> list[Effect]:
+        left_ms = self._leave_until_ms - now_ms
+        if left_ms <= 0:
+            return self._end()
+        if self._retry_at_ms is not None or self._asked is not None:
+            return []
+        if not self._has_coordinator:
+            return self._find()
+        self._asked = leave_request(self.settings, self.membership, self._reason)
+        return [Ask(self._asked, left_ms)]
 
     def _ask_heartbeat(self, now_ms: int) -> list[Effect]:
         if not self._beats() or now_ms < self._heartbeat_at_ms:
@@ -266,13 +283,11 @@ class GroupMember:
             return self._joined(response, now_ms)
         if isinstance(response, SyncGroupResponse):
             return self._synced(response, now_ms)
-        return self._end()
+        return self._left(response, now_ms)
 
     def _unanswered(self, request: Any, now_ms: int) -> list[Effect]:
         if request is not self._asked and request is not self._heartbeat:
             return []
-        if self.phase is Phase.LEAVING:
-            return self._end()
         self._lose_coordinator(now_ms)
         return []
 
@@ -314,6 +329,16 @@ class GroupMember:
         self._to(Phase.STABLE)
         adopt = Adopt(self.membership.generation_id, self._protocol_name, bytes(response.assignment))
         return [adopt, *(self._rejoin(self._rejoin_reason) if self._rejoin_reason else ())]
+
+    def _left(self, response: LeaveGroupResponse, now_ms: int) -> list[Effect]:
+        error = error_of(response.error_code)
+        if error.code in _COORDINATOR_LOST:
+            self._lose_coordinator(now_ms)
+        elif error.code.retriable:
+            self._pause(now_ms)
+        else:
+            return self._end()  # the member has left, or is unknown
+        return []
 
     def _failed(self, code: int, now_ms: int) -> list[Effect]:
         """A join or sync was answered with an error."""
@@ -388,16 +413,16 @@ class GroupMember:
         self._forget_membership(ErrorCode.UNKNOWN_MEMBER_ID)
         return [*goodbye, *self._prepare(reason, is_lost=True)]
 
-    def _stop(self, reason: str) -> list[Effect]:
+    def _stop(self, reason: str, now_ms: int) -> list[Effect]:
         if self.phase in (Phase.LEAVING, Phase.OVER):
             return []
-        leave = leave_request(self.settings, self.membership, reason)
-        if leave is None or not self._has_coordinator:
+        if leave_request(self.settings, self.membership, reason) is None:
             return self._end()
         self._to(Phase.LEAVING)
-        self._asked = leave
         self._heartbeat = None  # only the answer to LeaveGroup matters from here on
-        return [Ask(leave, LEAVE_TIMEOUT_MS)]
+        self._reason, self._leave_until_ms = reason, now_ms + LEAVE_TIMEOUT_MS
+        self._failures, self._retry_at_ms = 0, None
+        return []
 
     def _end(self, error: KafkaError | None = None) -> list[Effect]:
         if self.phase is Phase.OVER:

@@ -371,24 +371,66 @@ def test_the_answer_to_a_heartbeat_does_not_hold_up_a_member_that_leaves(code: E
     driver(Tick(), after_ms=HEARTBEAT_MS)
     driver(Stop("closed"))
     assert driver.answer(HeartbeatRequest, HeartbeatResponse(error_code=code)) == []
-    assert driver.answer(LeaveGroupRequest, LeaveGroupResponse(error_code=code)) == [Ended()]
+    assert driver.answer(LeaveGroupRequest, LeaveGroupResponse()) == [Ended()]
 
 
-@pytest.mark.parametrize(
-    "how", [Unanswered, lambda r: Unanswerable(r, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))]
-)
-def test_a_goodbye_that_nobody_hears_is_no_error(how: Any) -> None:
+def test_a_coordinator_that_moved_is_looked_up_and_told() -> None:
     driver = stable()
     driver(Stop("closed"))
-    assert driver(how(driver.asked[LeaveGroupRequest])) == [Ended()]
+    moved = LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    assert driver.answer(LeaveGroupRequest, moved) == []
+    assert driver(Tick(), after_ms=BACKOFF_MS) == [FindCoordinator()]
+    (ask,) = driver(CoordinatorFound())
+    assert isinstance(ask, Ask)
+    assert ask.timeout_ms < LEAVE_TIMEOUT_MS
+    assert driver.answer(LeaveGroupRequest, LeaveGroupResponse()) == [Ended()]
+
+
+def test_a_coordinator_that_is_not_known_at_the_time_is_looked_up_and_told() -> None:
+    driver = stable()
+    driver.beat(ErrorCode.NOT_COORDINATOR)
+    assert driver(Stop("closed")) == [FindCoordinator()]
+    (ask,) = driver(CoordinatorFound())
+    assert isinstance(ask, Ask)
+    assert ask.request.members[0].member_id == "m-1"
+    assert driver.answer(LeaveGroupRequest, LeaveGroupResponse()) == [Ended()]
+
+
+def test_a_coordinator_that_still_loads_its_groups_is_told_again() -> None:
+    driver = stable()
+    driver(Stop("closed"))
+    loads = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert driver.answer(LeaveGroupRequest, loads) == []
+    assert requests_of(driver(Tick(), after_ms=BACKOFF_MS)) == [LeaveGroupRequest]
+    unknown = LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    assert driver.answer(LeaveGroupRequest, unknown) == [Ended()]
+
+
+def test_a_member_tries_to_leave_for_some_seconds_and_no_longer() -> None:
+    driver = stable()
+    driver(Stop("closed"))
+    assert driver(Unanswered(driver.asked[LeaveGroupRequest])) == []
+    assert driver(Tick(), after_ms=BACKOFF_MS) == [FindCoordinator()]
+    assert driver(CoordinatorNotFound()) == []
+    assert driver(Tick(), after_ms=LEAVE_TIMEOUT_MS) == [Ended()]
+    assert driver.member.next_deadline_ms is None
+
+
+def test_a_goodbye_that_nobody_understands_is_no_error() -> None:
+    driver = stable()
+    driver(Stop("closed"))
+    error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert driver(Unanswerable(driver.asked[LeaveGroupRequest], error)) == [Ended()]
+    driver = stable()
+    driver.beat(ErrorCode.NOT_COORDINATOR)
+    driver(Stop("closed"))
+    refused = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert driver(CoordinatorNotFound(refused)) == [Ended()]
 
 
 def test_a_static_member_keeps_its_place_when_it_stops() -> None:
     assert stable("i")(Stop("closed")) == [Ended()]
 
 
-def test_who_has_no_id_or_no_coordinator_has_nobody_to_say_goodbye_to() -> None:
+def test_who_has_no_id_has_nobody_to_say_goodbye_to() -> None:
     assert Driver()(Stop("closed")) == [Ended()]
-    driver = stable()
-    driver.beat(ErrorCode.NOT_COORDINATOR)
-    assert driver(Stop("closed")) == [Ended()]
