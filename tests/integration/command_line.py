@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from ottla.cli.main import ottla as _group
+
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 
 
@@ -26,3 +30,10 @@ def ottla(
         env=variables | environment,
         check=False,
     )
+
+
+def ottla_here(*arguments: str, bootstrap: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end in this process, which saves the start of another: for commands that only ask."""
+    done = CliRunner().invoke(_group, [*arguments], env={"OTTLA_BOOTSTRAP": bootstrap})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return subprocess.CompletedProcess([*arguments], done.exit_code, done.stdout, done.stderr)

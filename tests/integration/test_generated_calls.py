@@ -62,6 +62,7 @@ RIGHT: Final[dict[str, Any]] = {
     "names": [TOPIC],
     "counts": {TOPIC: 9},
     "resources": [RESOURCE],
+    "kind": ottla.ResourceType.TOPIC,
     "changes": {RESOURCE: [ConfigChange("retention.ms", "100000")]},
     "wanted": {T0: 0},
     "offsets": {T0: 0},

@@ -54,7 +54,7 @@ def page_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 def test_the_command_serves_every_path_of_the_table(page_port: int) -> None:
     paths = re.findall(r"^\| `(/[^`]+)` \|", PAGE, re.MULTILINE)
-    assert len(paths) == 8
+    assert len(paths) == 9
     for path in paths:
         assert get(page_port, path.replace("seconds=5", "seconds=0.1")).status == 200
     assert {path.partition("?")[0] for path in paths} == {

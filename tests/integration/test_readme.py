@@ -29,7 +29,17 @@ SHELL = [
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
     for line in block.splitlines()
 ]
-FAMILIES = ("topics", "configs", "features", "produce", "consume", "bench", "groups", "transactions")
+FAMILIES = (
+    "clients",
+    "topics",
+    "configs",
+    "features",
+    "produce",
+    "consume",
+    "bench",
+    "groups",
+    "transactions",
+)
 COMMANDS = re.compile(rf"(echo .* \| )?ottla ({'|'.join(FAMILIES)}) ")
 SERVING = re.compile(r"(OTTLA_\w+=\S+ )?ottla serve")
 # tests/spark/test_pipeline.py runs the lines about pipelines; `make setup` installs as these two lines do.

@@ -17,7 +17,7 @@ from ottla.client.producer.offset_sources import OffsetSource
 from ottla.client.producer.serializers import Headers, Serializer
 from ottla.client.requests import quorum, transactions
 from ottla.client.requests.brokers import ClusterDescription, LogDir
-from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource
+from ottla.client.requests.configs import ConfigChange, ConfigEntry, ConfigResource, ResourceType
 from ottla.client.requests.delegation_tokens import DelegationToken
 from ottla.client.requests.features import Feature
 from ottla.client.requests.group_offsets import CommittedOffset, CommittedOffsets
@@ -86,8 +86,11 @@ class Admin:
     def describe_topics(self, names: Iterable[str]) -> dict[str, TopicInfo | KafkaError]:
         """The named topics with their partitions, leaders and replicas."""
 
-    def describe_configs(self, resources: Iterable[ConfigResource]) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
-        """All settings of topics and brokers, with where each value comes from."""
+    def describe_configs(self, resources: Iterable[ConfigResource], *, names: Iterable[str]=()) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+        """All settings of topics and brokers, or those of some names, with where each value comes from."""
+
+    def list_config_resources(self, kind: ResourceType) -> list[ConfigResource]:
+        """The resources of a kind that have settings."""
 
     def alter_configs(self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool=False) -> dict[ConfigResource, KafkaError | None]:
         """Change the named settings and leave all others as they are."""
@@ -163,10 +166,7 @@ class Admin:
         """The data directories of some brokers, or of all, with the size of every partition's log."""
 
     def list_groups(self, *, states: Iterable[str]=()) -> list[GroupListing]:
-        """All groups, or those in one of these states, by name.
-
-        Every broker is asked for the groups it coordinates.
-        """
+        """All groups, or those in one of these states, by name: each broker lists those that it coordinates."""
 
     def describe_groups(self, names: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
         """Groups with their members, and the partitions of each member."""

@@ -43,6 +43,9 @@ COMMANDS = {
         "ottla.cli.admin.features", "features", "List features, and raise or lower their levels."
     ),
     "groups": Entry("ottla.cli.admin.groups", "groups", "List, describe, move and delete consumer groups."),
+    "clients": Entry(
+        "ottla.cli.admin.clients", "clients", "Clients that push metrics: list, describe, subscribe."
+    ),
     "transactions": Entry(
         "ottla.cli.admin.transactions",
         "transactions",

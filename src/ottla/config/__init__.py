@@ -30,6 +30,7 @@ exists.
     authorisation.py      AuthorisationConfig: who may do what
     quotas.py             QuotaConfig: over how long rates are measured
     monitoring.py         MonitoringConfig: metrics and health over HTTP
+    client_metrics.py     ClientMetricsConfig: a subscription to metrics of clients
     gateway.py            GatewayConfig: a gateway, which is no broker
 
     broker.py             BrokerConfig: all families of one broker

@@ -43,6 +43,21 @@ class MonitoringConfig:
         "as `__other__`, and ottla_metrics_hidden_groups says how many they are.",
     )
 
+    client_metrics: str = setting(
+        "ottla.client.metrics",
+        "subscribed",
+        choices=("subscribed", "always", "never"),
+        doc="When clients are told, as they connect, that they may push metrics of their own (KIP-714): if there is a "
+        "subscription (ottla clients subscribe), always, or never. librdkafka and Java that are told ask every few "
+        "minutes what to push.",
+    )
+    telemetry_max_bytes: int = setting(
+        "telemetry.max.bytes",
+        1 << 20,
+        at_least=1,
+        doc="The largest push of metrics that is taken of a client, compressed and decompressed.",
+    )
+
     @property
     def http_address(self) -> HttpAddress | None:
         """Where to serve HTTP; None for a broker that does not."""

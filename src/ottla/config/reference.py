@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.gateway import GatewayConfig
 from ottla.config.listener_limits import LISTENER_LIMITS, listener_setting
 from ottla.config.setting import INT_MAX, LONG_MAX, Setting, settings_of
@@ -40,6 +41,10 @@ def render_reference() -> str:
         _table(("setting", "allowed", "meaning"), map(_listener_row, _listener_settings())),
         "\n## Topic\n\nA topic's own value takes precedence over the broker's setting in the second column.\n",
         _table(("setting", "broker's", "default", "meaning"), map(_topic_row, settings_of(TopicConfig))),
+        "\n## Client metrics\n\nSettings of a subscription to metrics of clients ([Monitoring](monitoring.md)).\n",
+        _table(
+            ("setting", "default", "allowed", "meaning"), map(_broker_row, settings_of(ClientMetricsConfig))
+        ),
         "\n## Gateway\n\nSettings of `ottla gateway`, in its `--config` file or by `--set` ([The gateway](gateway.md)).\n",
         _table(("setting", "default", "allowed", "meaning"), map(_broker_row, settings_of(GatewayConfig))),
     )

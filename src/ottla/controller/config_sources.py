@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ottla.config import BrokerConfig, ConfigType, Setting, TopicConfig, settings_of
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.listener_limits import listener_setting
 from ottla.config.setting import settings_by_name
 from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
@@ -27,6 +28,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
 
 
 class ConfigSynonym(NamedTuple):
@@ -136,6 +138,18 @@ class BrokerSettings:
                 synonyms = (own, *synonyms)
             yield ConfigEntry(setting, value, _decisive(synonyms), synonyms)
 
+    def client_metrics_entries(self, given: Mapping[str, str]) -> Iterator[ConfigEntry]:
+        """Every setting of a subscription to metrics of clients."""
+        for setting in settings_of(ClientMetricsConfig):
+            default = setting.render(setting.default) or ""
+            synonyms: tuple[ConfigSynonym, ...] = (
+                ConfigSynonym(setting.name, default, ConfigSource.DEFAULT_CONFIG),
+            )
+            if setting.name in given:
+                source = ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG
+                synonyms = (ConfigSynonym(setting.name, given[setting.name], source), *synonyms)
+            yield ConfigEntry(setting, synonyms[0].value, _decisive(synonyms), synonyms)
+
     def _changes_of(self, names: tuple[str, ...]) -> Iterator[ConfigSynonym]:
         """The values that were given at run time."""
         for name in names:
@@ -157,6 +171,15 @@ class BrokerSettings:
             text = setting.render(setting.default)
             if text is not None:
                 yield ConfigSynonym(setting.name, text, ConfigSource.DEFAULT_CONFIG)
+
+
+def client_metrics_resources(image: ClusterImage) -> dict[str, Mapping[str, str]]:
+    """The subscriptions to metrics of clients, by name."""
+    return {
+        resource.name: values
+        for resource, values in image.configs.items()
+        if resource.type == ResourceType.CLIENT_METRICS
+    }
 
 
 def _known(cls: type, stored: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Changing settings of topics and brokers.
+"""Changing settings of topics, brokers and subscriptions to metrics of clients.
 
 AlterConfigs, versions 0 to 2 (KIP-133): what a request does not name goes back to its default.
 IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from lists.
@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from ottla.config import BrokerConfig, ConfigError, ConfigType, Setting, TopicConfig
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.setting import settings_by_name
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.decision import Decision, repeated
@@ -33,6 +34,10 @@ from ottla.protocol.messages.configs import (
 
 _MIN_ISR: Final = "min.insync.replicas"
 _ALL_BROKERS: Final = ConfigResource(ResourceType.BROKER, "")
+_CONFIGS: Final[Mapping[int, type]] = {
+    ResourceType.TOPIC: TopicConfig,
+    ResourceType.CLIENT_METRICS: ClientMetricsConfig,
+}
 
 
 class ConfigOperation(IntEnum):
@@ -100,6 +105,9 @@ def check_config_resource(image: ClusterImage, resource: ConfigResource) -> None
     elif resource.type == ResourceType.BROKER:
         if resource.name and resource.name not in map(str, image.brokers):
             raise _invalid(f"There is no broker '{resource.name}'; an empty name stands for all of them.")
+    elif resource.type == ResourceType.CLIENT_METRICS:
+        if not resource.name:
+            raise _invalid("A subscription to metrics of clients needs a name.")
     elif resource.type == ResourceType.BROKER_LOGGER:
         raise _invalid("Log levels cannot be seen or changed over the protocol on this broker.")
     else:
@@ -166,6 +174,8 @@ class _Alteration:
         return ",".join(item for item in items if item not in operands)
 
     def _inherited(self, resource: ConfigResource, setting: Setting) -> str:
+        if resource.type == ResourceType.CLIENT_METRICS:
+            return ""
         is_topic = resource.type == ResourceType.TOPIC
         config = self._settings.topic_config({}) if is_topic else self._settings.in_force
         return setting.render(setting.value_in(config)) or ""
@@ -179,6 +189,8 @@ class _Alteration:
             if resource == _ALL_BROKERS:
                 values = _cluster_wide(self._settings) | values
             self._settings.check_broker_changes(values)
+        elif resource.type == ResourceType.CLIENT_METRICS:
+            _check_subscription(values)
         else:
             self._settings.check_topic_overrides(values)
         current = self._image.config_of(*resource)
@@ -209,6 +221,14 @@ class _Alteration:
             after = with_eligible_leaders(partition, partition, min_isr, frozenset())
             if after != partition:
                 yield change_record(topic, partition, after)
+
+
+def _check_subscription(values: Mapping[str, str]) -> None:
+    config = ClientMetricsConfig.from_texts(values)
+    try:
+        config.patterns()
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _replacement(item: AlterConfigsResource) -> dict[str, str]:
@@ -242,7 +262,7 @@ def _config_error(resource: ConfigResource) -> ErrorCode:
 
 
 def _settings(resource: ConfigResource) -> Mapping[str, Setting]:
-    return settings_by_name(TopicConfig if resource.type == ResourceType.TOPIC else BrokerConfig)
+    return settings_by_name(_CONFIGS.get(resource.type, BrokerConfig))
 
 
 def _items(text: str) -> list[str]:

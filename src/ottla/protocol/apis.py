@@ -1,7 +1,8 @@
 """The APIs: which key is which question, and which versions of it are served.
 
 `APIS` is what a listener serves; ApiVersions tells clients the same table, except that it claims Produce from
-version 0 on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659). The
+version 0 on, because librdkafka before 2.11.1 compresses only if it sees that version (KAFKA-18659), and that it
+leaves out `CLIENT_METRICS_APIS` where the broker wants no metrics of clients: clients that see them use them. The
 minima are floors: older librdkafka switches features off if a range does not contain exactly the version it
 looks for. `INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata
 quorum ask each other: served and not advertised, for a node knows the versions of its peers. `api_of` finds
@@ -227,8 +228,12 @@ APIS: Final = _by_key(
         Api(ApiKey.DESCRIBE_ACLS, "acls", (1, 3), flexible=2),
         Api(ApiKey.CREATE_ACLS, "acls", (1, 3), flexible=2),
         Api(ApiKey.DELETE_ACLS, "acls", (1, 3), flexible=2),
+        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "client_telemetry", (0, 0), flexible=0),
+        Api(ApiKey.PUSH_TELEMETRY, "client_telemetry", (0, 0), flexible=0),
     ]
 )
+
+CLIENT_METRICS_APIS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 INTERNAL_APIS: Final = _by_key(
     [

@@ -20,6 +20,7 @@ secret_file      files that only their owner may read
 rotating_lines   a file of lines that does not grow without end
 workers          processes of Python modules that answer lines
 process          what the operating system says about this process
+turns            long work on the event loop, a millisecond at a time
 http_server      HTTP on a few threads, for monitoring only
 profiler         a sampling profile of this process
 

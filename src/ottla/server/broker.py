@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.config import BrokerConfig
-from ottla.controller.config_sources import BrokerSettings
+from ottla.controller.config_sources import BrokerSettings, client_metrics_resources
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
@@ -58,6 +58,8 @@ from ottla.server.replicas.fetcher_lane import FetcherServices
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.isr_proposals import Isr
+from ottla.telemetry.clients.instances import ClientInstances, Subscriptions
+from ottla.telemetry.clients.subscriptions import subscriptions_of
 
 if TYPE_CHECKING:
     from ottla.server.monitoring.monitor import Monitor
@@ -257,6 +259,7 @@ class Broker:
             load=Load(config.logs.directory, partitions, lambda: listeners.traffic, runtime),
             disk=runtime.disk,
             reload_certificates=self._reload_certificates,
+            client_metrics=_client_metrics(config, quorum, runtime),
             now_ms=now_ms,
         )
         listeners = self._new_listeners(services)
@@ -425,6 +428,20 @@ def _rights(config: BrokerConfig, quorum: Quorum, wall_ms: Callable[[], int]) ->
 
         audit = open_audit_log(settings, wall_ms)
     return Rights(settings, lambda: quorum.image.acls, audit)
+
+
+def _client_metrics(config: BrokerConfig, quorum: Quorum, runtime: Runtime) -> ClientInstances:
+    known: tuple[object, Subscriptions] = None, ()
+
+    def subscriptions() -> Subscriptions:
+        """Those of the metadata now; made again when some setting of the cluster has changed."""
+        nonlocal known
+        configs = quorum.image.configs
+        if known[0] is not configs:
+            known = configs, subscriptions_of(client_metrics_resources(quorum.image))
+        return known[1]
+
+    return ClientInstances(subscriptions, runtime.random.uuid4, config.monitoring.telemetry_max_bytes)
 
 
 def _logins(config: BrokerConfig, gate: Gate, quorum: Quorum, runtime: Runtime) -> Logins | None:

@@ -181,3 +181,33 @@ def test_settings_in_the_log_that_this_version_does_not_know_or_that_clash_stop_
     change(cluster, BROKER, "", ("log.cleaner.min.compaction.lag.ms", SET, "100"))
     own = cluster.image.config_of(TOPIC, "a")
     assert cluster.settings.topic_config({**own, "from.the.future": "1"}).min_compaction_lag_ms == 100
+
+
+CLIENT_METRICS = ResourceType.CLIENT_METRICS
+
+
+def test_a_subscription_to_metrics_of_clients_comes_with_its_first_setting_and_goes_with_its_last() -> None:
+    cluster = Cluster()
+    assert change(cluster, CLIENT_METRICS, "m", ("metrics", APPEND, "org.a")) == (ErrorCode.NONE, None)
+    change(cluster, CLIENT_METRICS, "m", ("metrics", APPEND, "org.b"), ("match", SET, "client_id=a.*"))
+    assert cluster.image.config_of(CLIENT_METRICS, "m") == {
+        "metrics": "org.a,org.b",
+        "match": "client_id=a.*",
+    }
+    change(cluster, CLIENT_METRICS, "m", ("metrics", DELETE, None), ("match", DELETE, None))
+    assert (CLIENT_METRICS, "m") not in cluster.image.configs
+
+
+def test_a_subscription_that_cannot_be_used_is_refused_in_words() -> None:
+    cluster = Cluster()
+    for name, setting, value, code in (
+        ("m", "interval.ms", "99", ErrorCode.INVALID_REQUEST),
+        ("m", "colour", "red", ErrorCode.INVALID_REQUEST),
+        ("m", "match", "client=a", ErrorCode.INVALID_REQUEST),
+        ("m", "match", "client_id=(", ErrorCode.INVALID_CONFIG),
+        ("", "metrics", "*", ErrorCode.INVALID_REQUEST),
+    ):
+        found, sentence = change(cluster, CLIENT_METRICS, name, (setting, SET, value))
+        assert found == code
+        assert sentence
+    assert not any(resource.type == CLIENT_METRICS for resource in cluster.image.configs)

@@ -5,6 +5,7 @@ topic_differences                      how a topic that exists differs from the 
 configs                                `ottla configs`: the settings of running brokers
 features                               `ottla features`: the levels that the cluster works at
 groups                                 `ottla groups`
+clients                                `ottla clients`: clients that push metrics
 acls, resource_options                 `ottla acls`: who may do what; the options that name resources
 tokens                                 `ottla tokens`
 users, password_options                `ottla users`; where a password comes from

@@ -30,6 +30,7 @@ _SOURCES = {
     ConfigSource.DYNAMIC_DEFAULT_BROKER: "changed for all brokers",
     ConfigSource.STATIC_BROKER: "given at start",
     ConfigSource.DEFAULT: "default",
+    ConfigSource.CLIENT_METRICS: "subscription",
     ConfigSource.OTHER: "other",
 }
 

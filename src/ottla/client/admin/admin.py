@@ -46,8 +46,10 @@ from ottla.client.requests.configs import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
+    ResourceType,
     config_changes,
     config_resources,
+    resource_type,
 )
 from ottla.client.requests.delegation_tokens import DelegationToken
 from ottla.client.requests.features import Feature
@@ -58,7 +60,7 @@ from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, end_offset, offset_spec
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.quotas import QuotaEntity, quota_changes
-from ottla.client.requests.reassignments import ElectionType, Reassignment, replicas_or_none
+from ottla.client.requests.reassignments import ElectionType, Reassignment, election_type, replicas_or_none
 from ottla.client.requests.topics import CreatedTopic, NewTopic, new_topics
 from ottla.client.requests.users import UserChange, user_changes
 from ottla.errors import KafkaError
@@ -148,10 +150,15 @@ class Admin:
         return await self._settle(describe_topics(self._connections.known, arguments.names("names", names)))
 
     async def describe_configs(
-        self, resources: Iterable[ConfigResource]
+        self, resources: Iterable[ConfigResource], *, names: Iterable[str] = ()
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
-        """All settings of topics and brokers, with where each value comes from."""
-        return await self._settle(broker_questions.describe_configs(config_resources("resources", resources)))
+        """All settings of topics and brokers, or those of some names, with where each value comes from."""
+        wanted, named = config_resources("resources", resources), arguments.names("names", names)
+        return await self._settle(broker_questions.describe_configs(wanted, named))
+
+    async def list_config_resources(self, kind: ResourceType) -> list[ConfigResource]:
+        """The resources of a kind that have settings."""
+        return await self._one(broker_questions.list_config_resources(resource_type("kind", kind)))
 
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
@@ -167,8 +174,7 @@ class Admin:
         """Offsets by `OffsetSpec`, or of the first record at or after a timestamp in milliseconds."""
         specs = arguments.by_partition("wanted", wanted, offset_spec)
         arguments.flag("read_committed", read_committed)
-        known = self._connections.known
-        return await self._settle(list_offsets(known, specs, read_committed=read_committed))
+        return await self._settle(list_offsets(self._connections.known, specs, read_committed=read_committed))
 
     async def peek(
         self, offsets: Mapping[TopicPartition, int]
@@ -249,9 +255,7 @@ class Admin:
         records.
         """
         wanted = arguments.partitions("partitions", partitions)
-        if not isinstance(election, ElectionType):
-            raise TypeError(f"election must be an ElectionType, not {election!r}")
-        return await self._settle(partition_moves.elect_leaders(wanted, election))
+        return await self._settle(partition_moves.elect_leaders(wanted, election_type("election", election)))
 
     async def describe_leaderless(
         self, topics: Iterable[str] | None = None
@@ -283,10 +287,7 @@ class Admin:
         return await self._settle(broker_questions.describe_log_dirs(wanted))
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups, or those in one of these states, by name.
-
-        Every broker is asked for the groups it coordinates.
-        """
+        """All groups, or those in one of these states, by name: each broker lists those that it coordinates."""
         wanted = arguments.names("states", states)
         inquiry = group_questions.list_groups(await self._brokers(), wanted)
         outcomes = await self._settle(inquiry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -20,6 +20,8 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 
 _RESOURCE_FORM: Final = 'ConfigResource(ResourceType.TOPIC, "topic")'
@@ -31,10 +33,13 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
 
 
 class ConfigResource(NamedTuple):
-    """A topic by name, a broker by its number, or, with an empty name, all brokers."""
+    """A topic by name, a broker by its number, or, with an empty name, all brokers; a subscription to metrics of
+    clients.
+    """
 
     type: ResourceType
     name: str
@@ -48,7 +53,11 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     OTHER = 0
+
+
+_SOURCES: Final = frozenset(ConfigSource)
 
 
 class ConfigOperation(IntEnum):
@@ -107,6 +116,13 @@ def config_changes(name: str, changes: object) -> dict[ConfigResource, list[Conf
     return arguments.mapped(name, changes, _resource, _changes, f"{{{_RESOURCE_FORM}: [{_CHANGE_FORM}]}}")
 
 
+def resource_type(name: str, kind: object) -> ResourceType:
+    """A kind of resource. Raises TypeError."""
+    if not isinstance(kind, ResourceType):
+        raise TypeError(f"{name} must be a ResourceType, not {kind!r}")
+    return kind
+
+
 def _resource(name: str, resource: object) -> ConfigResource:
     if not isinstance(resource, ConfigResource) or not isinstance(resource.type, ResourceType):
         raise TypeError(f"{name} must be a {_RESOURCE_FORM}, not {resource!r}")
@@ -125,10 +141,15 @@ def _changes(name: str, changes: object) -> list[ConfigChange]:
     return given
 
 
-def describe_configs_request(resources: Iterable[ConfigResource]) -> DescribeConfigsRequest:
+def describe_configs_request(
+    resources: Iterable[ConfigResource], names: Sequence[str] = ()
+) -> DescribeConfigsRequest:
+    """All settings, or those of some names."""
     return DescribeConfigsRequest(
         resources=[
-            DescribeConfigsResource(resource_type=each.type, resource_name=each.name, configuration_keys=None)
+            DescribeConfigsResource(
+                resource_type=each.type, resource_name=each.name, configuration_keys=list(names) or None
+            )
             for each in resources
         ],
         include_synonyms=True,
@@ -145,6 +166,17 @@ def described_configs(
         )
         for each in response.results
     }
+
+
+def list_config_resources_request(kind: ResourceType) -> ListConfigResourcesRequest:
+    return ListConfigResourcesRequest(resource_types=[kind])
+
+
+def listed_config_resources(
+    kind: ResourceType, response: ListConfigResourcesResponse
+) -> list[ConfigResource] | KafkaError:
+    resources = [ConfigResource(kind, each.resource_name) for each in response.config_resources]
+    return outcome(response.error_code, resources)
 
 
 def alter_configs_request(
@@ -191,5 +223,5 @@ def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
 
 
 def _source(number: int) -> ConfigSource:
-    """Sources that newer brokers know and we do not (loggers, client metrics, groups) are OTHER."""
-    return ConfigSource(number) if 1 <= number <= 5 else ConfigSource.OTHER
+    """Sources that newer brokers know and we do not (loggers, groups) are OTHER."""
+    return ConfigSource(number) if number in _SOURCES else ConfigSource.OTHER

@@ -37,6 +37,13 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
+def election_type(name: str, election: object) -> ElectionType:
+    """How leaders are elected. Raises TypeError."""
+    if not isinstance(election, ElectionType):
+        raise TypeError(f"{name} must be an ElectionType, not {election!r}")
+    return election
+
+
 def replicas_or_none(name: str, value: object) -> list[int] | None:
     """The brokers that a partition moves to; None for a move that is cancelled. Raises TypeError and ValueError."""
     return None if value is None else arguments.numbers(name, value)

@@ -6,7 +6,7 @@ that give it a value, its type and its meaning.
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.controller.config_sources import BrokerSettings, ConfigEntry
+from ottla.controller.config_sources import BrokerSettings, ConfigEntry, client_metrics_resources
 from ottla.controller.configs import check_config_resource
 from ottla.controller.image import ClusterImage, ConfigResource, ResourceType
 from ottla.errors import ErrorCode, KafkaError
@@ -69,6 +69,8 @@ def _entries(
 ) -> Iterator[ConfigEntry]:
     if resource.type == ResourceType.TOPIC:
         return settings.topic_entries(image.config_of(*resource))
+    if resource.type == ResourceType.CLIENT_METRICS:
+        return settings.client_metrics_entries(image.config_of(*resource))
     if not resource.name:
         return settings.default_entries()
     if resource.name != str(node_id):
@@ -100,9 +102,7 @@ def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfi
 def list_config_resources(
     image: ClusterImage, request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse:
-    """Answer ListConfigResources: what can be described. Version 0 asks for client metrics only, and there
-    are none.
-    """
+    """Answer ListConfigResources: what can be described. Version 0 asks for client metrics only."""
     types = set(request.resource_types) or set(_LISTED_TYPES)
     if version < _RESOURCE_TYPES_SINCE:
         types = {ResourceType.CLIENT_METRICS}
@@ -113,4 +113,7 @@ def list_config_resources(
         listed += [ListedResource(name, ResourceType.TOPIC) for name in sorted(image.topics_by_name)]
     if ResourceType.BROKER in types:
         listed += [ListedResource(str(node_id), ResourceType.BROKER) for node_id in sorted(image.brokers)]
+    if ResourceType.CLIENT_METRICS in types:
+        names = sorted(client_metrics_resources(image))
+        listed += [ListedResource(name, ResourceType.CLIENT_METRICS) for name in names]
     return ListConfigResourcesResponse(config_resources=listed)

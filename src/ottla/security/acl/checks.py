@@ -87,8 +87,14 @@ _CLUSTER_OPERATIONS: Final = _check(
 )
 _TOPIC_ERROR: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-# Logging in, and finding out how to speak to the broker, come before any right.
-UNCHECKED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+# Logging in, and finding out how to speak to the broker, come before any right. Metrics that clients push ask for
+# none, as in Kafka: a client tells of itself, and sees nothing of others.
+UNCHECKED: Final = frozenset(
+    {
+        *(ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+        *(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
+    }
+)
 
 CHECKS: Final = _by_api(
     {

@@ -11,5 +11,6 @@ sasl, user_scram_credentials                    logins, users and their SCRAM cr
 delegation_tokens                               logins that users hand on
 topics, cluster, shown_topics, brokers, quorum, api_versions  metadata: changes, descriptions, nodes among themselves
 altered_settings                                changes of settings, and certificates that are loaded again
+client_telemetry, shown_clients                 metrics that clients push, taken and shown
 acls, client_quotas                             access control lists; quotas
 """

@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.errors import ErrorCode
-from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.apis import APIS, CLIENT_METRICS_APIS, ApiKey
 from ottla.protocol.codec import first_version
 from ottla.protocol.messages.api_versions import (
     GROUP_COMMIT_FEATURE,
@@ -34,7 +34,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """The APIs and versions of this broker."""
     if context.version > APIS[ApiKey.API_VERSIONS].max_version:
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised())
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised(context))
     if context.version >= _SOFTWARE_NAME_SINCE:
         if not _is_well_named(request):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -42,7 +42,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         context.session.runs(software)
     image = context.services.quorum.image
     return ApiVersionsResponse(
-        api_keys=_advertised(),
+        api_keys=_advertised(context),
         supported_features=[SupportedFeatureKey(name, *levels) for name, levels in _ANNOUNCED.items()],
         finalized_features_epoch=image.last_offset,
         finalized_features=[
@@ -51,10 +51,15 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     )
 
 
-def _advertised() -> list[ApiVersion]:
+def _advertised(context: RequestContext) -> list[ApiVersion]:
+    services = context.services
+    when = services.config.monitoring.client_metrics
+    tells = when == "always" or (when == "subscribed" and services.client_metrics.is_subscribed)
+    hidden = frozenset() if tells else CLIENT_METRICS_APIS
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_min_version, max_version=api.max_version)
         for api in APIS.values()
+        if api.key not in hidden
     ]
 
 

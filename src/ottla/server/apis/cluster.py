@@ -5,6 +5,9 @@ Metadata may create the topics it is asked for (`auto.create.topics.enable`). As
 finds a topic missing is answered so, and the next one finds the topic.
 """
 
+from collections.abc import Awaitable, Iterator
+
+from ottla.config import ConfigType
 from ottla.controller.config_sources import BrokerSettings, ConfigSource
 from ottla.controller.describe import cluster, configs, reassignments
 from ottla.controller.image import ClusterImage, ResourceType
@@ -19,6 +22,7 @@ from ottla.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
+    DescribeConfigsResult,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
@@ -28,6 +32,9 @@ from ottla.protocol.messages.partitions import (
     ListPartitionReassignmentsResponse,
 )
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.runtime.clock import monotonic_ms
+from ottla.runtime.turns import in_turns
+from ottla.server.apis.shown_clients import asks_for_clients, shown_clients
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 
 api = ApiFamily()
@@ -111,8 +118,10 @@ def describe_topic_partitions(
 
 
 @api.handles(DescribeConfigsRequest)
-def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Settings with their sources and synonyms."""
+def describe_configs(
+    context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    """Settings with their sources and synonyms; the clients that push metrics, for those who ask."""
     config = context.services.config
     image = context.services.quorum.image
     settings = BrokerSettings(image, config.node.id, config)
@@ -120,7 +129,32 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     for asked, result in zip(request.resources, response.results, strict=True):
         if asked.resource_type == ResourceType.BROKER and asked.resource_name == str(config.node.id):
             result.configs += _load_entries(context, asked.configuration_keys, request.include_documentation)
+            if asks_for_clients(asked.configuration_keys):
+                return _with_clients(context, response, result, asked.configuration_keys or [])
     return response
+
+
+async def _with_clients(
+    context: RequestContext,
+    response: DescribeConfigsResponse,
+    result: DescribeConfigsResult,
+    names: list[str],
+) -> DescribeConfigsResponse:
+    await in_turns(_add_clients(context, result.configs, names))
+    return response
+
+
+def _add_clients(
+    context: RequestContext, configs: list[DescribeConfigsResourceResult], names: list[str]
+) -> Iterator[None]:
+    for name, value in shown_clients(context.services.client_metrics, names, monotonic_ms()):
+        source = ConfigSource.STATIC_BROKER_CONFIG
+        configs.append(
+            DescribeConfigsResourceResult(
+                name=name, value=value, read_only=True, config_source=source, config_type=ConfigType.STRING
+            )
+        )
+        yield
 
 
 def _load_entries(

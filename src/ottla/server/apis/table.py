@@ -89,6 +89,8 @@ def _metadata(api_key: int) -> ApiFamily | None:
             from ottla.server.apis.acls import api
         case ApiKey.DESCRIBE_CLIENT_QUOTAS | ApiKey.ALTER_CLIENT_QUOTAS:
             from ottla.server.apis.client_quotas import api
+        case ApiKey.GET_TELEMETRY_SUBSCRIPTIONS | ApiKey.PUSH_TELEMETRY:
+            from ottla.server.apis.client_telemetry import api
         case ApiKey.VOTE | ApiKey.BEGIN_QUORUM_EPOCH | ApiKey.END_QUORUM_EPOCH | ApiKey.FETCH_SNAPSHOT:
             from ottla.server.apis.quorum import api
         case ApiKey.ENVELOPE | ApiKey.DESCRIBE_QUORUM | ApiKey.ADD_RAFT_VOTER | ApiKey.REMOVE_RAFT_VOTER:

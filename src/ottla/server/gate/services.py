@@ -20,6 +20,7 @@ from ottla.server.quorum.controller_duties import ControllerDuties
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.replicas.follower_sessions import FollowerSessions
+from ottla.telemetry.clients.instances import ClientInstances
 
 
 class ReloadCertificates(Protocol):
@@ -48,5 +49,6 @@ class Services:
     quotas: Quotas
     disk: Disk
     reload_certificates: ReloadCertificates
+    client_metrics: ClientInstances
     now_ms: Callable[[], int]
     requests: RequestCounts = field(default_factory=RequestCounts)

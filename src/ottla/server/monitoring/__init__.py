@@ -2,7 +2,6 @@
 
 monitor              the HTTP port: paths, who may see them, from a thread to the event loop and back
 subject              the parts of the broker that are looked at
-turns                long work on the event loop, a millisecond at a time
 survey               one look at all partitions and groups, from which the pages are made
 node_metrics         metrics of the process, its connections and its requests
 log_metrics          metrics of partitions, topics, flushes and compaction

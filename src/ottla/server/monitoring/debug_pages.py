@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ottla.config import BrokerConfig, settings_of
+from ottla.server.apis.shown_clients import client_as_json, point_as_json
 from ottla.server.monitoring.subject import Subject
 from ottla.server.monitoring.survey import Survey
 
@@ -45,6 +46,19 @@ def slow(subject: Subject, now_s: float) -> Iterator[str]:
         json.dumps({**_row(each, "at_s"), "ago_s": round(now_s - each.at_s, 3)})
         for each in sorted(found, reverse=True)
     )
+    yield "\n]}\n"
+
+
+def clients(subject: Subject, now_ms: int) -> Iterator[str]:
+    """The clients that push metrics, with the numbers that each of them pushed last."""
+    yield '{"clients": [\n'
+    before = ""
+    for each in subject.services.client_metrics:
+        yield f'{before}{{"client": {json.dumps(client_as_json(each, now_ms))}, "metrics": ['
+        before = ",\n"
+        for number, point in enumerate(each.points):
+            yield (",\n" if number else "\n") + json.dumps(point_as_json(point))
+        yield "]}"
     yield "\n]}\n"
 
 

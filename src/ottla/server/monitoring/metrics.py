@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
+from ottla.runtime.turns import encoded_in_turns, in_turns
 from ottla.server.monitoring.cluster_metrics import cluster_families, quorum_families
 from ottla.server.monitoring.exporter_names import exporter_families
 from ottla.server.monitoring.group_metrics import group_families, transaction_families
@@ -20,10 +21,14 @@ from ottla.server.monitoring.log_metrics import (
     topic_families,
 )
 from ottla.server.monitoring.loop_delay import LoopDelay
-from ottla.server.monitoring.node_metrics import connection_families, process_families, request_families
+from ottla.server.monitoring.node_metrics import (
+    client_families,
+    connection_families,
+    process_families,
+    request_families,
+)
 from ottla.server.monitoring.subject import Subject
 from ottla.server.monitoring.survey import Survey
-from ottla.server.monitoring.turns import encoded_in_turns, in_turns
 from ottla.telemetry.families import Family
 from ottla.telemetry.label_limit import LabelLimit
 from ottla.telemetry.openmetrics import exposition
@@ -77,6 +82,7 @@ class Metrics:
         yield from process_families(subject, self._delay, refused_http)
         yield from connection_families(subject)
         yield from request_families(subject, lambda at_s: at_s + offset_s)
+        yield from client_families(subject)
         yield from quorum_families(subject)
         yield from cluster_families(subject, survey)
         yield from replica_families(subject, survey)

@@ -13,15 +13,16 @@ from typing import Any, Final
 
 from ottla.config import HTTP_LISTENER, ConfigError
 from ottla.config.monitoring import HttpAddress
+from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.http_server import HttpAnswer, HttpRequest, HttpServer
 from ottla.runtime.profiler import sample
 from ottla.runtime.threads import Lock
+from ottla.runtime.turns import encoded_in_turns
 from ottla.server.monitoring import debug_pages, health
 from ottla.server.monitoring.health import Health
 from ottla.server.monitoring.loop_delay import LoopDelay
 from ottla.server.monitoring.metrics import Metrics
 from ottla.server.monitoring.subject import Subject
-from ottla.server.monitoring.turns import encoded_in_turns
 from ottla.telemetry.openmetrics import OPENMETRICS_TYPE, PROMETHEUS_TYPE, accepts_openmetrics
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Monitor:
             "/debug/state": self._state,
             "/debug/tasks": self._tasks,
             "/debug/slow": self._slow,
+            "/debug/clients": self._clients,
         }
         self._server = self._bound(address)
 
@@ -159,6 +161,10 @@ class Monitor:
 
     async def _slow(self, request: HttpRequest) -> HttpAnswer:
         pieces = debug_pages.slow(self._subject, self._loop.time())
+        return HttpAnswer(200, _JSON, await encoded_in_turns(pieces))
+
+    async def _clients(self, request: HttpRequest) -> HttpAnswer:
+        pieces = debug_pages.clients(self._subject, monotonic_ms())
         return HttpAnswer(200, _JSON, await encoded_in_turns(pieces))
 
     def _forget(self) -> None:

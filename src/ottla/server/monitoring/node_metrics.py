@@ -91,6 +91,26 @@ def connection_families(subject: Subject) -> Iterator[Family]:
     )
 
 
+def client_families(subject: Subject) -> Iterator[Family]:
+    """Metrics that clients push. Who they are is on /debug/clients: clients choose their names."""
+    clients = subject.services.client_metrics
+    yield gauge(
+        "ottla_pushing_clients", "Clients that push metrics, or asked whether they should.", len(clients)
+    )
+    yield gauge("ottla_pushed_numbers", "Numbers that clients pushed last, in memory.", clients.point_count)
+    yield counter("ottla_client_pushes", "Pushes of metrics by clients that were taken.", clients.pushes)
+    yield counter(
+        "ottla_client_pushes_refused",
+        "Pushes that came too early, were too large, or were for another subscription.",
+        clients.refused,
+    )
+    yield counter(
+        "ottla_client_pushes_unreadable",
+        "Pushes that were taken and could not be read.",
+        clients.unreadable,
+    )
+
+
 def request_families(subject: Subject, to_wall_s: Callable[[float], float]) -> Iterator[Family]:
     """Requests by API. `to_wall_s` turns the loop's time into the time of day."""
     apis = subject.services.requests.all

@@ -130,7 +130,8 @@ def test_what_cannot_be_described_is_refused_with_a_sentence() -> None:
         (BROKER, "2"): ErrorCode.INVALID_REQUEST,
         (BROKER, "9"): ErrorCode.INVALID_REQUEST,
         (ResourceType.BROKER_LOGGER, "1"): ErrorCode.INVALID_REQUEST,
-        (ResourceType.CLIENT_METRICS, "m"): ErrorCode.INVALID_REQUEST,
+        (ResourceType.CLIENT_METRICS, ""): ErrorCode.INVALID_REQUEST,
+        (ResourceType.GROUP, "g"): ErrorCode.INVALID_REQUEST,
     }
     for (kind, name), code in refusals.items():
         result = described(cluster, kind, name)
@@ -148,3 +149,19 @@ def test_topics_and_brokers_are_listed_as_things_with_settings() -> None:
     assert list_config_resources(cluster.image, ListConfigResourcesRequest(), 0).config_resources == []
     unknown = list_config_resources(cluster.image, ListConfigResourcesRequest([77]), 1)
     assert unknown.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_subscription_to_metrics_of_clients_is_listed_and_described_with_its_sources() -> None:
+    cluster = Cluster()
+    resource = IncrementalAlterConfigsResource(
+        ResourceType.CLIENT_METRICS, "m", [IncrementalAlterableConfig("interval.ms", 0, "500")]
+    )
+    cluster.commit(IncrementalAlterConfigsRequest([resource]))
+    (listed,) = list_config_resources(cluster.image, ListConfigResourcesRequest(), 0).config_resources
+    assert (listed.resource_name, listed.resource_type) == ("m", ResourceType.CLIENT_METRICS)
+    shown = {each.name: each for each in described(cluster, ResourceType.CLIENT_METRICS, "m").configs}
+    assert {name: (each.value, each.config_source) for name, each in shown.items()} == {
+        "interval.ms": ("500", 7),
+        "metrics": ("", 5),
+        "match": ("", 5),
+    }

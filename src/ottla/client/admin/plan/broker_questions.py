@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from ottla.client.cluster.machine.retries import Attempt, Inquiry
@@ -19,10 +19,13 @@ from ottla.client.requests.configs import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
+    ResourceType,
     alter_configs_request,
     altered_configs,
     describe_configs_request,
     described_configs,
+    list_config_resources_request,
+    listed_config_resources,
 )
 from ottla.protocol.messages.brokers import UnregisterBrokerRequest
 from ottla.protocol.messages.cluster import DescribeClusterRequest, DescribeLogDirsRequest
@@ -66,10 +69,17 @@ def update_feature(name: str, level: int, *, downgrades: bool) -> Inquiry[str, N
 
 
 def describe_configs(
-    resources: Iterable[ConfigResource],
+    resources: Iterable[ConfigResource], names: Sequence[str]
 ) -> Inquiry[ConfigResource, None, dict[str, ConfigEntry]]:
-    attempt = by_resource(describe_configs_request, described_configs)
+    attempt: Attempt[ConfigResource, None, dict[str, ConfigEntry]] = by_resource(
+        lambda part: describe_configs_request(part, names), described_configs
+    )
     return Inquiry(dict.fromkeys(resources), attempt)
+
+
+def list_config_resources(kind: ResourceType) -> Inquiry[str, None, list[ConfigResource]]:
+    request = list_config_resources_request(kind)
+    return one_answer(lambda _: request, partial(listed_config_resources, kind))
 
 
 def alter_configs(
