@@ -69,6 +69,8 @@ COMMANDS = {
     "pipeline": Entry(
         "ottla.cli.spark.pipeline", "pipeline", "Make, run and watch pipelines from topics to tables."
     ),
+    "lake": Entry("ottla.cli.lake.commands", "lake", "Keep Iceberg, Delta or Parquet tables of topics."),
+    "sql": Entry("ottla.cli.lake.sql", "sql", "Answer a query over topics and their tables."),
     "bench": Entry("ottla.cli.records.bench", "bench", "Put load on any Kafka, and measure it."),
     "dump": Entry("ottla.cli.inspect.dump", "dump", "Show what is inside the files of a data directory."),
     "doctor": Entry("ottla.cli.inspect.doctor", "doctor", "Check data, settings and a running broker."),
