@@ -45,6 +45,7 @@ def test_the_answers_on_the_page_are_those_of_the_gateway() -> None:
     assert len(blocks) >= 20
     with ottla.testing.broker() as broker, gateway_place(broker.bootstrap) as place:
         broker.create_topic("orders")
+        broker.create_topic("payments")
         with calling(place.port) as caller:
             answer: Any = None
             for kind, text in blocks:

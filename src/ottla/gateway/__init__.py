@@ -5,6 +5,7 @@ http            the HTTP core; it knows nothing of Kafka
 cluster         the way to the cluster: callers act as themselves, by shared clients
 records         records as callers write and read them: JSON, base64, where a read begins
 registry        a schema registry, with the API of Confluent's, kept in the topic `_schemas`
+schema_values   keys and values by the registry's schemas, as JSON
 rest            REST: Confluent's v2 and v3, and stateless reads
 subscriptions   a consumer whose records are pushed, with credits and acknowledgements
 websocket       subscriptions and produce over a WebSocket

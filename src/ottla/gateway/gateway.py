@@ -27,6 +27,7 @@ from ottla.gateway.http.dispatch import Dispatch
 from ottla.gateway.http.machine.routes import Route, RouteTable
 from ottla.gateway.http.server import HttpServer
 from ottla.gateway.registry.door import Door
+from ottla.gateway.registry.readers import Readers
 from ottla.gateway.registry.registry import SchemaRegistry
 from ottla.gateway.registry.schema_routes import SchemaRoutes
 from ottla.gateway.registry.setting_routes import SettingRoutes
@@ -42,6 +43,8 @@ from ottla.gateway.rest.v3.groups import GroupRoutes
 from ottla.gateway.rest.v3.place import Places
 from ottla.gateway.rest.v3.records import RecordRoutes
 from ottla.gateway.rest.v3.topics import TopicRoutesV3
+from ottla.gateway.schema_values.decoding import ValueDecoder
+from ottla.gateway.schema_values.encoding import ValueEncoder
 from ottla.gateway.websocket.sockets import Sockets
 from ottla.model import Address
 from ottla.runtime.pem_files import Identity, read_identity
@@ -67,9 +70,11 @@ class Gateway:
         self._callers = Callers(security, self.settings)
         self._pool = ClientPool(bootstrap, self._callers, self.settings)
         self._schemas = SchemaRegistry(bootstrap, security)
-        self._instances = Instances(self._pool, self.settings)
-        self._sockets = Sockets(self._pool, self.settings, problem_of)
-        self._events = EventRoutes(self._pool, self.settings)
+        self._readers = Readers(self._schemas, self._pool, self._callers)
+        self._decoder = ValueDecoder(self._schemas, self._readers)
+        self._instances = Instances(self._pool, self.settings, self._decoder)
+        self._sockets = Sockets(self._pool, self.settings, self._decoder, problem_of)
+        self._events = EventRoutes(self._pool, self.settings, self._decoder)
         table = RouteTable(self._routes())
         self.routes = table.routes
         self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
@@ -79,9 +84,9 @@ class Gateway:
         self.grpc_port = 0
 
     def _routes(self) -> Iterable[Route]:
-        yield from ProduceRoutes(self._pool).routes()
+        yield from ProduceRoutes(self._pool, ValueEncoder(self._schemas, self._readers)).routes()
         yield from TopicRoutes(self._pool).routes()
-        yield from ReadRoutes(self._pool, self.settings).routes()
+        yield from ReadRoutes(self._pool, self.settings, self._decoder).routes()
         yield from self._events.routes()
         yield from ConsumerRoutes(self._instances, self.settings).routes()
         places = Places(self._pool, self.settings)
@@ -90,7 +95,7 @@ class Gateway:
         yield from GroupRoutes(places).routes()
         yield from RecordRoutes(places).routes()
         yield from self._sockets.routes()
-        door = Door(self._schemas, self._pool, self._callers)
+        door = Door(self._schemas, self._readers)
         yield from SubjectRoutes(door).routes()
         yield from SchemaRoutes(door).routes()
         yield from SettingRoutes(door).routes()

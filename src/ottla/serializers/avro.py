@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import Any
 
 from ottla.schemas.avro.canonical import canonical_text
 from ottla.schemas.avro.parser import parse_avro
 from ottla.schemas.avro.types import Enumeration, Fixed, Record
 from ottla.schemas.schema import AVRO, Imported, Reference
-from ottla.serializers.decoding import RegistryDeserializer, imports_of
+from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
 from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
@@ -53,12 +53,7 @@ class AvroSerializer(RegistrySerializer):
         self._encoder = Encoder(registry, sent._replace(text=canonical_text(parsed)), name, **options)
 
     def _written(self, schema: RegistrySchema, value: object) -> Written:
-        out = BytesIO()
-        try:
-            fastavro.schemaless_writer(out, _parsed(self._registry, schema), value)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise SchemaDataError(f"the value does not fit the schema: {error!r}") from error
-        return Written(out.getvalue())
+        return Written(avro_bytes(self._registry, schema, value))
 
 
 class AvroDeserializer(RegistryDeserializer):
@@ -86,19 +81,51 @@ class AvroDeserializer(RegistryDeserializer):
             self._reader = _parsed(registry, own)
 
     def _value(self, schema: RegistrySchema, read: Framed) -> Any:
-        buffer = BytesIO(read.payload)
-        try:
-            value = fastavro.schemaless_reader(buffer, _parsed(self._registry, schema), self._reader)
-        except (ValueError, TypeError, KeyError, EOFError, IndexError, OverflowError, MemoryError) as error:
-            raise SchemaDataError(
-                f"the data cannot be read by the schema with id {schema.id}: {error!r}"
-            ) from error
-        except SchemaResolutionError as error:
-            raise SchemaDataError(f"the reader's schema cannot read the writer's: {error}") from error
-        return value
+        return avro_value(self._registry, schema, read.payload, self._reader)
 
 
-def _parsed(registry: Registry, schema: RegistrySchema) -> Any:
+def avro_bytes(registry: SchemaSource, schema: RegistrySchema, value: object) -> bytes:
+    """A value by a schema. Raises SchemaDataError."""
+    out = BytesIO()
+    try:
+        fastavro.schemaless_writer(out, _parsed(registry, schema), value)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise SchemaDataError(f"the value does not fit the schema: {error!r}") from error
+    return out.getvalue()
+
+
+def avro_value(registry: SchemaSource, schema: RegistrySchema, data: bytes, reader: Any = None) -> Any:
+    """The value of data by its writer's schema, in the form of the reader's. Raises SchemaDataError."""
+    try:
+        return fastavro.schemaless_reader(BytesIO(data), _parsed(registry, schema), reader)
+    except (ValueError, TypeError, KeyError, EOFError, IndexError, OverflowError, MemoryError) as error:
+        raise SchemaDataError(
+            f"the data cannot be read by the schema with id {schema.id}: {error!r}"
+        ) from error
+    except SchemaResolutionError as error:
+        raise SchemaDataError(f"the reader's schema cannot read the writer's: {error}") from error
+
+
+def avro_from_json(registry: SchemaSource, schema: RegistrySchema, value: object) -> Any:
+    """A value out of Avro's JSON encoding: unions name their branch, bytes are texts. Raises SchemaDataError."""
+    try:
+        (made,) = fastavro.json_reader(StringIO(json.dumps(value)), _parsed(registry, schema))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        raise SchemaDataError(f"the value does not fit the schema: {error!r}") from error
+    return made
+
+
+def avro_as_json(registry: SchemaSource, schema: RegistrySchema, value: object) -> Any:
+    """A value in Avro's JSON encoding. Raises SchemaDataError."""
+    out = StringIO()
+    try:
+        fastavro.json_writer(out, _parsed(registry, schema), [value])
+        return json.loads(out.getvalue())
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SchemaDataError(f"the value cannot be written as JSON: {error!r}") from error
+
+
+def _parsed(registry: SchemaSource, schema: RegistrySchema) -> Any:
     return _parsed_text(schema.text, tuple(imports_of(registry, schema)))
 
 

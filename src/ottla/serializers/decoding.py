@@ -14,6 +14,12 @@ from ottla.serializers.wire_format import Framed, Headers, framed
 _MOST_REFERENCES = 500
 
 
+class SchemaSource(Protocol):
+    """Where the schemas behind references are found: a registry over HTTP, or one in the same process."""
+
+    def version(self, subject: str, version: int | str = "latest") -> RegistrySchema: ...
+
+
 class ReadRecord(Protocol):
     """What a deserializer needs of a consumer's record."""
 
@@ -38,7 +44,7 @@ def writers_schema(registry: Registry, data: Framed, schema_type: str, context: 
     return schema
 
 
-def imports_of(registry: Registry, schema: RegistrySchema) -> list[Imported]:
+def imports_of(registry: SchemaSource, schema: RegistrySchema) -> list[Imported]:
     """All schemas behind a schema's references, each before those that need it."""
     found: dict[tuple[str, int], Imported] = {}
     open_places: set[tuple[str, int]] = set()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.schemas.json_schema.model import canonical_text, parse_json_schema
 from ottla.schemas.schema import JSON, Imported, Reference
-from ottla.serializers.decoding import RegistryDeserializer, imports_of
+from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
 from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
@@ -56,12 +56,7 @@ class JsonSchemaSerializer(RegistrySerializer):
         self._encoder = Encoder(registry, sent._replace(text=canonical_text(parsed)), title, **options)
 
     def _written(self, schema: RegistrySchema, value: object) -> Written:
-        if self._validate:
-            _check(self._registry, schema, value)
-        try:
-            return Written(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
-        except (TypeError, ValueError, RecursionError) as error:
-            raise SchemaDataError(f"the value cannot be written as JSON: {error}") from error
+        return Written(json_bytes(self._registry, schema, value, validate=self._validate))
 
 
 class JsonSchemaDeserializer(RegistryDeserializer):
@@ -96,7 +91,17 @@ class JsonSchemaDeserializer(RegistryDeserializer):
         return value
 
 
-def _check(registry: Registry, schema: RegistrySchema, value: object) -> None:
+def json_bytes(registry: SchemaSource, schema: RegistrySchema, value: object, *, validate: bool) -> bytes:
+    """A value by a schema. Raises SchemaDataError."""
+    if validate:
+        _check(registry, schema, value)
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SchemaDataError(f"the value cannot be written as JSON: {error}") from error
+
+
+def _check(registry: SchemaSource, schema: RegistrySchema, value: object) -> None:
     """Raises SchemaDataError if the value does not fit the schema."""
     validator = _validator(schema.text, tuple(imports_of(registry, schema)))
     try:

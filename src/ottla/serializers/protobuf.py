@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.schemas.schema import PROTOBUF, Reference
-from ottla.serializers.decoding import RegistryDeserializer, imports_of
+from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
 from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.message_classes import MessageClasses, message_classes
@@ -70,18 +70,7 @@ class ProtobufSerializer(RegistrySerializer):
         return RegistrySchema(b64encode(file.serialized_pb).decode(), PROTOBUF, tuple(references))
 
     def _written(self, schema: RegistrySchema, value: object) -> Written:
-        classes = _classes(self._registry, schema)
-        place = message_indexes(classes.place_of(self._name))
-        try:
-            if isinstance(value, dict):
-                value = ParseDict(value, classes.named(self._name)())
-            if not isinstance(value, Message) or value.DESCRIPTOR.full_name != self._name:
-                raise SchemaDataError(
-                    f"the value must be a message {self._name} or a dict, not {type(value)}"
-                )
-            return Written(value.SerializeToString(), place)
-        except (ParseError, EncodeError) as error:
-            raise SchemaDataError(f"the value does not fit the schema: {error}") from error
+        return protobuf_bytes(self._registry, schema, value, self._name)
 
 
 class ProtobufDeserializer(RegistryDeserializer):
@@ -101,20 +90,53 @@ class ProtobufDeserializer(RegistryDeserializer):
         self._as_dict = as_dict
 
     def _value(self, schema: RegistrySchema, read: Framed) -> Any:
-        if read.rest:
-            indexes, payload = split_indexes(read.rest)[0], read.payload
-        else:
-            indexes, payload = split_indexes(read.payload)
-        written = _classes(self._registry, schema).at(indexes)
-        made = (self._message or written)()
-        try:
-            made.ParseFromString(payload)
-        except (DecodeError, RecursionError) as error:
-            raise SchemaDataError(
-                f"the data cannot be read as {written.DESCRIPTOR.full_name} of the schema with id {schema.id}: {error}"
-            ) from error
+        made = protobuf_message(self._registry, schema, read, self._message)
         return MessageToDict(made, preserving_proto_field_name=True) if self._as_dict else made
 
 
-def _classes(registry: Registry, schema: RegistrySchema) -> MessageClasses:
+def protobuf_bytes(
+    registry: SchemaSource, schema: RegistrySchema, value: object, name: str | None = None
+) -> Written:
+    """A message, or a dict in Protobuf's JSON form, by a schema; `name` is its message, or the first one of the
+    schema. Raises SchemaDataError.
+    """
+    classes = _classes(registry, schema)
+    name = name or classes.first()
+    place = message_indexes(classes.place_of(name))
+    try:
+        if isinstance(value, dict):
+            value = ParseDict(value, classes.named(name)())
+        if not isinstance(value, Message) or value.DESCRIPTOR.full_name != name:
+            raise SchemaDataError(f"the value must be a message {name} or a dict, not {type(value)}")
+        return Written(value.SerializeToString(), place)
+    except (ParseError, EncodeError) as error:
+        raise SchemaDataError(f"the value does not fit the schema: {error}") from error
+
+
+def protobuf_message(
+    registry: SchemaSource, schema: RegistrySchema, read: Framed, message: Any = None
+) -> Any:
+    """The message of data by its writer's schema, or as an instance of another class. Raises SchemaDataError."""
+    if read.rest:
+        indexes, payload = split_indexes(read.rest)[0], read.payload
+    else:
+        indexes, payload = split_indexes(read.payload)
+    written = _classes(registry, schema).at(indexes)
+    made = (message or written)()
+    try:
+        made.ParseFromString(payload)
+    except (DecodeError, RecursionError) as error:
+        raise SchemaDataError(
+            f"the data cannot be read as {written.DESCRIPTOR.full_name} of the schema with id {schema.id}: {error}"
+        ) from error
+    return made
+
+
+def protobuf_as_json(message: Any) -> dict[str, Any]:
+    """A message in Protobuf's JSON form, with all fields that have no presence, as Confluent's proxy shows it."""
+    shown: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
+    return shown
+
+
+def _classes(registry: SchemaSource, schema: RegistrySchema) -> MessageClasses:
     return message_classes(schema.text, tuple(imports_of(registry, schema)))

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.gateway.cluster.callers import Callers
-from ottla.gateway.cluster.pool import ClientPool
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.machine.json_bodies import json_object, to_json
 from ottla.gateway.http.machine.message import JSON, Answer, Request
@@ -20,8 +18,8 @@ from ottla.gateway.http.machine.routes import BodyKind, Route
 from ottla.gateway.registry.machine import subjects
 from ottla.gateway.registry.machine.problems import RegistryError
 from ottla.gateway.registry.machine.values import StoredVersion
+from ottla.gateway.registry.readers import Readers
 from ottla.gateway.registry.registry import SchemaRegistry
-from ottla.gateway.registry.schemas_topic import TOPIC
 from ottla.schemas.protobuf.model import is_descriptor
 from ottla.schemas.schema import PROTOBUF
 from ottla.security.settings import Security
@@ -60,10 +58,9 @@ class Entry:
 class Door:
     """The registry, for the handlers of its routes."""
 
-    def __init__(self, registry: SchemaRegistry, pool: ClientPool, callers: Callers) -> None:
+    def __init__(self, registry: SchemaRegistry, readers: Readers) -> None:
         self.registry = registry
-        self._pool = pool
-        self._callers = callers
+        self._readers = readers
 
     def routes(self, entries: tuple[Entry, ...]) -> list[Route]:
         """Each entry twice: for the default context, and for the one that the address names."""
@@ -71,7 +68,7 @@ class Door:
 
     def security(self, request: Request) -> Security:
         """How the caller reaches the cluster. Raises HttpError(401)."""
-        return self._callers.security_of(request.login)
+        return self._readers.security_of(request.login)
 
     def route(self, entry: Entry, prefix: str = "") -> Route:
         """One entry, mounted once."""
@@ -79,7 +76,7 @@ class Door:
 
         async def answered(request: Request) -> Answer:
             try:
-                await self._check_reader(request)
+                await self._readers.check(request.login)
                 value = await entry.handler(request)
             except RegistryError as error:
                 raise HttpError(error.status, error.message, error_code=error.code) from error
@@ -107,13 +104,6 @@ class Door:
         if not form and stored.schema.type == PROTOBUF and is_descriptor(sent):
             form = "serialized"
         return await self.registry.in_form(stored, form) if form else stored
-
-    async def _check_reader(self, request: Request) -> None:
-        self._callers.security_of(request.login)  # refuses a caller that has to log in
-        if request.login is not None:
-            await self.registry.open()
-            async with self._pool.caller(request.login) as caller:
-                await caller.topics.partition_count(TOPIC)
 
 
 def subject_of(request: Request) -> str:

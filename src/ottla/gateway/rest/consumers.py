@@ -30,10 +30,12 @@ from ottla.gateway.rest.machine.shapes import (
     list_of,
     record_of,
 )
+from ottla.gateway.schema_values.machine.formats import SCHEMA_MEDIA_TYPES
 from ottla.model import TopicPartition
 
 _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
-_TAKES: Final = (V2, JSON, *MEDIA_TYPES)
+_FORMATS: Final = {**MEDIA_TYPES, **SCHEMA_MEDIA_TYPES}
+_TAKES: Final = (V2, JSON, *_FORMATS)
 _MOST_BYTES: Final = 64 << 20
 _WAIT = Parameter(
     "timeout", "How many milliseconds to wait for records.", "integer", at_least=0, at_most=2**31 - 1
@@ -52,7 +54,7 @@ _SETTINGS: Final[Schema] = {
     "type": "object",
     "properties": {
         "name": TEXT,
-        "format": {"type": "string", "enum": ["json", "binary"]},
+        "format": {"type": "string", "enum": ["json", "binary", "avro", "jsonschema", "protobuf"]},
         "auto.offset.reset": {"type": "string", "enum": ["earliest", "latest", "none"]},
         "auto.commit.enable": {"type": ["boolean", "string"]},
         "isolation.level": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
@@ -94,9 +96,9 @@ class ConsumerRoutes:
             "The next records; waits until there are some, or the time is over.",
             "consumers",
             parameters=(_WAIT, _SIZE),
-            gives=(*MEDIA_TYPES, JSON),
+            gives=(*_FORMATS, JSON),
             answer_schema=_RECORDS,
-            problems=(400, 401, 403, 404, 406, 409, 416, 422, 503),
+            problems=(400, 401, 403, 404, 406, 409, 416, 422, 501, 503),
         )
         return (create, read, *self._membership(), *self._offsets())
 
@@ -146,7 +148,7 @@ class ConsumerRoutes:
             "consumers",
             body=body,
             takes=_TAKES,
-            gives=(V2, JSON, *MEDIA_TYPES),
+            gives=(V2, JSON, *_FORMATS),
             body_schema=body_schema or {},
             answer_schema=gives or {},
             status=200 if gives else 204,
@@ -198,7 +200,7 @@ class ConsumerRoutes:
 
     async def _records(self, request: Request) -> Answer:
         async with self._instances.used(*_names(request), request.login) as instance:
-            asked = MEDIA_TYPES.get(request.accept, instance.form)
+            asked = _FORMATS.get(request.accept, instance.form)
             accept = request.headers.get("accept", "*/*")
             if asked != instance.form and "*" not in accept:
                 raise HttpError(

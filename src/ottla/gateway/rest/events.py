@@ -27,6 +27,8 @@ from ottla.gateway.http.machine.routes import Route
 from ottla.gateway.records.machine.described import described
 from ottla.gateway.records.machine.start import Start, parse_start
 from ottla.gateway.rest.machine.event_ids import event_id, parse_event_id
+from ottla.gateway.rest.reads import DECODE
+from ottla.gateway.schema_values.decoding import ValueDecoder
 from ottla.model import TopicPartition
 from ottla.runtime.clock import monotonic_ms
 
@@ -39,6 +41,7 @@ _PARAMETERS: Final = (
     Parameter(
         "from", "Where to begin: earliest, latest, or a time such as 2026-11-18T08:00:00Z.", default="latest"
     ),
+    DECODE,
     Parameter("partition", "Only this partition.", "integer", at_least=0, at_most=2**31 - 1),
 )
 
@@ -46,9 +49,10 @@ _PARAMETERS: Final = (
 class EventRoutes:
     """Serves event streams until they are stopped."""
 
-    def __init__(self, pool: ClientPool, settings: GatewayConfig) -> None:
+    def __init__(self, pool: ClientPool, settings: GatewayConfig, decoder: ValueDecoder) -> None:
         self._pool = pool
         self._settings = settings
+        self._decoder = decoder
         self._stopping = asyncio.Event()
 
     def routes(self) -> tuple[Route, ...]:
@@ -62,7 +66,7 @@ class EventRoutes:
                 parameters=_PARAMETERS,
                 gives=(EVENT_STREAM,),
                 answer_schema={"type": "string"},
-                problems=(400, 401, 403, 404, 406, 416, 422, 503),
+                problems=(400, 401, 403, 404, 406, 416, 422, 501, 503),
             ),
         )
 
@@ -81,6 +85,9 @@ class EventRoutes:
             raise HttpError(
                 400, "an event stream begins at earliest, latest or a time; go on with Last-Event-ID"
             )
+        decoder = self._decoder if request.query["decode"] == "schema" else None
+        if decoder is not None:
+            await decoder.check(request.login)
         async with AsyncExitStack() as stack:
             caller = await stack.enter_async_context(self._pool.caller(request.login))
             places = await _places(caller, topic, request.query["partition"])
@@ -89,9 +96,8 @@ class EventRoutes:
             consumer.assign(places)
             for place, offset in positions.items():
                 consumer.seek(place, offset)
-            stream = EventStream(
-                consumer, positions, self._settings.ping_interval_ms, self._stopping, stack.pop_all()
-            )
+            ping_ms = self._settings.ping_interval_ms
+            stream = EventStream(consumer, positions, ping_ms, self._stopping, decoder, stack.pop_all())
         return Answer(200, stream, EVENT_STREAM, {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
 
@@ -104,12 +110,14 @@ class EventStream:
         positions: dict[TopicPartition, int],
         ping_ms: int,
         stopping: asyncio.Event,
+        decoder: ValueDecoder | None,
         lease: AsyncExitStack,
     ) -> None:
         self._consumer = consumer
         self._positions = positions
         self._ping_ms = ping_ms
         self._stopping = stopping
+        self._decoder = decoder
         self._lease = lease
         self._is_over = False
         self._is_new = True
@@ -127,10 +135,13 @@ class EventStream:
                 records = await self._consumer.poll(
                     max_records=_BATCH, timeout_ms=min(_POLL_MS, self._ping_ms)
                 )
+                if self._decoder is not None and records:
+                    await self._decoder.prepare(records)
             except (KafkaError, ConnectionError, TimeoutError) as error:
                 return self._last_words(error)
             if records:
-                events = [b"data: " + to_json(described(each)) for each in records]
+                by_schema = None if self._decoder is None else self._decoder.shown
+                events = [b"data: " + to_json(described(each, by_schema)) for each in records]
                 for each in records:
                     self._positions[TopicPartition(each.topic, each.partition)] = each.offset + 1
                 events[-1] += b"\nid: " + event_id(self._positions).encode()

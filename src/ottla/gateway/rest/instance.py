@@ -17,10 +17,12 @@ from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.errors import KafkaError
 from ottla.gateway.http.machine.http_error import HttpError
-from ottla.gateway.records.machine.embedded import EmbeddedFormat, from_bytes
+from ottla.gateway.records.machine.embedded import from_bytes
 from ottla.gateway.records.machine.handover import Handover
 from ottla.gateway.records.machine.produced import INVALID_DATA
-from ottla.gateway.rest.machine.consumer_bodies import CONFLICT, InstanceSettings
+from ottla.gateway.rest.machine.consumer_bodies import CONFLICT, InstanceFormat, InstanceSettings
+from ottla.gateway.schema_values.decoding import ValueDecoder
+from ottla.gateway.schema_values.machine.formats import TYPES, SchemaFormat
 from ottla.model import TopicPartition
 from ottla.runtime.clock import monotonic_ms
 
@@ -32,15 +34,25 @@ _MOST_RECORDS: Final = 500
 _JOIN_MS: Final = 10_000
 _JOIN_STEP_MS: Final = 50
 UNSUPPORTED_FORMAT: Final = 40601
+_WORDS: Final = {
+    "json": "JSON",
+    "avro": "Avro of this registry",
+    "jsonschema": "JSON Schema of this registry",
+    "protobuf": "Protobuf of this registry",
+    "binary": "binary",
+}
 
 
 class ConsumerInstance:
     """The consumer behind one instance of REST v2."""
 
-    def __init__(self, group: str, name: str, consumer: Consumer, settings: InstanceSettings) -> None:
+    def __init__(
+        self, group: str, name: str, consumer: Consumer, settings: InstanceSettings, decoder: ValueDecoder
+    ) -> None:
         self.group = group
         self.name = name
-        self.form: EmbeddedFormat = settings.form
+        self.form: InstanceFormat = settings.form
+        self._decoder = decoder
         self.wait_ms = settings.wait_ms
         self._commits = settings.commits
         self._consumer = consumer
@@ -124,8 +136,10 @@ class ConsumerInstance:
                 await self._read(wait_ms, max_bytes)
             taken = self._handover.hand_out(max_bytes)
             try:
+                if self.form in TYPES:
+                    await self._decoder.prepare(taken)
                 return [self._shown(record) for record in taken]
-            except HttpError:
+            except (HttpError, KafkaError, OSError):
                 self._handover.take_back(taken, before)
                 raise
 
@@ -152,15 +166,25 @@ class ConsumerInstance:
 
     def _part(self, name: str, data: bytes | None, record: ConsumerRecord) -> Any:
         try:
-            return from_bytes(self.form, data)
+            if self.form == "json" or self.form == "binary":
+                return from_bytes(self.form, data)
+            return self._by_schema(self.form, name, data, record)
         except ValueError as error:
             place = f"offset {record.offset} of {record.topic}-{record.partition}"
             raise HttpError(
                 422,
-                f"the {name} of the record at {place} is not JSON: {error}. Read it by an instance of format binary,"
+                f"the {name} of the record at {place} is not {_WORDS[self.form]}: {error}. Read it by an instance of format binary,"
                 f" or go on behind it: POST .../positions with offset {record.offset + 1}",
                 error_code=INVALID_DATA,
             ) from error
+
+    def _by_schema(self, form: SchemaFormat, name: str, data: bytes | None, record: ConsumerRecord) -> Any:
+        found = self._decoder.part(name, data, record)
+        if found.problem is not None:
+            raise ValueError(found.problem)
+        if data is not None and found.schema_type != TYPES[form]:
+            raise ValueError(f"its schema {found.schema_id} is of type {found.schema_type}")
+        return found.value
 
     # ---- offsets
 

@@ -15,6 +15,8 @@ from ottla.gateway.http.machine.credentials import Login
 from ottla.gateway.rest.instance import ConsumerInstance
 from ottla.gateway.rest.machine.consumer_bodies import InstanceSettings
 from ottla.gateway.rest.machine.instance_table import InstanceTable
+from ottla.gateway.schema_values.decoding import ValueDecoder
+from ottla.gateway.schema_values.machine.formats import TYPES
 from ottla.runtime.clock import monotonic_ms
 
 logger = logging.getLogger(__name__)
@@ -23,9 +25,10 @@ logger = logging.getLogger(__name__)
 class Instances:
     """Opens, lends and closes instances."""
 
-    def __init__(self, pool: ClientPool, settings: GatewayConfig) -> None:
+    def __init__(self, pool: ClientPool, settings: GatewayConfig, decoder: ValueDecoder) -> None:
         self._pool = pool
         self._settings = settings
+        self._decoder = decoder
         self._table: InstanceTable[ConsumerInstance] = InstanceTable(
             settings.max_instances, settings.instance_idle_ms
         )
@@ -49,6 +52,8 @@ class Instances:
     async def _opened(
         self, group: str, name: str, settings: InstanceSettings, login: Login | None
     ) -> ConsumerInstance:
+        if settings.form in TYPES:
+            await self._decoder.check(login)
         async with self._pool.caller(login) as caller:
             consumer = caller.clients.consumer(
                 group_id=group,
@@ -60,7 +65,7 @@ class Instances:
                 # An instance that nobody uses is ended by the gateway, not by its group.
                 max_poll_interval_ms=self._settings.instance_idle_ms + self._settings.max_wait_ms,
             )
-            instance = ConsumerInstance(group, name, consumer, settings)
+            instance = ConsumerInstance(group, name, consumer, settings, self._decoder)
             await instance.open()
             return instance
 

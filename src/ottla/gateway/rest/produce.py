@@ -7,15 +7,21 @@ from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.machine.json_bodies import json_object, to_json
 from ottla.gateway.http.machine.message import JSON, Answer, Request
 from ottla.gateway.http.machine.routes import Route
-from ottla.gateway.records.machine.embedded import MEDIA_TYPES, V2
+from ottla.gateway.records.machine.embedded import MEDIA_TYPES, V2, to_bytes
 from ottla.gateway.records.machine.produced import records_in
 from ottla.gateway.records.producing import produce
 from ottla.gateway.rest.machine.outcomes import produce_answer, refusal_of_all
 from ottla.gateway.rest.machine.shapes import ANY, NUMBER, TEXT, list_of, nullable, record_of
+from ottla.gateway.schema_values.encoding import EncodedRecords, ValueEncoder
+from ottla.gateway.schema_values.machine.formats import SCHEMA_MEDIA_TYPES
 
-_TAKES = (*MEDIA_TYPES, JSON)
+_TAKES = (*MEDIA_TYPES, *SCHEMA_MEDIA_TYPES, JSON)
 _BODY = record_of(
     ("records",),
+    key_schema=TEXT,
+    key_schema_id=NUMBER,
+    value_schema=TEXT,
+    value_schema_id=NUMBER,
     records=list_of(record_of(key=ANY, value=ANY, partition=NUMBER, timestamp=NUMBER)),
 )
 _ANSWER = record_of(
@@ -35,8 +41,9 @@ _ANSWER = record_of(
 class ProduceRoutes:
     """Produce to a topic, and to one of its partitions."""
 
-    def __init__(self, pool: ClientPool) -> None:
+    def __init__(self, pool: ClientPool, encoder: ValueEncoder) -> None:
         self._pool = pool
+        self._encoder = encoder
 
     def routes(self) -> tuple[Route, ...]:
         summaries = {
@@ -55,20 +62,31 @@ class ProduceRoutes:
                 gives=(V2, JSON),
                 body_schema=_BODY,
                 answer_schema=_ANSWER,
-                problems=(400, 401, 403, 404, 413, 415, 422, 503),
+                problems=(400, 401, 403, 404, 409, 413, 415, 422, 501, 503),
             )
             for path, summary in summaries.items()
         )
 
     async def _produce(self, request: Request) -> Answer:
         partition = partition_in(request) if "partition" in request.params else None
-        form = MEDIA_TYPES.get(request.content_type, "json")
-        records = records_in(json_object(request.body), form, partition)
+        sent = await self._encoded(request, partition)
         async with self._pool.caller(request.login) as caller:
-            outcomes = await produce(caller, request.params["topic"], records)
+            outcomes = await produce(caller, request.params["topic"], sent.records)
         if (refusal := refusal_of_all(outcomes)) is not None:
             raise refusal
-        return Answer(200, to_json(produce_answer(outcomes)), request.accept)
+        answer = produce_answer(outcomes, sent.key_schema_id, sent.value_schema_id)
+        return Answer(200, to_json(answer), request.accept)
+
+    async def _encoded(self, request: Request, partition: int | None) -> EncodedRecords:
+        body, topic = json_object(request.body), request.params["topic"]
+        schema_form = SCHEMA_MEDIA_TYPES.get(request.content_type)
+        if schema_form is not None:
+            async with self._pool.caller(request.login) as caller:
+                # A subject is registered for a topic that is there.
+                await caller.topics.partition_count(topic)
+            return await self._encoder.records(request.login, topic, body, schema_form, partition)
+        form = MEDIA_TYPES.get(request.content_type, "json")
+        return EncodedRecords(records_in(body, lambda _, value: to_bytes(form, value), partition), None, None)
 
 
 def partition_in(request: Request) -> int:

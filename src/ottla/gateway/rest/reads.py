@@ -20,10 +20,11 @@ from ottla.gateway.http.machine.json_bodies import to_json
 from ottla.gateway.http.machine.message import JSON, Answer, Request
 from ottla.gateway.http.machine.parameters import Parameter
 from ottla.gateway.http.machine.routes import Route
-from ottla.gateway.records.machine.described import described
+from ottla.gateway.records.machine.described import ShownPart, described
 from ottla.gateway.records.machine.start import Start, parse_start
 from ottla.gateway.rest.machine.shapes import ANY, NUMBER, TEXT, list_of, record_of
 from ottla.gateway.rest.produce import partition_in
+from ottla.gateway.schema_values.decoding import ValueDecoder
 from ottla.model import TopicPartition
 
 OUT_OF_RANGE: Final = 41601
@@ -39,7 +40,17 @@ _RECORD = record_of(
     value=ANY,
     key_encoding=TEXT,
     value_encoding=TEXT,
+    key_schema_id=NUMBER,
+    value_schema_id=NUMBER,
+    key_problem=TEXT,
+    value_problem=TEXT,
     headers={"type": "object"},
+)
+DECODE = Parameter(
+    "decode",
+    "schema: keys and values by the schemas of the registry that they name; bytes: as they are.",
+    default="bytes",
+    choices=("bytes", "schema"),
 )
 _PARAMETERS = (
     Parameter(
@@ -48,6 +59,7 @@ _PARAMETERS = (
     Parameter(
         "wait", "How many milliseconds to wait for records.", "integer", default=0, at_least=0, at_most=2**31 - 1
     ),
+    DECODE,
     Parameter("max_records", "The most records.", "integer", default=500, at_least=1, at_most=_MOST_RECORDS),
     Parameter("max_bytes", "The most bytes of keys and values.", "integer", default=1 << 20, at_least=1, at_most=64 << 20),
 )  # fmt: skip
@@ -56,9 +68,10 @@ _PARAMETERS = (
 class ReadRoutes:
     """Stateless reads of one partition."""
 
-    def __init__(self, pool: ClientPool, settings: GatewayConfig) -> None:
+    def __init__(self, pool: ClientPool, settings: GatewayConfig, decoder: ValueDecoder) -> None:
         self._pool = pool
         self._settings = settings
+        self._decoder = decoder
 
     def routes(self) -> tuple[Route, ...]:
         return (
@@ -71,7 +84,7 @@ class ReadRoutes:
                 parameters=_PARAMETERS,
                 gives=(JSON,),
                 answer_schema=record_of(records=list_of(_RECORD), next_offset=NUMBER),
-                problems=(400, 401, 403, 404, 406, 416, 503),
+                problems=(400, 401, 403, 404, 406, 416, 501, 503),
             ),
         )
 
@@ -82,6 +95,9 @@ class ReadRoutes:
         except ValueError as error:
             raise HttpError(400, str(error)) from error
         wait_ms = min(request.query["wait"], self._settings.max_wait_ms)
+        by_schema = request.query["decode"] == "schema"
+        if by_schema:
+            await self._decoder.check(request.login)
         async with self._pool.caller(request.login) as caller:
             await caller.topics.check_partition(*place)
             offset, end = await _resolved(caller, place, start)
@@ -94,7 +110,10 @@ class ReadRoutes:
                 records = await _taken(consumer, request.query, max(wait_ms, least_ms))
                 position = consumer.position(place)
         next_offset = records[-1].offset + 1 if records else position
-        return _answer(records, offset if next_offset is None else next_offset)
+        if by_schema:
+            await self._decoder.prepare(records)
+        shown = self._decoder.shown if by_schema else None
+        return _answer(records, offset if next_offset is None else next_offset, shown)
 
 
 async def _resolved(caller: Caller, place: TopicPartition, start: Start) -> tuple[int, int]:
@@ -132,5 +151,6 @@ async def _taken(consumer: Consumer, query: Any, wait_ms: int) -> list[ConsumerR
     return records
 
 
-def _answer(records: list[ConsumerRecord], next_offset: int) -> Answer:
-    return Answer(200, to_json({"records": list(map(described, records)), "next_offset": next_offset}))
+def _answer(records: list[ConsumerRecord], next_offset: int, by_schema: ShownPart | None = None) -> Answer:
+    shown = [described(each, by_schema) for each in records]
+    return Answer(200, to_json({"records": shown, "next_offset": next_offset}))

@@ -23,6 +23,7 @@ from ottla.gateway.http.machine.credentials import Login
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.web_socket import GOING_AWAY, WebSocket
 from ottla.gateway.records.producing import Outcome, given, outcome, ready_producer
+from ottla.gateway.schema_values.decoding import ValueDecoder
 from ottla.gateway.subscriptions.machine.wanted import Seek, Wanted
 from ottla.gateway.subscriptions.subscription import Subscription
 from ottla.gateway.websocket.machine import messages
@@ -44,12 +45,14 @@ class Conversation:
         socket: WebSocket,
         pool: ClientPool,
         settings: GatewayConfig,
+        decoder: ValueDecoder,
         translate: Translate,
         login: Login | None,
     ) -> None:
         self._socket = socket
         self._pool = pool
         self._settings = settings
+        self._decoder = decoder
         self._translate = translate
         self._login = login
         self._caller: Caller | None = None
@@ -129,7 +132,10 @@ class Conversation:
     async def _subscribe(self, wanted: Wanted) -> dict[str, Any]:
         if self._subscription is not None:
             raise HttpError(409, "this WebSocket has a subscription: unsubscribe first, or open another one")
-        subscription = Subscription(await self._as_caller(), wanted, Pushes(self._say))
+        decoder = self._decoder if wanted.by_schema else None
+        if decoder is not None:
+            await decoder.check(self._login)
+        subscription = Subscription(await self._as_caller(), wanted, Pushes(self._say, decoder))
         await subscription.open()
         self._subscription = subscription
         subscription.ended.add_done_callback(self._subscription_ended)

@@ -9,6 +9,7 @@ from ottla.gateway.cluster.pool import ClientPool
 from ottla.gateway.http.machine.message import Request
 from ottla.gateway.http.machine.routes import Route
 from ottla.gateway.http.web_socket import WebSocket
+from ottla.gateway.schema_values.decoding import ValueDecoder
 from ottla.gateway.websocket.conversation import Conversation, Translate
 
 _TRY_LATER = 1013
@@ -21,9 +22,12 @@ _PATHS = {
 class Sockets:
     """Serves the routes of WebSockets."""
 
-    def __init__(self, pool: ClientPool, settings: GatewayConfig, translate: Translate) -> None:
+    def __init__(
+        self, pool: ClientPool, settings: GatewayConfig, decoder: ValueDecoder, translate: Translate
+    ) -> None:
         self._pool = pool
         self._settings = settings
+        self._decoder = decoder
         self._translate = translate
         self._open: set[Conversation] = set()
 
@@ -55,7 +59,9 @@ class Sockets:
         if len(self._open) >= limit:
             await socket.close(_TRY_LATER, f"{limit} WebSockets are open (ottla.gateway.max.sockets)")
             return
-        conversation = Conversation(socket, self._pool, self._settings, self._translate, request.login)
+        conversation = Conversation(
+            socket, self._pool, self._settings, self._decoder, self._translate, request.login
+        )
         self._open.add(conversation)
         try:
             await conversation.run()

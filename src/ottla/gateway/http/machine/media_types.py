@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from ottla.gateway.http.machine.http_error import HttpError
 
-_SCHEMA_FORMATS = ("avro", "jsonschema", "protobuf")
-
 
 def essence(text: str) -> str:
     """A media type without parameters, in small letters."""
@@ -24,11 +22,6 @@ def body_type(header: str | None, taken: Sequence[str]) -> str:
     if given in taken:
         return given
     listed = ", ".join(taken)
-    if any(f".{each}." in given for each in _SCHEMA_FORMATS):
-        raise HttpError(
-            415,
-            f"{given} is not served yet: encode with a serializer of the schema registry, and send one of {listed}",
-        )
     if not given:
         raise HttpError(415, f"the request has a body and no Content-Type: expected {listed}")
     raise HttpError(415, f"Content-Type {given[:100]} is not served here: expected {listed}")
@@ -50,12 +43,6 @@ def answer_type(header: str | None, given: Sequence[str]) -> str:
             if weight > 0 and (best is None or candidate > best):
                 best = candidate
     if best is None:
-        if any(f".{each}." in header for each in _SCHEMA_FORMATS):
-            raise HttpError(
-                406,
-                f"{header.strip()[:100]} is not served yet: read binary, and decode with a serializer of the schema registry",
-                error_code=40601,
-            )
         raise HttpError(406, f"Accept {header.strip()[:100]} cannot be served here: {', '.join(given)} can")
     return best[3]
 

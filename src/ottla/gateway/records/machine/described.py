@@ -8,6 +8,7 @@ every record can be shown, and made again from what is shown.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 from ottla.client.fetching.plan.record_batch import ConsumerRecord
@@ -18,7 +19,11 @@ from ottla.records.record import Header
 ENCODINGS = ("json", "text", "base64")
 
 
-def described(record: ConsumerRecord) -> dict[str, Any]:
+# A key or a value by its name: fields to show instead, or None if there is nothing better than its bytes.
+ShownPart = Callable[[str, bytes, ConsumerRecord], dict[str, Any] | None]
+
+
+def described(record: ConsumerRecord, by_schema: ShownPart | None = None) -> dict[str, Any]:
     """A record with its place, its time and its headers."""
     shown: dict[str, Any] = {
         "topic": record.topic,
@@ -27,6 +32,10 @@ def described(record: ConsumerRecord) -> dict[str, Any]:
         "timestamp": record.timestamp_ms,
     }
     for name, data in (("key", record.key), ("value", record.value)):
+        fields = by_schema(name, data, record) if by_schema is not None and data is not None else None
+        if fields is not None:
+            shown |= fields
+            continue
         value, encoding = shown_part(data)
         shown[name] = value
         if encoding is not None:

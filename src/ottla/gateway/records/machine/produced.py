@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.gateway.http.machine.http_error import HttpError, unprocessable
 from ottla.gateway.http.machine.json_bodies import kind_of
-from ottla.gateway.records.machine.embedded import EmbeddedFormat, to_bytes
 from ottla.records.record import Header
 
 INVALID_DATA: Final = 42205
@@ -26,15 +26,19 @@ class RecordToSend:
     timestamp_ms: int | None = None
 
 
-def records_in(body: dict[str, Any], form: EmbeddedFormat, partition: int | None) -> list[RecordToSend]:
+# The bytes of a key or a value, by its name. Raises ValueError with a phrase, or HttpError.
+Encode = Callable[[str, Any], bytes | None]
+
+
+def records_in(body: dict[str, Any], encode: Encode, partition: int | None) -> list[RecordToSend]:
     """The records of a body; `partition` is that of the path. Raises HttpError(422)."""
     records = body.get("records")
     if not isinstance(records, list) or not records:
         raise unprocessable('the body must have "records": a list of one record at least')
-    return [_record(index, each, form, partition) for index, each in enumerate(records)]
+    return [_record(index, each, encode, partition) for index, each in enumerate(records)]
 
 
-def _record(index: int, given: Any, form: EmbeddedFormat, partition: int | None) -> RecordToSend:
+def _record(index: int, given: Any, encode: Encode, partition: int | None) -> RecordToSend:
     if not isinstance(given, dict):
         raise unprocessable(f"record {index} must be an object, not {kind_of(given)}")
     if "value" not in given and "key" not in given:
@@ -43,17 +47,17 @@ def _record(index: int, given: Any, form: EmbeddedFormat, partition: int | None)
     if partition is not None and named is not None:
         raise unprocessable(f"record {index} names a partition, and so does the path: leave one out")
     return RecordToSend(
-        _part(index, "value", given.get("value"), form),
-        _part(index, "key", given.get("key"), form),
+        _part(index, "value", given.get("value"), encode),
+        _part(index, "key", given.get("key"), encode),
         partition if named is None else whole_number(f"the partition of record {index}", named, _MOST_INT32),
         (),
         _timestamp(index, given.get("timestamp")),
     )
 
 
-def _part(index: int, name: str, value: Any, form: EmbeddedFormat) -> bytes | None:
+def _part(index: int, name: str, value: Any, encode: Encode) -> bytes | None:
     try:
-        return to_bytes(form, value)
+        return encode(name, value)
     except ValueError as error:
         raise HttpError(
             422, f"the {name} of record {index} cannot be used: {error}", error_code=INVALID_DATA

@@ -12,6 +12,7 @@ from ottla.gateway.http.machine.http_error import HttpError, unprocessable
 from ottla.gateway.http.machine.json_bodies import kind_of
 from ottla.gateway.records.machine.embedded import FORMATS, EmbeddedFormat
 from ottla.gateway.records.machine.produced import whole_number
+from ottla.gateway.schema_values.machine.formats import TYPES, SchemaFormat
 from ottla.model import TopicPartition
 
 INVALID_SETTINGS: Final = 42204
@@ -25,12 +26,15 @@ _PATTERN_CHARACTERS: Final = 200
 _MOST_REPETITIONS: Final = 2
 
 
+InstanceFormat = EmbeddedFormat | SchemaFormat
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
     """What a caller said about its instance; None where it said nothing."""
 
     name: str | None
-    form: EmbeddedFormat
+    form: InstanceFormat
     reset: Literal["earliest", "latest", "none"]
     commits: bool
     isolation: Literal["read_uncommitted", "read_committed"]
@@ -138,12 +142,8 @@ def _metadata(index: int, given: Any) -> str:
     return given
 
 
-def _format(given: Any) -> EmbeddedFormat:
-    if given in ("avro", "jsonschema", "protobuf"):
-        raise _refusal(
-            f"the format {given} is not served yet: read binary, and decode it with a serializer of the schema registry"
-        )
-    return cast(EmbeddedFormat, _choice("format", given, FORMATS))
+def _format(given: Any) -> InstanceFormat:
+    return cast(InstanceFormat, _choice("format", given, (*FORMATS, *TYPES)))
 
 
 def _choice(name: str, given: Any, choices: Sequence[str]) -> str:

@@ -33,9 +33,15 @@ def refusal_of_all(outcomes: Sequence[DeliveryReport | DeliveryError]) -> Delive
     )
 
 
-def produce_answer(outcomes: Sequence[DeliveryReport | DeliveryError]) -> dict[str, Any]:
+def produce_answer(
+    outcomes: Sequence[DeliveryReport | DeliveryError], key_schema_id: int | None, value_schema_id: int | None
+) -> dict[str, Any]:
     """The body of REST v2's answer."""
-    return {"offsets": list(map(_shown, outcomes)), "key_schema_id": None, "value_schema_id": None}
+    return {
+        "offsets": list(map(_shown, outcomes)),
+        "key_schema_id": key_schema_id,
+        "value_schema_id": value_schema_id,
+    }
 
 
 def _shown(outcome: DeliveryReport | DeliveryError) -> dict[str, Any]:

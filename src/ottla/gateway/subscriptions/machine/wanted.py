@@ -13,7 +13,8 @@ class Wanted:
     """Push the records of these topics: as a member of a group, or all of them.
 
     `is_acknowledged`: the members of a group acknowledge each record, and what is acknowledged is committed. A caller
-    that does not is held back by its connection only, and commits by itself.
+    that does not is held back by its connection only, and commits by itself. `by_schema`: keys and values are shown by the
+    schemas that they name.
     """
 
     topics: tuple[str, ...]
@@ -22,6 +23,7 @@ class Wanted:
     offsets: tuple[tuple[TopicPartition, int], ...] = ()
     credits: int | None = None
     is_acknowledged: bool = True
+    by_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)

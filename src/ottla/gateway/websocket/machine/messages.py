@@ -3,7 +3,7 @@
 | type | fields |
 |---|---|
 | auth | username and password, or token |
-| subscribe | topics; group_id; offset_reset; offsets (without a group); credits |
+| subscribe | topics; group_id; offset_reset; offsets (without a group); credits; decode ("schema") |
 | ack | topic, partition, offset; up_to: all before it as well |
 | credit | count |
 | seek | topic, partition, and offset (a number, "earliest" or "latest") |
@@ -72,7 +72,7 @@ class Command:
 Message = Auth | Wanted | Ack | Credit | Seek | Produce | Command
 _FIELDS: Final = {
     "auth": {"username", "password", "token"},
-    "subscribe": {"topics", "group_id", "offset_reset", "offsets", "credits"},
+    "subscribe": {"topics", "group_id", "offset_reset", "offsets", "credits", "decode"},
     "ack": {"topic", "partition", "offset", "up_to"},
     "credit": {"count"},
     "seek": {"topic", "partition", "offset"},
@@ -149,13 +149,16 @@ def _subscribe(given: dict[str, Any], most_topics: int) -> Wanted:
         raise unprocessable(
             "offsets are for subscriptions without a group: a group goes on at its committed offsets"
         )
-    credit = given.get("credits")
+    credit, decode = given.get("credits"), given.get("decode", "bytes")
+    if decode not in ("bytes", "schema"):
+        raise unprocessable(f"decode must be bytes or schema, not {str(decode)[:50]!r}")
     return Wanted(
         tuple(dict.fromkeys(topics)),
         group,
         cast(Any, reset),
         () if offsets is None else _offsets(offsets),
         None if credit is None else _credits("credits", credit, 0),
+        by_schema=decode == "schema",
     )
 
 
