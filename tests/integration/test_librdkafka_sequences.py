@@ -5,7 +5,7 @@ sync. After OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka would begin a new producer e
 log has; after an acknowledgement it would take all earlier batches as acknowledged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from ottla.protocol.apis import ApiKey
 VALUES = [b"%d" % number for number in range(5)]
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 NOT_ENOUGH = ErrorCode.NOT_ENOUGH_REPLICAS
+SETTINGS = {"enable.idempotence": True, "batch.num.messages": 1, "retry.backoff.ms": 20}
 DEADLINE_S = 60.0
 
 
@@ -31,15 +32,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
 def produced(
     faulty: FaultyBroker, topic: str, faults: dict[int, Fault]
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """The values that were acknowledged, and those in the log; each value is a batch of its own.
-
-    `faults` are those of the first requests, by their number.
-    """
-    first = len(faulty.proxy.asked_for(ApiKey.PRODUCE)) + 1
-
-    def plan(request: Request) -> Fault | None:
-        return faults.get(request.number - first) if request.api_key == ApiKey.PRODUCE else None
-
+    """The values that were acknowledged, and those in the log; each value is a batch of its own."""
     acknowledged: list[bytes] = []
 
     def on_delivery(error: Any, message: Any) -> None:
@@ -48,13 +41,34 @@ def produced(
 
     with Peer(faulty.broker.port) as peer:
         create_topic(peer, topic)
-        faulty.proxy.plan = plan
-        settings = {"enable.idempotence": True, "batch.num.messages": 1, "retry.backoff.ms": 20}
-        producer = Producer({"bootstrap.servers": faulty.bootstrap, **settings})
+        faulty.proxy.plan = _plan(faulty, faults)
+        producer = Producer({"bootstrap.servers": faulty.bootstrap, **SETTINGS})
         for value in VALUES:
             producer.produce(topic, value, partition=0, on_delivery=on_delivery)
         assert producer.flush(DEADLINE_S) == 0
         return acknowledged, read_all(peer, topic)
+
+
+def committed(faulty: FaultyBroker, topic: str, faults: dict[int, Fault]) -> list[bytes | None]:
+    """The values in the log after a transaction that librdkafka has committed."""
+    with Peer(faulty.broker.port) as peer:
+        create_topic(peer, topic)
+        faulty.proxy.plan = _plan(faulty, faults)
+        producer = Producer(
+            {"bootstrap.servers": faulty.bootstrap, **SETTINGS, "transactional.id": f"writer of {topic}"}
+        )
+        producer.init_transactions(DEADLINE_S)
+        producer.begin_transaction()
+        for value in VALUES:
+            producer.produce(topic, value, partition=0)
+        producer.commit_transaction(DEADLINE_S)
+        return [value for value in read_all(peer, topic) if value in VALUES]
+
+
+def _plan(faulty: FaultyBroker, faults: dict[int, Fault]) -> Callable[[Request], Fault | None]:
+    """These faults for the next produce requests, by their number."""
+    first = len(faulty.proxy.asked_for(ApiKey.PRODUCE)) + 1
+    return lambda request: faults.get(request.number - first) if request.api_key == ApiKey.PRODUCE else None
 
 
 def refused(*numbers: int, code: ErrorCode) -> dict[int, Fault]:
@@ -77,3 +91,9 @@ def test_the_first_batch_of_a_producer_is_not_lost_when_only_the_second_is_accep
     faulty: FaultyBroker, code: ErrorCode
 ) -> None:
     assert produced(faulty, f"first-{code.name}", refused(0, code=code)) == (VALUES, VALUES)
+
+
+def test_a_committed_transaction_has_its_first_batch_when_only_the_second_was_accepted(
+    faulty: FaultyBroker,
+) -> None:
+    assert committed(faulty, "transaction", refused(0, code=NOT_LEADER)) == VALUES

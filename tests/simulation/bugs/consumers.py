@@ -153,6 +153,16 @@ BUGS = (
         faults=("pause-client",),
     ),
     Bug(
+        "member_says_goodbye_to_the_former_coordinator",
+        "A member that closes while its coordinator moves stays in the group until its session ends.",
+        Edit(
+            GroupMember._left,
+            "if error.code in _COORDINATOR_LOST:\n        self._lose_coordinator(now_ms)",
+            "if error.code in _COORDINATOR_LOST:\n        return self._end()",
+        ),
+        faults=("elect", "crash-client"),
+    ),
+    Bug(
         "rebalance_is_not_heard_of",
         "A heartbeat that says that the group rebalances is taken for a good one.",
         Edit(

@@ -60,6 +60,22 @@ BUGS = (
         faults=("reset", "chase", "cut"),
     ),
     Bug(
+        "gap_in_a_sequence_is_not_waited_for",
+        "A batch that came before a refused one is out of order at once.",
+        Edit(
+            Appender._refusal,
+            "return self._gaps.refusal_of(incoming, expected_sequence(incoming, entry)) or refused",
+            "return refused",
+        ),
+        faults=("elect", "kill"),
+    ),
+    Bug(
+        "unknown_producer_begins_anywhere_at_once",
+        "The second batch of a new producer is appended although its first one was refused.",
+        Edit(Appender._early, "return self._gaps.refusal_of(incoming, 0)", "return None"),
+        faults=("elect", "crash-client"),
+    ),
+    Bug(
         "only_the_last_batch_is_recognised",
         "Of a producer's batches a log recognises one, not five.",
         Edit(

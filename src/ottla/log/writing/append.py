@@ -207,8 +207,10 @@ class Appender:
             if earlier is None:
                 return self._refusal(incoming, entry, refused)
         if earlier is None:
-            if unfit := self._unverified(incoming) if incoming.is_transactional else self._early(incoming):
-                return unfit
+            if early := self._early(incoming):
+                return early
+            if incoming.is_transactional and (unverified := self._unverified(incoming)):
+                return unverified
             staged.apply(incoming)
             return None
         is_stamped = self._append_time_ms != NO_TIMESTAMP

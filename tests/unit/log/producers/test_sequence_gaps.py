@@ -103,3 +103,8 @@ def test_a_transaction_goes_on_after_a_gap() -> None:
     assert is_waiting(answer)
     append(log, in_transaction(1), in_transaction(2))
     assert log.log_end_offset == 3
+
+
+def test_a_transaction_of_an_unknown_producer_begins_with_its_first_batch() -> None:
+    log = open_log(SimulatedDisk())
+    assert told(log, in_transaction(1), in_transaction(0), in_transaction(1)) == [WAIT, 0, 1]

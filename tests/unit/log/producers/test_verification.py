@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 from tests.simulation.world.disk import SimulatedDisk
 from tests.unit.log.batches import NOW_MS, batch
-from tests.unit.log.logs import append, open_log
+from tests.unit.log.logs import append, is_waiting, open_log
 from tests.unit.log.transactional import end, sent
 
 from ottla.errors import ErrorCode, KafkaError
@@ -19,8 +19,12 @@ def begin(log: Log, *, epoch: int = 0, sequence: int = 0, bumps_epoch: bool = Fa
 
 
 def outcome(log: Log, data: bytearray, verified: Collection[Verification] = ()) -> ErrorCode:
-    (answer,) = log.append([memoryview(data)], leader_epoch=0, now_ms=NOW_MS, verified=verified)
-    return answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
+    """The answer to a batch, which is sent again while it waits for an earlier one."""
+    for _ in range(10):
+        (answer,) = log.append([memoryview(data)], leader_epoch=0, now_ms=NOW_MS, verified=verified)
+        if not is_waiting(answer):
+            return answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
+    raise AssertionError("the log still waits for an earlier batch")
 
 
 def test_a_batch_without_verification_begins_no_transaction() -> None:
