@@ -34,6 +34,7 @@ from ottla.protocol.messages import (
     producer_ids,
     quorum,
     raft_voters,
+    remote_logs,
     topics,
     transaction_admin,
     transactions,
@@ -124,6 +125,7 @@ def _records() -> Iterator[Asked]:
     producers = transaction_admin.TopicRequest(WALK, [0])
     yield asked(ApiKey.DESCRIBE_PRODUCERS, 0, transaction_admin.DescribeProducersRequest([producers]))
     yield asked(ApiKey.DESCRIBE_LOG_DIRS, 4, cluster.DescribeLogDirsRequest(None))
+    yield asked(ApiKey.DESCRIBE_REMOTE_LOG, 0, remote_logs.DescribeRemoteLogRequest())
 
 
 def _topics() -> Iterator[Asked]:
@@ -264,6 +266,7 @@ def _nodes() -> Iterator[Asked]:
     yield asked(ApiKey.ALTER_PARTITION, 2, partitions.AlterPartitionRequest(STRANGER))
     yield asked(ApiKey.ALLOCATE_PRODUCER_IDS, 0, producer_ids.AllocateProducerIdsRequest(STRANGER))
     yield asked(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, brokers.AssignReplicasToDirsRequest(STRANGER))
+    yield asked(ApiKey.ALTER_REMOTE_LOG, 0, remote_logs.AlterRemoteLogRequest(STRANGER))
     yield asked(ApiKey.VOTE, 0, quorum.VoteRequest(ELSEWHERE))
     yield asked(ApiKey.BEGIN_QUORUM_EPOCH, 0, quorum.BeginQuorumEpochRequest(ELSEWHERE))
     yield asked(ApiKey.END_QUORUM_EPOCH, 0, quorum.EndQuorumEpochRequest(ELSEWHERE))

@@ -18,14 +18,14 @@ DEADLINE_S = 15.0
 WITHOUT_EFFECT = {
     "follower.replication.throttled.replicas": "0:1,0:2",
     "leader.replication.throttled.replicas": "*",
+    "preallocate": "true",
+}
+WITH_EFFECT = {
     "local.retention.bytes": "1000",
     "local.retention.ms": "1000",
-    "preallocate": "true",
     "remote.log.copy.disable": "false",
     "remote.log.delete.on.disable": "false",
     "remote.storage.enable": "false",
-}
-WITH_EFFECT = {
     "compression.gzip.level": "9",
     "compression.lz4.level": "12",
     "compression.zstd.level": "-7",

@@ -25,6 +25,7 @@ exists.
     logs.py               LogConfig, FlushConfig, RetentionConfig, ProducerIdConfig: logs on disk
     cleaner.py            CleanerConfig: compaction
     scrub.py              ScrubConfig: closed segments read again
+    tiers.py              TierConfig: closed segments in an object store
     groups.py             GroupConfig: consumer groups and their offsets
     transactions.py       TransactionConfig: transactions and their coordinators
     authorisation.py      AuthorisationConfig: who may do what
@@ -66,6 +67,7 @@ from ottla.config.replication import ReplicationConfig
 from ottla.config.sasl import SaslConfig
 from ottla.config.scrub import ScrubConfig
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigType, Setting, settings_of
+from ottla.config.tiers import TierConfig
 from ottla.config.tls import TlsConfig
 from ottla.config.topic import TopicConfig
 from ottla.config.topic_defaults import TopicDefaultsConfig
@@ -102,6 +104,7 @@ __all__ = [
     "SaslConfig",
     "ScrubConfig",
     "Setting",
+    "TierConfig",
     "TlsConfig",
     "TopicConfig",
     "TopicDefaultsConfig",

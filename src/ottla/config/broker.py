@@ -33,6 +33,7 @@ from ottla.config.replication import ReplicationConfig
 from ottla.config.sasl import SaslConfig, refuse_jaas
 from ottla.config.scrub import ScrubConfig
 from ottla.config.setting import ConfigError, parse_values, settings_by_name
+from ottla.config.tiers import TierConfig
 from ottla.config.tls import TlsConfig
 from ottla.config.topic_defaults import TopicDefaultsConfig
 from ottla.config.transactions import TransactionConfig
@@ -71,6 +72,7 @@ class BrokerConfig:
     retention: RetentionConfig = field(default=RetentionConfig())
     cleaner: CleanerConfig = field(default=CleanerConfig())
     scrub: ScrubConfig = field(default=ScrubConfig())
+    tiers: TierConfig = field(default=TierConfig())
     producer_ids: ProducerIdConfig = field(default=ProducerIdConfig())
     groups: GroupConfig = field(default=GroupConfig())
     transactions: TransactionConfig = field(default=TransactionConfig())
@@ -122,6 +124,7 @@ class BrokerConfig:
         self.tls.refuse_contradictions()
         self.authorisation.refuse_audit()
         self.monitoring.refuse_address()
+        self.tiers.refuse_unusable()
         known = settings_by_name(BrokerConfig)
         for lower, higher in _ORDERED:
             low, high = known[lower].value_in(self), known[higher].value_in(self)

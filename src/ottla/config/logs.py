@@ -204,9 +204,8 @@ class RetentionConfig:
         type=ConfigType.LONG,
         at_least=-2,
         dynamic=True,
-        has_effect=False,
-        doc="How much of a partition stays on local disks when old segments are moved to remote storage; there is "
-        "no remote storage.",
+        doc="How much of a partition with remote storage stays on local disks; -2: as much as log.retention.bytes "
+        "says. A segment that the object store does not hold is never deleted for this.",
     )
     local_ms: int = setting(
         "log.local.retention.ms",
@@ -214,9 +213,8 @@ class RetentionConfig:
         type=ConfigType.LONG,
         at_least=-2,
         dynamic=True,
-        has_effect=False,
-        doc="How long a segment stays on local disks when old segments are moved to remote storage; there is no "
-        "remote storage.",
+        doc="How long a segment of a partition with remote storage stays on local disks; -2: as long as "
+        "log.retention.ms says. A segment that the object store does not hold is never deleted for this.",
     )
     check_interval_ms: int = setting(
         "log.retention.check.interval.ms",

@@ -6,7 +6,7 @@ A topic's own value comes first, then the broker's; where the broker has one set
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from ottla.config.broker import BrokerConfig
@@ -21,6 +21,7 @@ from ottla.config.setting import (
     suggestion,
 )
 
+SAME_AS_RETENTION: Final = -2  # local.retention.ms and .bytes: Kafka's number
 _MS_PER_UNIT: Final = {"minutes": 60_000, "hours": 3_600_000}
 _BROKER_DEFAULTS: Final = BrokerConfig()
 
@@ -115,22 +116,21 @@ class TopicConfig:
         "remote.log.copy.disable",
         False,
         dynamic=True,
-        has_effect=False,
-        doc="Whether no more segments are copied to remote storage; there is no remote storage.",
+        doc="Whether no more segments are copied to remote storage; those that are there can be read.",
     )
     remote_log_delete_on_disable: bool = setting(
         "remote.log.delete.on.disable",
         False,
         dynamic=True,
-        has_effect=False,
-        doc="Whether remote segments are deleted when remote storage is switched off; there is no remote storage.",
+        doc="Whether remote segments are deleted when remote.storage.enable becomes false; without it, remote "
+        "storage cannot be switched off.",
     )
     remote_storage_enable: bool = setting(
         "remote.storage.enable",
         False,
         dynamic=True,
-        has_effect=False,
-        doc="Whether old segments are moved to remote storage; there is none, and true is refused.",
+        doc="Whether closed segments are copied to remote storage, and read from there when local.retention.ms or "
+        "local.retention.bytes has deleted them here. Not for compacted topics.",
     )
     retention_bytes: int = topic_setting("retention.bytes", "log.retention.bytes")
     retention_ms: int = topic_setting(
@@ -162,12 +162,32 @@ class TopicConfig:
     def refuse_contradictions(self) -> None:
         """Raise ConfigError if the settings, each fine by itself, cannot be used together."""
         if self.remote_storage_enable:
-            raise ConfigError(
-                "remote.storage.enable cannot be true: Tiered Storage functionality is disabled in the broker."
-            )
+            self._refuse_remote_storage()
         low, high = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if low > high:
             raise ConfigError(f"min.compaction.lag.ms ({low}) cannot exceed max.compaction.lag.ms ({high}).")
+
+    def _refuse_remote_storage(self) -> None:
+        if self.is_compacted:
+            raise ConfigError(
+                "remote.storage.enable cannot be true: Remote log storage is unsupported for the compacted topics."
+            )
+        for name, local, total in (
+            ("retention.ms", self.local_retention_ms, self.retention_ms),
+            ("retention.bytes", self.local_retention_bytes, self.retention_bytes),
+        ):
+            if local != SAME_AS_RETENTION and total >= 0 and not 0 <= local <= total:
+                raise ConfigError(f"local.{name} ({local}) cannot exceed {name} ({total}).")
+
+    @property
+    def local_limits(self) -> "TopicConfig":
+        """The settings by which local segments are deleted that remote storage holds."""
+        local_ms, local_bytes = self.local_retention_ms, self.local_retention_bytes
+        return replace(
+            self,
+            retention_ms=self.retention_ms if local_ms == SAME_AS_RETENTION else local_ms,
+            retention_bytes=self.retention_bytes if local_bytes == SAME_AS_RETENTION else local_bytes,
+        )
 
     @property
     def is_compacted(self) -> bool:

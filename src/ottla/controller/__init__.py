@@ -12,5 +12,6 @@ scram                                        SCRAM credentials of users
 delegation_tokens, token_records             delegation tokens, and their records
 acls, acl_records                            access control lists, and their records
 client_quotas, quota_records                 quotas of users and client ids, and their records
+alter_remote_log, remote_log, remote_log_records   segments in the object store: changes, values, records
 describe                                     answers that only read the image
 """

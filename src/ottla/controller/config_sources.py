@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from ottla.config import BrokerConfig, ConfigType, Setting, TopicConfig, settings_of
+from ottla.config import BrokerConfig, ConfigError, ConfigType, Setting, TopicConfig, settings_of
 from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.listener_limits import listener_setting
 from ottla.config.setting import settings_by_name
@@ -86,7 +86,13 @@ class BrokerSettings:
 
     def check_topic_overrides(self, overrides: Mapping[str, str]) -> None:
         """ConfigError if a topic could not work with these settings of its own."""
-        TopicConfig.resolve(self.in_force, overrides).refuse_contradictions()
+        config = TopicConfig.resolve(self.in_force, overrides)
+        if config.remote_storage_enable and not self.started_with.tiers.enable:
+            raise ConfigError(
+                "remote.storage.enable cannot be true: Tiered Storage functionality is disabled in the broker "
+                "(remote.log.storage.system.enable)."
+            )
+        config.refuse_contradictions()
 
     def broker_entries(self) -> Iterator[ConfigEntry]:
         """Every setting of the broker."""

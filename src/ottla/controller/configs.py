@@ -193,6 +193,7 @@ class _Alteration:
             _check_subscription(values)
         else:
             self._settings.check_topic_overrides(values)
+            self._refuse_untiering(resource, values)
         current = self._image.config_of(*resource)
         for name in sorted(current.keys() | values.keys()):
             if values.get(name) != current.get(name):
@@ -206,6 +207,20 @@ class _Alteration:
                 )
         if values.get(_MIN_ISR) != current.get(_MIN_ISR):
             self.records += self._fewer_eligible_leaders(resource, values)
+
+    def _refuse_untiering(self, resource: ConfigResource, values: dict[str, str]) -> None:
+        """Remote storage is switched off only by those who say that its records may go (KIP-950)."""
+        before = self._settings.topic_config(self._image.config_of(*resource))
+        after = self._settings.topic_config(values)
+        if not before.remote_storage_enable or after.remote_storage_enable:
+            return
+        if not after.remote_log_delete_on_disable:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "It is invalid to disable remote storage without deleting remote data. To keep the remote data "
+                "and copy no more, set remote.log.copy.disable=true; to delete it, set remote.storage.enable=false "
+                "and remote.log.delete.on.disable=true together.",
+            )
 
     def _fewer_eligible_leaders(self, resource: ConfigResource, values: dict[str, str]) -> Iterator[Any]:
         """Empty the ELR of partitions whose leader may commit alone with the changed min.insync.replicas."""

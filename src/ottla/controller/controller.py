@@ -21,6 +21,7 @@
     CreateDelegationToken, Renew DelegationToken
     ExpireDelegationToken        DelegationToken, RemoveDelegationToken
     ExpireTokens                 RemoveDelegationToken
+    AlterRemoteLog               RemoteLog, RemoteSegment, RemoveRemoteSegment
 
 `command` only decides. Its records are written and made durable by the shell, then given to `replay`, which
 alone changes the state: what is not in the log did not happen. The records of one decision are committed as
@@ -152,6 +153,11 @@ class Controller:
             from ottla.controller.client_quotas import alter_client_quotas
 
             return alter_client_quotas(self.image, request)
+        if declaration_of(kind).key == ApiKey.ALTER_REMOTE_LOG:
+            # Imported here: most clusters have no tiered storage.
+            from ottla.controller.alter_remote_log import alter_remote_log
+
+            return alter_remote_log(self.image, request, settings)
         raise TypeError(f"{kind.__name__} is not a command of the controller")
 
     def replay(self, record: Any, offset: int, epoch: int = 0) -> None:

@@ -40,8 +40,11 @@ from ottla.controller.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoteLogRecord,
+    RemoteSegmentRecord,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
+    RemoveRemoteSegmentRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -49,6 +52,7 @@ from ottla.controller.records import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
+from ottla.controller.remote_log_records import RemoteLogsDelta
 from ottla.controller.scram import ScramDelta
 from ottla.controller.token_records import token_of
 from ottla.model import NO_LEADER
@@ -89,6 +93,7 @@ class ImageDelta:
         self._tokens = image.delegation_tokens
         self._acls: dict[UUID, Acl] | None = None  # a copy, once one changes
         self._quotas: dict[Entity, Mapping[str, float]] | None = None  # a copy, once one changes
+        self._remote = RemoteLogsDelta(image.remote_logs)
         self._next_producer_id = image.next_producer_id
         self._last_offset = image.last_offset
         self._last_epoch = image.last_epoch
@@ -117,6 +122,7 @@ class ImageDelta:
             delegation_tokens=self._tokens,
             acls=self._base.acls if self._acls is None else self._acls,
             client_quotas=self._base.client_quotas if self._quotas is None else self._quotas,
+            remote_logs=self._remote.logs,
             next_producer_id=self._next_producer_id,
             last_offset=self._last_offset,
             last_epoch=self._last_epoch,
@@ -146,6 +152,7 @@ class ImageDelta:
             return
         del self._topics[record.topic_id]
         self._removed[record.topic_id] = topic.name
+        self._remote.remove_topic(record.topic_id)
         self._put_config(ConfigResource(ResourceType.TOPIC, topic.name), {})
 
     def _set_partition(self, record: PartitionRecord) -> None:
@@ -268,6 +275,15 @@ class ImageDelta:
             self._quotas = dict(self._base.client_quotas)
         change_quota(self._quotas, record)
 
+    def _set_remote_start(self, record: RemoteLogRecord) -> None:
+        self._remote.set_start(record)
+
+    def _set_remote_segment(self, record: RemoteSegmentRecord) -> None:
+        self._remote.set_segment(record)
+
+    def _remove_remote_segment(self, record: RemoveRemoteSegmentRecord) -> None:
+        self._remote.remove_segment(record, is_deleted=self._topic(record.topic_id) is None)
+
     def _set_next_producer_id(self, record: ProducerIdsRecord) -> None:
         self._next_producer_id = record.next_producer_id
 
@@ -329,4 +345,7 @@ _CHANGES: dict[type[Any], Callable[[ImageDelta, Any], None]] = {
     ClientQuotaRecord: ImageDelta._change_quota,
     AccessControlEntryRecord: ImageDelta._add_acl,
     RemoveAccessControlEntryRecord: ImageDelta._remove_acl,
+    RemoteLogRecord: ImageDelta._set_remote_start,
+    RemoteSegmentRecord: ImageDelta._set_remote_segment,
+    RemoveRemoteSegmentRecord: ImageDelta._remove_remote_segment,
 }

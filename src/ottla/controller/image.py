@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ottla.controller.remote_log import RemoteLogs
 from ottla.errors import ErrorCode
 from ottla.model import NO_LEADER
 from ottla.security.acl.rules import Acl
@@ -195,6 +196,8 @@ class ClusterImage:
     acls: Mapping[UUID, Acl] = field(default_factory=dict)
     # Unchanged quotas are the same object in the next image.
     client_quotas: ClientQuotas = field(default_factory=dict)
+    # Unchanged remote logs are the same objects in the next image.
+    remote_logs: RemoteLogs = field(default_factory=dict)
     next_producer_id: int = 0
     last_offset: int = -1
     last_epoch: int = 0

@@ -3,7 +3,7 @@
 A record's value is a frame version (1), the record type and the type's version, each an unsigned varint, and
 then the type's body. Each declaration names the versions of its type that can be read; `_WRITTEN_VERSIONS`
 the one that is written. A type that this version does not know is refused: to pass over it could mean to undo
-what a newer one decided.
+what a newer one decided. The types from 20480 on are Ottla's own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ottla.protocol.codec import (
     Int64,
     String,
     UInt16,
+    UInt32,
     Uuid,
     codec,
     declaration_of,
@@ -260,6 +261,58 @@ class RemoveDelegationTokenRecord:
     token_id: String = ""
 
 
+# ---- Ottla's own: remote logs. Their types lie far outside Kafka's.
+
+
+@record(key=20480, versions=(0, 0), flexible=0)
+class RemoteLogRecord:
+    """The remote part of a partition exists, and starts at this offset; a start never moves down."""
+
+    topic_id: Uuid = ZERO_UUID
+    partition_id: Int32 = -1
+    topic_name: String = ""
+    start_offset: Int64 = 0
+
+
+@struct
+class RemoteObjectEntry:
+    kind: String = ""
+    size_bytes: Int64 = 0
+    crc: UInt32 = 0
+
+
+@struct
+class RemoteEpoch:
+    epoch: Int32 = 0
+    start_offset: Int64 = 0
+
+
+@record(key=20481, versions=(0, 0), flexible=0)
+class RemoteSegmentRecord:
+    """A segment of a remote log has this state (remote_log_records)."""
+
+    topic_id: Uuid = ZERO_UUID
+    partition_id: Int32 = -1
+    segment_id: Uuid = ZERO_UUID
+    state: Int8 = 0
+    base_offset: Int64 = 0
+    next_offset: Int64 = 0
+    leader_epoch: Int32 = -1
+    size_bytes: Int64 = 0
+    max_timestamp_ms: Int64 = -1
+    objects: list[RemoteObjectEntry] = field(default_factory=list)
+    epochs: list[RemoteEpoch] = field(default_factory=list)
+
+
+@record(key=20482, versions=(0, 0), flexible=0)
+class RemoveRemoteSegmentRecord:
+    """The objects of a segment are deleted."""
+
+    topic_id: Uuid = ZERO_UUID
+    partition_id: Int32 = -1
+    segment_id: Uuid = ZERO_UUID
+
+
 RECORD_TYPES: Final[dict[int, type[Any]]] = {
     declaration_of(cls).key: cls
     for cls in (
@@ -283,6 +336,9 @@ RECORD_TYPES: Final[dict[int, type[Any]]] = {
         RemoveUserScramCredentialRecord,
         DelegationTokenRecord,
         RemoveDelegationTokenRecord,
+        RemoteLogRecord,
+        RemoteSegmentRecord,
+        RemoveRemoteSegmentRecord,
     )
 }
 _WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {
@@ -296,7 +352,7 @@ _WRITTEN_VERSIONS: Final[dict[type[Any], int]] = {
 def encode_record(value: Any) -> bytes:
     """The value of a metadata record in the log."""
     version = _WRITTEN_VERSIONS.get(type(value), 0)
-    out = bytearray((FRAME_VERSION, declaration_of(type(value)).key, version))
+    out = bytearray((FRAME_VERSION, *_varint(declaration_of(type(value)).key), version))
     codec(type(value), version).write(value, out)
     return bytes(out)
 
@@ -319,6 +375,15 @@ def decode_record(value: bytes | bytearray | memoryview) -> Any:
     if end != len(view):
         raise DecodeError(f"{len(view) - end} bytes follow a {cls.__name__}")
     return decoded
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 def _read_varint(view: memoryview, position: int) -> tuple[int, int]:

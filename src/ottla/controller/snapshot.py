@@ -31,6 +31,7 @@ from ottla.controller.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from ottla.controller.remote_log_records import remote_log_records
 from ottla.controller.scram import credential_records
 from ottla.controller.token_records import token_records
 from ottla.model import NO_LEADER
@@ -56,6 +57,7 @@ def snapshot_records(image: ClusterImage) -> Iterator[Any]:
     for acl_id, acl in sorted(image.acls.items()):
         yield acl_record(acl_id, acl)
     yield from quota_records(image.client_quotas)
+    yield from remote_log_records(image.remote_logs)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
 

@@ -5,8 +5,9 @@ version 0 on, because librdkafka before 2.11.1 compresses only if it sees that v
 leaves out `CLIENT_METRICS_APIS` where the broker wants no metrics of clients: clients that see them use them. The
 minima are floors: older librdkafka switches features off if a range does not contain exactly the version it
 looks for. `INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata
-quorum ask each other: served and not advertised, for a node knows the versions of its peers. `api_of` finds
-an API in whichever table it stands.
+quorum ask each other: served and not advertised, for a node knows the versions of its peers. `OWN_APIS` are
+questions of Ottla's own command line: not advertised either, because Kafka has no such keys. `api_of` finds an
+API in whichever table it stands.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any, Final
 
 
 class ApiKey(IntEnum):
-    """Every API key that Kafka 4.3 defines, served or not, so that a log line can name what was asked."""
+    """Every API key that Kafka 4.3 defines, served or not, so that a log line can name what was asked; and those that
+    Ottla has for itself, far outside Kafka's.
+    """
 
     PRODUCE = 0
     FETCH = 1
@@ -115,6 +118,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    ALTER_REMOTE_LOG = 20480
+    DESCRIBE_REMOTE_LOG = 20481
 
 
 class Api:
@@ -243,6 +248,7 @@ INTERNAL_APIS: Final = _by_key(
         Api(ApiKey.BROKER_HEARTBEAT, "brokers", (0, 1), flexible=0),
         Api(ApiKey.ALLOCATE_PRODUCER_IDS, "producer_ids", (0, 0), flexible=0),
         Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "brokers", (0, 0), flexible=0),
+        Api(ApiKey.ALTER_REMOTE_LOG, "remote_logs", (0, 0), flexible=0),
     ]
 )
 
@@ -255,7 +261,11 @@ QUORUM_APIS: Final = _by_key(
     ]
 )
 
-DECLARED_APIS: Final[Mapping[int, Api]] = MappingProxyType({**APIS, **INTERNAL_APIS, **QUORUM_APIS})
+OWN_APIS: Final = _by_key([Api(ApiKey.DESCRIBE_REMOTE_LOG, "remote_logs", (0, 0), flexible=0)])
+
+DECLARED_APIS: Final[Mapping[int, Api]] = MappingProxyType(
+    {**APIS, **INTERNAL_APIS, **QUORUM_APIS, **OWN_APIS}
+)
 
 
 def api_of(key: int) -> Api | None:

@@ -19,6 +19,9 @@ http_fetch       one HTTP request, for threads that may wait
 secret_file      files that only their owner may read
 rotating_lines   a file of lines that does not grow without end
 workers          processes of Python modules that answer lines
+object_store     objects in a store: the interface, and why a store failed
+stores           where stores come from
+obstore_store    the same through the package obstore: files, S3, Google, Azure
 process          what the operating system says about this process
 turns            long work on the event loop, a millisecond at a time
 http_server      HTTP on a few threads, for monitoring only

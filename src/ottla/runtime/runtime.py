@@ -7,6 +7,7 @@ from ottla.runtime.disk import Disk, OsDisk
 from ottla.runtime.network import Network, OsNetwork
 from ottla.runtime.process import OsProcess, Process
 from ottla.runtime.randomness import OsRandomness, Randomness
+from ottla.runtime.stores import ObstoreStores, Stores
 from ottla.runtime.threads import OsThreads, Threads
 from ottla.runtime.workers import OsWorkers, Workers
 
@@ -22,3 +23,4 @@ class Runtime:
     disk: Disk = field(default_factory=OsDisk)
     process: Process = field(default_factory=OsProcess)
     workers: Workers = field(default_factory=OsWorkers)
+    stores: Stores = field(default_factory=ObstoreStores)

@@ -58,6 +58,7 @@ from ottla.server.replicas.fetcher_lane import FetcherServices
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.isr_proposals import Isr
+from ottla.server.tiers.opening import open_tiers
 from ottla.telemetry.clients.instances import ClientInstances, Subscriptions
 from ottla.telemetry.clients.subscriptions import subscriptions_of
 
@@ -200,6 +201,8 @@ class Broker:
     async def _stop_parts(self, parts: "_Parts") -> None:
         await parts.services.load.stop()
         await parts.housekeeping.stop()
+        if parts.services.tiers is not None:
+            await parts.services.tiers.stop()
         if parts.compaction is not None:
             await parts.compaction.stop()
         if parts.memory is not None:
@@ -238,8 +241,10 @@ class Broker:
             incarnation_id=self._incarnation_id,
             propose=isr.propose,
         )
-        sessions = FollowerSessions(self._new_session_id)
-        session_slots = config.fetches.max_incremental_session_cache_slots
+        sessions, slots = (
+            FollowerSessions(self._new_session_id),
+            config.fetches.max_incremental_session_cache_slots,
+        )
         producer_ids = ProducerIds(quorum)
         groups = Coordinators(config, quorum, partitions, self._flusher, runtime)
         services = Services(
@@ -247,7 +252,7 @@ class Broker:
             quorum=quorum,
             duties=ControllerDuties(config, quorum, quorum.peers),
             partitions=partitions,
-            fetch_sessions=FetchSessions(session_slots, self._new_session_id),
+            fetch_sessions=FetchSessions(slots, self._new_session_id),
             follower_sessions=sessions,
             flusher=self._flusher,
             producer_ids=producer_ids,
@@ -260,6 +265,7 @@ class Broker:
             disk=runtime.disk,
             reload_certificates=self._reload_certificates,
             client_metrics=_client_metrics(config, quorum, runtime),
+            tiers=open_tiers(config, quorum, partitions, runtime),
             now_ms=now_ms,
         )
         listeners = self._new_listeners(services)
@@ -280,10 +286,14 @@ class Broker:
             listeners=listeners,
             housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listeners, now_ms),
             compaction=self._new_compaction(partitions),
-            memory=MemoryLimit(runtime.disk, config.logs.directory, partitions, hosting, now_ms)
-            if config.logs.memory_bytes is not None
-            else None,
+            memory=self._new_memory_limit(partitions, hosting),
         )
+
+    def _new_memory_limit(self, partitions: Partitions, hosting: Hosting) -> MemoryLimit | None:
+        logs, runtime = self.config.logs, self._runtime
+        if logs.memory_bytes is None:
+            return None
+        return MemoryLimit(runtime.disk, logs.directory, partitions, hosting, runtime.clock.wall_ms)
 
     def _start_monitor(self, parts: "_Parts") -> None:
         address = self.config.monitoring.http_address
@@ -342,6 +352,8 @@ class Broker:
         else:
             parts.scrubber.start()
         parts.damaged.start()
+        if parts.services.tiers is not None:
+            parts.services.tiers.start()
         # The logs are open; the first image assigns leaders and followers.
         quorum.deliver(ClusterImage(self.cluster_id))
         await quorum.in_force(image.last_offset)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.config import BrokerConfig, ProducerIdConfig
+from ottla.config import BrokerConfig, ProducerIdConfig, TopicConfig
 from ottla.errors import KafkaError
 from ottla.log.plan.retention import plan_retention
 from ottla.server.net.listeners import Listeners
@@ -18,6 +18,7 @@ from ottla.server.partitions.flushing import Flusher
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.partitions.hosting import Hosting
 from ottla.server.partitions.partition_table import Partitions
+from ottla.server.partitions.tiered_part import TieredPart
 
 logger = logging.getLogger(__name__)
 
@@ -118,12 +119,15 @@ class Housekeeping:
         log = partition.log
         now_ms = self._now_ms()
         log.tail.roll_if_due(now_ms)
+        config, deletable_up_to = partition.config, partition.high_watermark.value
+        if partition.tier is not None:
+            config, deletable_up_to = _local_limits(partition, partition.tier)
         plan = plan_retention(
             log.retention.segment_facts(),
-            partition.config,
+            config,
             log_start_offset=log.log_start_offset,
             now_ms=now_ms,
-            deletable_up_to=partition.high_watermark.value,
+            deletable_up_to=deletable_up_to,
         )
         if plan.roll_active:
             log.roll(now_ms)
@@ -151,3 +155,12 @@ class Housekeeping:
 
     def _expire_producers(self, partition: HostedPartition) -> None:
         partition.log.producers.expire(self._now_ms(), self._producer_ids.expiration_ms)
+
+
+def _local_limits(partition: HostedPartition, tier: TieredPart) -> tuple[TopicConfig, int]:
+    """By which settings, and up to where, local segments go: those that the object store holds, and those below
+    the log start.
+    """
+    partition.advance_log_start_offset(tier.remote.start_offset)
+    in_store = min(tier.agreed_offset, partition.high_watermark.value)
+    return partition.config.local_limits, max(in_store, partition.log.log_start_offset)

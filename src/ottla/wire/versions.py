@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.protocol.apis import APIS, DECLARED_APIS, ApiKey
+from ottla.protocol.apis import APIS, DECLARED_APIS, OWN_APIS, ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.version import __version__
 
@@ -59,6 +59,9 @@ class OfferedVersions:
         Raises KafkaError(UNSUPPORTED_VERSION) if there is none.
         """
         ours, theirs = DECLARED_APIS[api_key], self._ranges.get(api_key)
+        if theirs is None and api_key in OWN_APIS:
+            # Not advertised, and in one version only: a broker that is not Ottla ends the connection.
+            return ours.max_version
         if theirs is None:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, f"{self._peer} does not serve {ApiKey(api_key).name}"

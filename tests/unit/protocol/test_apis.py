@@ -11,6 +11,7 @@ from ottla.protocol.apis import (
     APIS,
     DECLARED_APIS,
     INTERNAL_APIS,
+    OWN_APIS,
     QUORUM_APIS,
     Api,
     ApiKey,
@@ -43,7 +44,7 @@ def test_only_produce_claims_more_than_is_served() -> None:
 
 
 def test_an_api_stands_in_one_table() -> None:
-    tables = (APIS, INTERNAL_APIS, QUORUM_APIS)
+    tables = (APIS, INTERNAL_APIS, QUORUM_APIS, OWN_APIS)
     assert len(DECLARED_APIS) == sum(map(len, tables))
 
 
@@ -55,6 +56,7 @@ def test_what_nodes_ask_each_other_is_not_advertised() -> None:
         "BROKER_HEARTBEAT",
         "ALLOCATE_PRODUCER_IDS",
         "ASSIGN_REPLICAS_TO_DIRS",
+        "ALTER_REMOTE_LOG",
         "VOTE",
         "BEGIN_QUORUM_EPOCH",
         "END_QUORUM_EPOCH",

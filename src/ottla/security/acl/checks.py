@@ -134,6 +134,7 @@ CHECKS: Final = _by_api(
         ApiKey.DELETE_RECORDS: (_check(_EACH, _topic(_DELETE)),),
         ApiKey.DESCRIBE_PRODUCERS: (_check(_EACH, _topic(_READ)),),
         ApiKey.DESCRIBE_LOG_DIRS: (_DESCRIBES_CLUSTER,),
+        ApiKey.DESCRIBE_REMOTE_LOG: (_DESCRIBES_CLUSTER,),
         # Topics
         ApiKey.METADATA: (
             _check(_EACH, _topic(_DESCRIBE), applies="a topic that the request names"),
@@ -245,6 +246,7 @@ CHECKS: Final = _by_api(
         ApiKey.ALTER_PARTITION: (_OF_NODES,),
         ApiKey.ALLOCATE_PRODUCER_IDS: (_OF_NODES,),
         ApiKey.ASSIGN_REPLICAS_TO_DIRS: (_OF_NODES,),
+        ApiKey.ALTER_REMOTE_LOG: (_OF_NODES,),
         ApiKey.VOTE: (_OF_NODES,),
         ApiKey.BEGIN_QUORUM_EPOCH: (_OF_NODES,),
         ApiKey.END_QUORUM_EPOCH: (_OF_NODES,),

@@ -1,6 +1,6 @@
 """Requests of brokers to the active controller: BrokerRegistration 0 to 4, BrokerHeartbeat 0 to 1 (KIP-631),
-AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730), AssignReplicasToDirs 0 (KIP-858). Served,
-not advertised. A node that is not the controller answers NOT_CONTROLLER, and has done nothing.
+AlterPartition 2 to 3 (KIP-497), AllocateProducerIds 0 (KIP-730), AssignReplicasToDirs 0 (KIP-858),
+AlterRemoteLog 0 (Ottla's own). Served, not advertised. A node that is not the controller answers NOT_CONTROLLER, and has done nothing.
 """
 
 from typing import Any, Final
@@ -17,6 +17,7 @@ from ottla.protocol.messages.brokers import (
 )
 from ottla.protocol.messages.partitions import AlterPartitionRequest
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.remote_logs import AlterRemoteLogRequest
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.quorum.commands import NotControllerError
 
@@ -25,7 +26,9 @@ api = ApiFamily()
 _HEARTBEATS: Final = "heartbeats"
 
 
-@api.handles(AlterPartitionRequest, AllocateProducerIdsRequest, AssignReplicasToDirsRequest)
+@api.handles(
+    AlterPartitionRequest, AllocateProducerIdsRequest, AssignReplicasToDirsRequest, AlterRemoteLogRequest
+)
 async def decide(context: RequestContext, request: Any) -> Any:
     """The controller's decision, if this node is the controller."""
     try:

@@ -5,7 +5,8 @@ leader epochs, KIP-516 topic ids from 13, KIP-595 diverging epochs, KIP-392 read
 
 A fetch reads every partition it names, in order, up to its limits. When that is less than it asked for, it
 waits for appends to those partitions until its deadline. Records leave as ranges of files: they are never
-read here. Followers fetch in another way (follower_fetch.py).
+read here. Followers fetch in another way (follower_fetch.py). Records that only the object store holds (KIP-405)
+are answered from memory when they were read from there; a fetch that finds none of them waits for the read.
 """
 
 import asyncio
@@ -55,11 +56,13 @@ _OF_CONSUMER: Final = CHECKS[ApiKey.FETCH][0]
 class _Reading:
     """One pass over the partitions of a fetch."""
 
-    __slots__ = ("is_complete", "results", "size_bytes")
+    __slots__ = ("is_complete", "loads", "results", "size_bytes")
 
     def __init__(self) -> None:
         self.results: list[PartitionResult] = []
         self.size_bytes = 0
+        # Reads of the object store that this fetch may wait for.
+        self.loads: list[asyncio.Task[None]] = []
         # Something that must not wait: an error, a diverging epoch, or more data after the data that was
         # read.
         self.is_complete = False
@@ -104,7 +107,7 @@ def _is_enough(request: FetchRequest, reading: _Reading, session: FetchContext) 
     return (
         reading.is_complete
         or reading.size_bytes >= request.min_bytes
-        or request.max_wait_ms <= 0
+        or (request.max_wait_ms <= 0 and not reading.loads)
         or not session.partitions
     )
 
@@ -113,7 +116,10 @@ async def _wait(
     context: RequestContext, request: FetchRequest, session: FetchContext, reading: _Reading
 ) -> list[Part]:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + request.max_wait_ms / 1000
+    wait_ms = request.max_wait_ms
+    if reading.loads:
+        wait_ms = max(wait_ms, context.services.config.tiers.fetch_max_wait_ms)
+    deadline = loop.time() + wait_ms / 1000
     partitions = _hosted(context, session.partitions)
     woken = False
     while not woken and not _is_enough(request, reading, session) and loop.time() < deadline:
@@ -121,10 +127,14 @@ async def _wait(
         timer = loop.call_at(deadline, wait.wake)
         for partition in partitions:
             partition.waiters.add_reader(wait)
+        for load in reading.loads:
+            load.add_done_callback(wait.on_load)
         try:
             await wait.future
         finally:
             timer.cancel()
+            for load in reading.loads:
+                load.remove_done_callback(wait.on_load)
             for partition in partitions:
                 partition.waiters.remove_reader(wait)
         reading = _read(context, request, session.partitions)
@@ -180,14 +190,15 @@ def _read_partition(
     error = partition.replica.fetch_error(want.current_leader_epoch)
     if error and not (error is ErrorCode.NOT_LEADER_OR_FOLLOWER and _may_follow(context, partition)):
         raise KafkaError(error)
-    log = partition.log
-    verdict = judge_read(log, partition.replica.leader_epoch, want.fetch_offset, want.last_fetched_epoch)
+    log, tier = partition.log, partition.tier
+    whole = log if tier is None else tier
+    verdict = judge_read(whole, partition.replica.leader_epoch, want.fetch_offset, want.last_fetched_epoch)
     if verdict is not ErrorCode.NONE and not isinstance(verdict, EpochEnd):
         raise KafkaError(verdict)
     result = PartitionResult(want.topic, want.topic_id, want.partition, ErrorCode.NONE)
     result.high_watermark = partition.replica.high_watermark
     result.last_stable_offset = partition.last_stable_offset
-    result.log_start_offset = log.log_start_offset
+    result.log_start_offset = whole.log_start_offset
     if isinstance(verdict, EpochEnd):
         result.diverging_epoch, result.diverging_end_offset = verdict
         reading.is_complete = True
@@ -200,6 +211,9 @@ def _read_partition(
     if left_bytes <= 0 and reading.size_bytes:
         return result
     limit = min(want.partition_max_bytes, left_bytes)
+    if tier is not None and want.fetch_offset < log.log_start_offset:
+        _read_cold(context, partition, want, limit, request.isolation_level, reading, result)
+        return result
     found = partition.read(want.fetch_offset, limit, request.isolation_level, not reading.size_bytes)
     if found is not None and found.size:
         result.records, result.counts = found, partition.counts
@@ -210,6 +224,30 @@ def _read_partition(
         # The range ended with its segment or its limit although there is more: waiting would bring nothing.
         reading.is_complete |= found.next_offset < upper
     return result
+
+
+def _read_cold(
+    context: RequestContext,
+    partition: HostedPartition,
+    want: FetchPartitionData,
+    limit: int,
+    isolation_level: int,
+    reading: _Reading,
+    result: PartitionResult,
+) -> None:
+    """Records that only the object store holds: those that were read from there, or none yet."""
+    tiers = context.services.tiers
+    assert tiers is not None, "a partition with a tier has a store"
+    offset = want.fetch_offset
+    found = tiers.reads.read(partition, offset, limit, at_least_one=not reading.size_bytes)
+    if found is None:
+        reading.loads.append(tiers.reads.load(partition, offset))
+        return
+    result.records, result.counts = found.records, partition.counts
+    if isolation_level == READ_COMMITTED:
+        result.aborted = found.aborted
+    reading.size_bytes += found.records.size
+    reading.is_complete = True
 
 
 def _check_right(context: RequestContext, rights: Rights, want: FetchPartitionData) -> None:

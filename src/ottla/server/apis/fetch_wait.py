@@ -20,6 +20,11 @@ class FetchWait:
         if self._missing_bytes <= 0 and not self.future.done():
             self.future.set_result(None)
 
+    def on_load(self, _: "asyncio.Future[None]") -> None:
+        """Records were read from the object store, or could not be."""
+        if not self.future.done():
+            self.future.set_result(None)
+
     def wake(self) -> None:
         """Do not wait any longer."""
         self.is_over = True

@@ -1,9 +1,10 @@
 """Offsets of a log: ListOffsets 1 to 11, OffsetForLeaderEpoch 2 to 4, DeleteRecords 0 to 2.
 
 KIP-79 timestamps, KIP-207 offsets of a leader that does not know its high watermark yet, KIP-320 leader
-epochs, KIP-734 max timestamp, KIP-405 and KIP-1005 tiered offsets (there is no tiered storage here: the
-earliest local offset is the log start, the others answer -1 without an error). DeleteRecords is answered when
-the records are gone on every live replica (KIP-107).
+epochs, KIP-734 max timestamp, KIP-405, KIP-1005 and KIP-1023 tiered offsets (for a topic without tiered storage
+the earliest local offset is the log start, the others answer -1 without an error). A timestamp that may lie in
+records that only the object store holds is looked for there. DeleteRecords is answered when the records are gone
+on every live replica (KIP-107), and in the metadata of the remote part.
 
 ListOffsets, and OffsetForLeaderEpoch from version 3 on, of the replica id -2 are questions about the replica's
 own log, also where another broker leads, or none (`ottla cluster recover`). The latest offset is then the end
@@ -56,8 +57,11 @@ api = ApiFamily()
 
 
 @api.handles(ListOffsetsRequest)
-def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(
+    context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """The offset at a time, or at one of the special times."""
+    cold: list[_ColdLookup] = []
     asked = Counter(
         (topic.name, want.partition_index) for topic in request.topics for want in topic.partitions
     )
@@ -65,7 +69,7 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
         ListOffsetsTopicResponse(
             name=topic.name,
             partitions=[
-                _list_partition(context, request, topic.name, want)
+                _list_partition(context, request, topic.name, want, cold)
                 if asked[topic.name, want.partition_index] == 1
                 else _refused(want.partition_index, ErrorCode.INVALID_REQUEST)
                 for want in topic.partitions
@@ -73,11 +77,48 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
         )
         for topic in request.topics
     ]
-    return ListOffsetsResponse(topics=topics)
+    response = ListOffsetsResponse(topics=topics)
+    return _with_cold(context, request, cold, response) if cold else response
+
+
+# A timestamp that is looked for in the object store first: the partition, the question, and the answer that the
+# local log gives.
+_ColdLookup = tuple[HostedPartition, ListOffsetsPartition, ListOffsetsPartitionResponse]
+
+
+async def _with_cold(
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    cold: list[_ColdLookup],
+    response: ListOffsetsResponse,
+) -> ListOffsetsResponse:
+    # Imported here: most brokers have no tiered storage.
+    from ottla.server.tiers.cold_lookups import first_at, largest
+
+    tiers = context.services.tiers
+    assert tiers is not None, "a partition with a tier has a store"
+    for partition, want, answer in cold:
+        try:
+            found = (
+                await largest(tiers.reads, partition, above_ms=answer.timestamp)
+                if want.timestamp == MAX_TIMESTAMP
+                else await first_at(tiers.reads, partition, want.timestamp)
+            )
+        except KafkaError as refused:
+            answer.error_code, answer.timestamp, answer.offset = refused.code, -1, -1
+            continue
+        if found is not None:
+            answer.timestamp, answer.offset = found
+            answer.leader_epoch = _epoch_at(partition, answer.offset)
+    return response
 
 
 def _list_partition(
-    context: RequestContext, request: ListOffsetsRequest, topic: str, want: ListOffsetsPartition
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    topic: str,
+    want: ListOffsetsPartition,
+    cold: list[_ColdLookup],
 ) -> ListOffsetsPartitionResponse:
     index = want.partition_index
     try:
@@ -94,13 +135,25 @@ def _list_partition(
             _refuse_unknown(want.timestamp, offset, context.version)
     except KafkaError as refused:
         return _refused(index, refused.code)
-    epoch = partition.log.extent.leader_epochs.epoch_at(offset) if offset >= 0 else NO_EPOCH
-    if offset >= 0 and epoch == NO_EPOCH:
-        # A log that never held a record: its first one will be of this epoch.
-        epoch = partition.replica.leader_epoch
-    return ListOffsetsPartitionResponse(
-        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+    answer = ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=_epoch_at(partition, offset)
     )
+    if partition.tier is not None and (want.timestamp >= 0 or want.timestamp == MAX_TIMESTAMP):
+        cold.append((partition, want, answer))
+    return answer
+
+
+def _epoch_at(partition: HostedPartition, offset: int) -> int:
+    if offset < 0:
+        return NO_EPOCH
+    log = partition.log
+    epoch = (
+        log.extent.leader_epochs.epoch_at(offset)
+        if partition.tier is None
+        else partition.tier.epoch_at(offset)
+    )
+    # A log that never held a record: its first one will be of this epoch.
+    return partition.replica.leader_epoch if epoch == NO_EPOCH else epoch
 
 
 def _own_offset(partition: HostedPartition, timestamp: int) -> ListOffsetsPartitionResponse:
@@ -158,16 +211,30 @@ def _lookup_below(partition: HostedPartition, timestamp: int, upper: int) -> tup
     log = partition.log
     if timestamp == LATEST_TIMESTAMP:
         return -1, upper
-    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+    if timestamp == EARLIEST_LOCAL_TIMESTAMP:
         return -1, log.log_start_offset
+    if timestamp == EARLIEST_TIMESTAMP:
+        return -1, partition.log_start_offset
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-        return -1, -1
+        return -1, _tiered_offset(partition, timestamp)
     found = (
         log.timestamps.largest()
         if timestamp == MAX_TIMESTAMP
         else log.timestamps.first_at(timestamp, upper_offset=upper)
     )
     return (found.timestamp, found.offset) if found is not None and found.offset < upper else (-1, -1)
+
+
+def _tiered_offset(partition: HostedPartition, timestamp: int) -> int:
+    """The last offset in the object store, or the first that is not there; -1 without tiered storage, or without a
+    record there.
+    """
+    if partition.tier is None:
+        return -1
+    following = partition.tier.remote.next_offset
+    if timestamp == LATEST_TIERED_TIMESTAMP:
+        return -1 if following is None else following - 1
+    return partition.log_start_offset if following is None else following
 
 
 @api.handles(OffsetForLeaderEpochRequest)
@@ -199,7 +266,11 @@ def _epoch_end(
     epoch, end_offset = (
         _own_epoch_end(partition, want.leader_epoch)
         if of_replica
-        else end_of_epoch(partition.log, partition.replica.leader_epoch, want.leader_epoch)
+        else end_of_epoch(
+            partition.log if partition.tier is None else partition.tier,
+            partition.replica.leader_epoch,
+            want.leader_epoch,
+        )
     )
     return EpochEndOffset(partition=want.partition, leader_epoch=epoch, end_offset=end_offset)
 
@@ -243,16 +314,20 @@ def _delete_partition(
         error = partition.replica.fetch_error(-1)
         if error:
             raise KafkaError(error)
-        start = _delete_before(partition, offset)
+        start = _deletable(partition, offset)
+        if partition.tier is None:
+            partition.advance_log_start_offset(start)
+            start = partition.log.log_start_offset
     except KafkaError as refused:
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=refused.code)
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=start)
-    if _low_watermark(context, partition) < start:
+    if partition.tier is not None or _low_watermark(context, partition) < start:
         waits.append((partition, start, result))
     return result
 
 
-def _delete_before(partition: HostedPartition, offset: int) -> int:
+def _deletable(partition: HostedPartition, offset: int) -> int:
+    """Up to where records are deleted. KafkaError if they cannot be."""
     if "delete" not in partition.config.cleanup_policy:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "records can be deleted only where cleanup.policy has delete"
@@ -262,8 +337,7 @@ def _delete_before(partition: HostedPartition, offset: int) -> int:
         offset = high_watermark
     if offset > high_watermark or offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    partition.advance_log_start_offset(offset)
-    return partition.log.log_start_offset
+    return offset
 
 
 def _low_watermark(context: RequestContext, partition: HostedPartition) -> int:
@@ -289,10 +363,23 @@ async def _followed(context: RequestContext, timeout_s: float, wait: _Deletion) 
     error = ErrorCode.NONE
     try:
         async with asyncio.timeout(timeout_s):
+            if partition.tier is not None:
+                result.low_watermark = start = await _delete_remote(context, partition, start)
             while not error and _low_watermark(context, partition) < start:
                 await partition.waiters.next_follower_start()
                 error = partition.replica.fetch_error(-1)
     except TimeoutError:
         error = ErrorCode.REQUEST_TIMED_OUT
+    except KafkaError as refused:
+        error = refused.code
     if error:
         result.error_code, result.low_watermark = error, -1
+
+
+async def _delete_remote(context: RequestContext, partition: HostedPartition, offset: int) -> int:
+    """Delete records of a partition with tiered storage: the metadata says so first. The new log start."""
+    tiers = context.services.tiers
+    assert tiers is not None, "a partition with a tier has a store"
+    await tiers.changes.advance_start(partition, offset)
+    partition.advance_log_start_offset(offset)
+    return partition.log_start_offset

@@ -105,6 +105,10 @@ def _metadata(api_key: int) -> ApiFamily | None:
             from ottla.server.apis.brokers import api
         case ApiKey.ALTER_PARTITION | ApiKey.ALLOCATE_PRODUCER_IDS | ApiKey.ASSIGN_REPLICAS_TO_DIRS:
             from ottla.server.apis.brokers import api
+        case ApiKey.ALTER_REMOTE_LOG:
+            from ottla.server.apis.brokers import api
+        case ApiKey.DESCRIBE_REMOTE_LOG:
+            from ottla.server.apis.remote_logs import api
         case _:
             return None
     return api

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.config import BrokerConfig
 from ottla.replication.fetch_session import FetchSessions
@@ -21,6 +21,10 @@ from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.telemetry.clients.instances import ClientInstances
+
+if TYPE_CHECKING:
+    # Most brokers have no tiered storage.
+    from ottla.server.tiers.tiers import Tiers
 
 
 class ReloadCertificates(Protocol):
@@ -50,5 +54,6 @@ class Services:
     disk: Disk
     reload_certificates: ReloadCertificates
     client_metrics: ClientInstances
+    tiers: "Tiers | None"
     now_ms: Callable[[], int]
     requests: RequestCounts = field(default_factory=RequestCounts)

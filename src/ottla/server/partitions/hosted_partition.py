@@ -15,6 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ottla.config import TopicConfig
+from ottla.controller.remote_log import RemoteLog
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import Log
 from ottla.log.producers.verification import Verification
@@ -38,6 +39,7 @@ from ottla.replication.partition import READ_COMMITTED, PartitionReplica
 from ottla.server.answers.watermark import Watermark
 from ottla.server.partitions.flush_policy import FlushPolicy
 from ottla.server.partitions.partition_counts import PartitionCounts
+from ottla.server.partitions.tiered_part import TieredPart
 from ottla.server.partitions.waiters import Waiters
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class HostedPartition:
         "lag_records",
         "log",
         "replica",
+        "tier",
         "topic",
         "topic_id",
         "waiters",
@@ -100,6 +103,8 @@ class HostedPartition:
         # How far this follower was behind the leader's high watermark when it last heard of it.
         self.lag_records = 0
         self.is_closed = False
+        # The part of the log in an object store; None for a topic without tiered storage.
+        self.tier: TieredPart | None = None
         self.counts = PartitionCounts()
         self._propose = propose
         log.producers.transactions.replicated_to(replica.high_watermark)
@@ -123,6 +128,20 @@ class HostedPartition:
     def last_stable_offset(self) -> int:
         """Where a reader of committed records must stop."""
         return self.replica.readable_up_to(READ_COMMITTED, self.log.first_unstable_offset)
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read, here or in the object store."""
+        return self.log.log_start_offset if self.tier is None else self.tier.log_start_offset
+
+    def tier_is(self, remote: RemoteLog | None) -> None:
+        """Take over what the metadata says of the remote part; None: the topic has no tiered storage."""
+        if remote is None:
+            self.tier = None
+        elif self.tier is None:
+            self.tier = TieredPart(self.log, remote)
+        else:
+            self.tier.apply(remote)
 
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""

@@ -23,6 +23,7 @@ from uuid import UUID
 from ottla.config import BrokerConfig, TopicConfig
 from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage, PartitionImage, ResourceType, TopicImage, topic_changes
+from ottla.controller.remote_log import RemoteLog
 from ottla.log.directory import LogDirectory
 from ottla.model import TopicPartition
 from ottla.replication.events import Assigned
@@ -37,6 +38,7 @@ from ottla.server.partitions.partition_table import Partitions
 logger = logging.getLogger(__name__)
 
 _METADATA_PREFIX = "__cluster_metadata-"
+_NOTHING_REMOTE = RemoteLog()
 
 
 class Hosting:
@@ -99,6 +101,8 @@ class Hosting:
     async def apply(self, before: ClusterImage, after: ClusterImage) -> None:
         """Carry a change of metadata out. It is decided: what the disk refuses is logged, and done later."""
         self._image = after
+        if before.remote_logs is not after.remote_logs:
+            self._configure_tiers(after)
         changes = topic_changes(before, after)
         for topic in changes.removed:
             for _ in self._delete(topic):
@@ -113,6 +117,7 @@ class Hosting:
                 await asyncio.sleep(0)
         if before.configs is not after.configs:
             self._configure(after)
+            self._configure_tiers(after)
 
     def when_opened(self, watcher: Callable[[], None]) -> None:
         """Be told when a log was opened that could not be opened before."""
@@ -235,6 +240,18 @@ class Hosting:
             if hosted.config != config:
                 hosted.configure(config)
 
+    def _configure_tiers(self, image: ClusterImage) -> None:
+        """Tell each partition what the object store holds of it."""
+        if self._config.tiers.enable:
+            for hosted in self._partitions:
+                hosted.tier_is(self._remote_part(image, hosted))
+
+    def _remote_part(self, image: ClusterImage | None, hosted: HostedPartition) -> RemoteLog | None:
+        if image is None or not (self._config.tiers.enable and hosted.config.remote_storage_enable):
+            return None
+        topic = image.remote_logs.get(hosted.topic_id)
+        return _NOTHING_REMOTE if topic is None else topic.partitions.get(hosted.index, _NOTHING_REMOTE)
+
     def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
         """The settings in force.
 
@@ -254,7 +271,10 @@ class Hosting:
             isolation_patience_ms=self._isolation_patience_ms,
             replica_silence_max_ms=self._config.replication.silence_max_ms,
         )
-        return HostedPartition(topic.name, topic.topic_id, placed.index, log, replica, self._propose)
+        hosted = HostedPartition(topic.name, topic.topic_id, placed.index, log, replica, self._propose)
+        # Before it is served: a reader of remote records must not hear that they are gone.
+        hosted.tier_is(self._remote_part(self._image, hosted))
+        return hosted
 
     def _delete(self, topic: TopicImage) -> Iterator[None]:
         for placed in topic.partitions:

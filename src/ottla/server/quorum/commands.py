@@ -24,6 +24,7 @@ from ottla.protocol.messages.brokers import (
 )
 from ottla.protocol.messages.partitions import AlterPartitionRequest
 from ottla.protocol.messages.producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.remote_logs import AlterRemoteLogRequest
 from ottla.runtime.ordered_set import OrderedSet
 from ottla.server.quorum.member import QuorumMember
 from ottla.server.quorum.replay import MetadataReplay
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 _OF_BROKERS: Final = (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
+    AlterRemoteLogRequest,
     AssignReplicasToDirsRequest,
     BalanceLeaders,
     BrokerHeartbeatRequest,
