@@ -1,6 +1,7 @@
 """The broker: everything between a socket and the machines that decide.
 
-broker, housekeeping, load_metrics   the composition root; retention and checkpoints on a timer; load reports
+broker, assembly   the composition root: a node's life; its parts, and how they are joined
+housekeeping, load_metrics   retention and checkpoints on a timer; load reports
 process       a broker as a process: signals, and the end
 memory        a broker whose data is in memory
 net           listener, connections, receive buffers, the limit on open descriptors

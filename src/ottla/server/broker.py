@@ -1,4 +1,4 @@
-"""The composition root: builds a broker from its settings, starts it, stops it.
+"""The composition root: has a broker built from its settings (`assembly`), starts it, stops it.
 
 A node first takes part in the metadata quorum, which needs nothing but its metadata log and a door for other
 nodes. A broker then registers, opens the logs that the image places on it, and is let in; clients wait at the
@@ -7,60 +7,30 @@ door until then.
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.config import BrokerConfig
-from ottla.controller.config_sources import BrokerSettings, client_metrics_resources
+from ottla.controller.config_sources import BrokerSettings
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
 from ottla.model import NO_BROKER_EPOCH
-from ottla.replication.fetch_session import FetchSessions
-from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.runtime import Runtime
 from ottla.runtime.threads import run_together
-from ottla.security.sasl.credentials import Credentials
-from ottla.security.sasl.delegation_token import UsableTokens
 from ottla.server.apis.table import registered
-from ottla.server.coordinators.coordinators import Coordinators
-from ottla.server.coordinators.marker_writer import MarkerWriter
-from ottla.server.coordinators.transactions import Transactions
-from ottla.server.gate.dispatch import Gate
+from ottla.server.assembly import Foundation, Parts, build_parts
 from ottla.server.gate.handlers import Registered
-from ottla.server.gate.login import Logins
-from ottla.server.gate.quotas import Quotas
-from ottla.server.gate.rights import Rights
 from ottla.server.gate.services import Services
-from ottla.server.gate.signing_keys import SigningKeys
-from ottla.server.housekeeping import Housekeeping
-from ottla.server.load_metrics import Load
 from ottla.server.net.descriptor_limit import open_files_within, raise_descriptor_limit
 from ottla.server.net.listeners import Listeners
-from ottla.server.partitions.compaction import Compaction
 from ottla.server.partitions.directory_watch import DirectoryWatch
 from ottla.server.partitions.file_removal import Remover
 from ottla.server.partitions.flushing import Flusher
-from ottla.server.partitions.hosting import Hosting
-from ottla.server.partitions.memory_limit import MemoryLimit
 from ottla.server.partitions.partition_table import Partitions
-from ottla.server.partitions.scrubbing import Scrubber
 from ottla.server.quorum.broker_membership import Identity, Membership
-from ottla.server.quorum.controller_duties import ControllerDuties
-from ottla.server.quorum.opening import open_directory, open_quorum
-from ottla.server.quorum.peer_login import read_users
-from ottla.server.quorum.producer_ids import ProducerIds
+from ottla.server.quorum.opening import open_directory
 from ottla.server.quorum.quorum import Quorum
-from ottla.server.replicas.damaged_replicas import DamagedReplicas
-from ottla.server.replicas.fetcher_lane import FetcherServices
-from ottla.server.replicas.fetchers import Fetchers
-from ottla.server.replicas.follower_sessions import FollowerSessions
-from ottla.server.replicas.isr_proposals import Isr
-from ottla.server.tiers.opening import open_tiers
-from ottla.telemetry.clients.instances import ClientInstances, Subscriptions
-from ottla.telemetry.clients.subscriptions import subscriptions_of
 
 if TYPE_CHECKING:
     from ottla.server.monitoring.monitor import Monitor
@@ -87,16 +57,20 @@ class Broker:
     ) -> None:
         self.config = config
         self._runtime = runtime = runtime or Runtime()
-        self._handlers = handlers
         files = open_files_within(config.logs.open_files_max, raise_descriptor_limit())
-        open_files = OpenFiles(files, files)
-        self._directory = LogDirectory(runtime.disk, config.logs.directory, open_files)
-        self._incarnation_id = runtime.random.uuid4()
-        self._flusher = Flusher(runtime.threads)
-        self._remover = Remover(runtime.threads)
+        self._directory = LogDirectory(runtime.disk, config.logs.directory, OpenFiles(files, files))
+        self._foundation = Foundation(
+            config=config,
+            runtime=runtime,
+            handlers=handlers,
+            directory=self._directory,
+            incarnation_id=runtime.random.uuid4(),
+            flusher=Flusher(runtime.threads),
+            remover=Remover(runtime.threads),
+        )
         self._are_logs_open = False
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._membership: Membership | None = None
         self._directory_watch: DirectoryWatch | None = None
         self._monitor: Monitor | None = None
@@ -137,7 +111,7 @@ class Broker:
         return self._built.services
 
     @property
-    def _built(self) -> "_Parts":
+    def _built(self) -> Parts:
         assert self._parts is not None
         return self._parts
 
@@ -148,7 +122,7 @@ class Broker:
         """
         try:
             open_directory(self.config, self._directory, self._runtime.random.uuid4)
-            parts = self._parts = self._build()
+            parts = self._parts = build_parts(self._foundation, self._on_image, self._halt)
             parts.listeners.bind()
             self._start_monitor(parts)
             parts.listeners.start_accepting()
@@ -185,7 +159,7 @@ class Broker:
         await self._stop_work(parts, membership)
         self._directory.close(clean=False)
 
-    async def _stop_work(self, parts: "_Parts | None", membership: Membership | None) -> None:
+    async def _stop_work(self, parts: Parts | None, membership: Membership | None) -> None:
         """End all tasks and threads; the logs stay open."""
         if self._monitor is not None:
             await self._monitor.stop()
@@ -195,10 +169,10 @@ class Broker:
             await membership.stop()
         if parts is not None:
             await self._stop_parts(parts)
-        await self._flusher.stop()
-        self._remover.stop()
+        await self._foundation.flusher.stop()
+        self._foundation.remover.stop()
 
-    async def _stop_parts(self, parts: "_Parts") -> None:
+    async def _stop_parts(self, parts: Parts) -> None:
         await parts.services.load.stop()
         await parts.housekeeping.stop()
         if parts.services.tiers is not None:
@@ -227,75 +201,7 @@ class Broker:
         is_able = self.config.membership.controlled_shutdown_enable and not self.halted.done()
         return is_able and len(quorum.image.live_brokers) > 1
 
-    def _build(self) -> "_Parts":
-        config, runtime, now_ms = self.config, self._runtime, self._runtime.clock.wall_ms
-        quorum = open_quorum(config, self._directory, runtime, self._on_image, self._halt)
-        partitions = Partitions(lambda: quorum.image)
-        isr = Isr(config, quorum, partitions)
-        hosting = Hosting(
-            config,
-            self._directory,
-            partitions,
-            self._remover,
-            now_ms,
-            incarnation_id=self._incarnation_id,
-            propose=isr.propose,
-        )
-        sessions, slots = (
-            FollowerSessions(self._new_session_id),
-            config.fetches.max_incremental_session_cache_slots,
-        )
-        producer_ids = ProducerIds(quorum)
-        groups = Coordinators(config, quorum, partitions, self._flusher, runtime)
-        services = Services(
-            config=config,
-            quorum=quorum,
-            duties=ControllerDuties(config, quorum, quorum.peers),
-            partitions=partitions,
-            fetch_sessions=FetchSessions(slots, self._new_session_id),
-            follower_sessions=sessions,
-            flusher=self._flusher,
-            producer_ids=producer_ids,
-            coordinators=groups,
-            markers=MarkerWriter(partitions, groups, self._flusher, now_ms),
-            transactions=Transactions(config, quorum, partitions, self._flusher, producer_ids, runtime),
-            rights=_rights(config, quorum, now_ms),
-            quotas=Quotas(config.quotas, monotonic_ms),
-            load=Load(config.logs.directory, partitions, lambda: listeners.traffic, runtime),
-            disk=runtime.disk,
-            reload_certificates=self._reload_certificates,
-            client_metrics=_client_metrics(config, quorum, runtime),
-            tiers=open_tiers(config, quorum, partitions, runtime),
-            now_ms=now_ms,
-        )
-        listeners = self._new_listeners(services)
-        fetchers = Fetchers(
-            FetcherServices(config, quorum, hosting, quorum.peers, self._flusher, now_ms),
-            partitions,
-            sessions,
-        )
-        return _Parts(
-            quorum=quorum,
-            services=services,
-            partitions=partitions,
-            hosting=hosting,
-            isr=isr,
-            fetchers=fetchers,
-            damaged=DamagedReplicas(config, quorum, partitions, fetchers, self._directory.directory_id),
-            scrubber=Scrubber(config.scrub, partitions, runtime.random),
-            listeners=listeners,
-            housekeeping=Housekeeping(config, partitions, hosting, self._flusher, listeners, now_ms),
-            compaction=self._new_compaction(partitions),
-            memory=self._new_memory_limit(partitions, hosting),
-        )
-
-    def _new_memory_limit(self, partitions: Partitions, hosting: Hosting) -> MemoryLimit | None:
-        logs, runtime = self.config.logs, self._runtime
-        if logs.memory_bytes is None:
-            return None
-        return MemoryLimit(runtime.disk, logs.directory, partitions, hosting, runtime.clock.wall_ms)
-
-    def _start_monitor(self, parts: "_Parts") -> None:
+    def _start_monitor(self, parts: Parts) -> None:
         address = self.config.monitoring.http_address
         if address is not None:
             # Imported here: most brokers serve no HTTP.
@@ -306,21 +212,7 @@ class Broker:
             self._monitor = Monitor(Subject(self.config, self._runtime, *seen, self.halted), address)
             self._monitor.start()
 
-    def _new_compaction(self, partitions: Partitions) -> Compaction | None:
-        cleaner, runtime = self.config.cleaner, self._runtime
-        if not cleaner.enable:
-            return None
-        return Compaction(cleaner, partitions, self._directory, runtime, runtime.clock.wall_ms)
-
-    def _reload_certificates(self, *, only_checks: bool) -> None:
-        self.listeners.reload_certificates(only_checks=only_checks)
-
-    def _new_listeners(self, services: Services) -> Listeners:
-        gate = _gate(services, self._handlers)
-        logins = _logins(self.config, gate, services.quorum, self._runtime)
-        return Listeners(self.config, gate, self._runtime, logins)
-
-    async def _join(self, parts: "_Parts") -> None:
+    async def _join(self, parts: Parts) -> None:
         """Register, open the logs, have changes carried out from now on, be let in."""
         quorum, identity = parts.quorum, self._identity(parts.listeners)
         membership = self._membership = Membership(self.config, quorum, identity)
@@ -371,7 +263,7 @@ class Broker:
                 wanted,
             )
 
-    def _open_logs(self, parts: "_Parts", image: ClusterImage) -> None:
+    def _open_logs(self, parts: Parts, image: ClusterImage) -> None:
         # The controller has decided what it trusts this directory with: a later start refers to now.
         self._directory.note_boot(self._runtime.process.boot_id())
         parts.hosting.open_all(image)
@@ -379,7 +271,7 @@ class Broker:
     def _identity(self, listeners: Listeners) -> Identity:
         return Identity(
             cluster_id=self.cluster_id,
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self._foundation.incarnation_id,
             directory_ids=self._directory.directory_ids,
             previous_broker_epoch=self._directory.previous_broker_epoch,
             listeners=listeners.advertised,
@@ -401,9 +293,6 @@ class Broker:
         parts.services.transactions.apply(after)
         parts.fetchers.apply(before, after)
         parts.damaged.apply(before, after)
-
-    def _new_session_id(self) -> int:
-        return self._runtime.random.randrange(1, 1 << 31)
 
     def _halt(self, reason: str) -> None:
         logger.critical("this node cannot go on: %s", reason)
@@ -428,75 +317,3 @@ class Broker:
             self._directory.close(epoch, clean=is_clean)
         except OSError as problem:
             logger.error("the stop is not marked as clean, the next start will check the logs: %s", problem)
-
-
-def _rights(config: BrokerConfig, quorum: Quorum, wall_ms: Callable[[], int]) -> Rights | None:
-    settings, audit = config.authorisation, None
-    if not settings.is_enabled:
-        return None
-    if settings.has_audit_log:
-        # Imported here: most brokers have no audit log.
-        from ottla.server.gate.audit import open_audit_log
-
-        audit = open_audit_log(settings, wall_ms)
-    return Rights(settings, lambda: quorum.image.acls, audit)
-
-
-def _client_metrics(config: BrokerConfig, quorum: Quorum, runtime: Runtime) -> ClientInstances:
-    known: tuple[object, Subscriptions] = None, ()
-
-    def subscriptions() -> Subscriptions:
-        """Those of the metadata now; made again when some setting of the cluster has changed."""
-        nonlocal known
-        configs = quorum.image.configs
-        if known[0] is not configs:
-            known = configs, subscriptions_of(client_metrics_resources(quorum.image))
-        return known[1]
-
-    return ClientInstances(subscriptions, runtime.random.uuid4, config.monitoring.telemetry_max_bytes)
-
-
-def _logins(config: BrokerConfig, gate: Gate, quorum: Quorum, runtime: Runtime) -> Logins | None:
-    if not any(each.uses_sasl for each in config.node.bound_listeners):
-        return None
-    uuid4 = runtime.random.uuid4
-    credentials = Credentials(
-        read_users(config.sasl),
-        lambda: quorum.image.scram_users if gate.is_open else None,
-        uuid4().bytes + uuid4().bytes,
-        UsableTokens(
-            config.delegation_tokens.secret_key,
-            lambda: quorum.image.delegation_tokens if gate.is_open else None,
-            runtime.clock.wall_ms,
-        ),
-    )
-    accepts_tokens = "OAUTHBEARER" in config.sasl.enabled_mechanisms
-    signing_keys = SigningKeys(config.oauth, runtime) if accepts_tokens else None
-    return Logins(config.sasl, credentials, runtime.clock.wall_ms, lambda: uuid4().hex, signing_keys)
-
-
-def _gate(services: Services, handlers: Registered) -> Gate:
-    if services.rights is None:
-        return Gate(services, handlers)
-    # Imported here: guards know every message, and most brokers check no rights.
-    from ottla.server.guards.guarded import guarded
-
-    return Gate(services, guarded(handlers, services.rights))
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts of a node, built together."""
-
-    quorum: Quorum
-    services: Services
-    partitions: Partitions
-    hosting: Hosting
-    isr: Isr
-    fetchers: Fetchers
-    damaged: DamagedReplicas
-    scrubber: Scrubber
-    listeners: Listeners
-    housekeeping: Housekeeping
-    compaction: Compaction | None
-    memory: MemoryLimit | None
