@@ -127,13 +127,15 @@ def test_old_records_are_read_from_the_store_byte_for_byte(
 
 def test_special_offsets_tell_what_is_where(tiering: BrokerThread, peer: Peer, topic: str) -> None:
     tiered(tiering, peer, topic)
-    local = tiering.log(topic).log_start_offset
     assert list_offset(peer, topic, EARLIEST).offset == 0
-    assert list_offset(peer, topic, EARLIEST_LOCAL).offset == local
     assert list_offset(peer, topic, LATEST).offset == COUNT
+    # Copying and deleting may still go on.
+    before = tiering.log(topic).log_start_offset
+    local = list_offset(peer, topic, EARLIEST_LOCAL).offset
+    assert before <= local <= tiering.log(topic).log_start_offset
     latest_tiered = list_offset(peer, topic, LATEST_TIERED).offset
     assert local - 1 <= latest_tiered < COUNT
-    assert list_offset(peer, topic, EARLIEST_PENDING).offset == latest_tiered + 1
+    assert latest_tiered < list_offset(peer, topic, EARLIEST_PENDING).offset < COUNT
 
 
 def test_timestamps_are_found_in_the_store_and_in_the_local_log(

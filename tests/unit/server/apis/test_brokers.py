@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.server.metadata import creation, join, running
 
+from ottla.config import BrokerConfig
 from ottla.errors import ErrorCode
 from ottla.protocol.frame import RequestHeader, write_request
 from ottla.protocol.messages.brokers import (
@@ -45,7 +46,7 @@ class Duties:
 
 
 def context(quorum: Quorum, duties: Duties | None = None) -> Any:
-    services = SimpleNamespace(quorum=quorum, duties=duties or Duties())
+    services = SimpleNamespace(quorum=quorum, duties=duties or Duties(), rights=None, config=BrokerConfig())
     return SimpleNamespace(services=services, session=Session("PLAINTEXT", "127.0.0.1", 1), version=0)
 
 

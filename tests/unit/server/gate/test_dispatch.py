@@ -140,7 +140,11 @@ def test_each_connection_has_a_gatherer_of_its_own() -> None:
 def test_a_session_learns_its_software_from_api_versions() -> None:
     image = SimpleNamespace(last_offset=1, features={})
     services: Any = SimpleNamespace(
-        quorum=SimpleNamespace(image=image), quotas=SERVICES.quotas, requests=RequestCounts()
+        quorum=SimpleNamespace(image=image),
+        quotas=SERVICES.quotas,
+        requests=RequestCounts(),
+        config=SERVICES.config,
+        client_metrics=SimpleNamespace(is_subscribed=False),
     )
     gate, asking = Gate(services, registered), session()
     for version, name, error in ((0, "", 0), (3, "-bad name-", ErrorCode.INVALID_REQUEST)):
