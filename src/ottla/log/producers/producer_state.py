@@ -53,9 +53,11 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "is_heard",
         "is_whole",
         "last_timestamp",
         "next_sequence",
+        "seen_ms",
         "txn_first_offset",
     )
 
@@ -77,6 +79,8 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
+        self.is_heard = True  # since the last look at who is silent
+        self.seen_ms = -1
 
     def copy(self) -> "ProducerEntry":
         """An independent copy. Every append makes one, hence without the constructor's defaults."""
@@ -88,6 +92,8 @@ class ProducerEntry:
         copied.last_timestamp = self.last_timestamp
         copied.coordinator_epoch = self.coordinator_epoch
         copied.txn_first_offset = self.txn_first_offset
+        copied.is_heard = self.is_heard
+        copied.seen_ms = self.seen_ms
         return copied
 
     @property
@@ -120,6 +126,7 @@ class ProducerEntry:
         self.batches.append(batch)
         self.next_sequence = (batch.last_sequence + 1) & SEQUENCE_MASK
         self.last_timestamp = batch.timestamp
+        self.is_heard = True
 
     def recall(self, earlier: list[ProducedBatch]) -> None:
         """Add batches before the oldest known one, newest first, up to five in all."""
@@ -148,6 +155,16 @@ class ProducerEntry:
         self.txn_first_offset = NO_OFFSET
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
+        self.is_heard = True
+
+    def is_silent_since(self, before_ms: int, now_ms: int) -> bool:
+        """Whether the producer wrote nothing since `before_ms`, by the times of such looks and of its records.
+
+        The times of its records alone do not tell: a producer may copy records that are years old.
+        """
+        if self.is_heard:
+            self.is_heard, self.seen_ms = False, now_ms
+        return max(self.seen_ms, self.last_timestamp) < before_ms
 
     def forget_transaction(self) -> None:
         """None of the transaction's records is left."""
@@ -227,7 +244,7 @@ class Producers:
         silent = [
             producer_id
             for producer_id, entry in self._entries.items()
-            if entry.last_timestamp < before_ms and entry.txn_first_offset < 0
+            if entry.is_silent_since(before_ms, now_ms) and entry.txn_first_offset < 0
         ]
         for producer_id in silent:
             del self._entries[producer_id]

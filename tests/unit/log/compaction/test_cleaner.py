@@ -200,6 +200,7 @@ def test_the_transaction_index_is_kept_in_step() -> None:
         append_marker(log, 7 + number, is_commit=False)
     append_records(log, (b"b", b"1"))
     log.roll(NOW_MS)
+    log.producers.expire(NOW_MS, 1)
     log.producers.expire(NOW_MS + 10**9, 1)
     compact(disk, log)
     # The aborted records are gone, their markers are not: the pass has seen a batch of theirs.

@@ -15,9 +15,22 @@ TRANSACTIONAL = 0x10
 
 
 def produced(
-    sequence: int, count: int = 1, *, epoch: int = 0, producer: int = 7, attributes: int = 0
+    sequence: int,
+    count: int = 1,
+    *,
+    epoch: int = 0,
+    producer: int = 7,
+    attributes: int = 0,
+    timestamp: int = NOW_MS,
 ) -> bytearray:
-    return batch(count, producer_id=producer, producer_epoch=epoch, sequence=sequence, attributes=attributes)
+    return batch(
+        count,
+        producer_id=producer,
+        producer_epoch=epoch,
+        sequence=sequence,
+        attributes=attributes,
+        timestamp=timestamp,
+    )
 
 
 def end(log: Log, *, commit: bool, epoch: int = 0, producer: int = 7) -> Appended:
@@ -150,9 +163,27 @@ def test_a_retry_is_recognised_after_a_restart(clean: bool) -> None:
 def test_a_producer_that_was_silent_for_long_is_forgotten_and_may_go_on_as_a_new_one() -> None:
     log = open_log(SimulatedDisk())
     append(log, produced(0))
+    assert log.producers.expire(NOW_MS, 1000) == 0
     assert log.producers.expire(NOW_MS + 1000, 1000) == 0
     assert log.producers.expire(NOW_MS + 1001, 1000) == 1
     append(log, produced(17))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_producer_of_old_records_is_not_silent(restarts: bool) -> None:
+    """Otherwise a batch that it sends again is appended again, if producers are looked through in between."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    years_ago = NOW_MS - 10**11
+    for sequence in range(3):
+        (first,) = append(log, produced(sequence, timestamp=years_ago))
+        if restarts:
+            log.close()
+            log = open_log(disk)
+        assert log.producers.expire(NOW_MS + sequence, 1000) == 0
+        (again,) = append(log, produced(sequence, timestamp=years_ago))
+        assert (again.is_duplicate, again.base_offset) == (True, first.base_offset)
+    assert log.producers.expire(NOW_MS + 1003, 1000) == 1
 
 
 def test_an_open_transaction_bounds_what_is_stable_until_its_marker() -> None:

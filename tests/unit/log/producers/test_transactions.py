@@ -158,9 +158,11 @@ def test_a_transaction_whose_segment_was_deleted_holds_nothing_back() -> None:
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     log = open_log(SimulatedDisk())
     append(log, sent(0))
+    assert log.producers.expire(NOW_MS, 1) == 0
     assert log.producers.expire(NOW_MS + 10**9, 1) == 0
     end(log, commit=True)
-    assert log.producers.expire(NOW_MS + 10**9, 1) == 1
+    assert log.producers.expire(NOW_MS + 10**9, 1) == 0
+    assert log.producers.expire(NOW_MS + 2 * 10**9, 1) == 1
 
 
 def test_a_full_disk_that_cannot_take_the_first_aborted_transaction_leaves_the_log_as_it_is() -> None:
