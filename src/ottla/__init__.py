@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.client.producer.serializers import deserialize_text as deserialize_text
     from ottla.client.producer.serializers import serialize_json as serialize_json
     from ottla.client.producer.serializers import serialize_text as serialize_text
+    from ottla.client.producer.tracing import traced as traced
     from ottla.client.requests.configs import ConfigChange as ConfigChange
     from ottla.client.requests.configs import ConfigOperation as ConfigOperation
     from ottla.client.requests.configs import ConfigResource as ConfigResource
@@ -79,6 +80,7 @@ _HOMES = {
         "RecordBatch",
     ),
     "ottla.client.exactly_once": ("exactly_once",),
+    "ottla.client.producer.tracing": ("traced",),
     "ottla.client.producer.delivery": ("Delivery",),
     "ottla.client.producer.machine.delivery_report": (
         "BufferFullError",
@@ -178,6 +180,7 @@ __all__ = [
     "serialize_json",
     "serialize_text",
     "succeeded",
+    "traced",
 ]
 
 

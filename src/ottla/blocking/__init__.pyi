@@ -427,13 +427,14 @@ class Producer:
       across restarts: a producer that connects with the same id fences this one, and aborts its transaction.
       `transaction_timeout_ms`: the coordinator aborts a transaction that takes longer. `two_phase_commit`: a
       transaction can be prepared, and has no timeout (see `prepare`).
+    - `tracing`: a span of OpenTelemetry for each record, and its context in the headers (`ottla.traced`).
     - `security`: how to reach a secured cluster (`ottla.Security`).
     - `partitioner`: a name or a function (see `ottla.partitioners`).
     - `key_serializer`, `value_serializer`: functions to bytes; without them, keys and values are bytes or
       text.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, transactional_id: str | None=None, transaction_timeout_ms: int=60000, two_phase_commit: bool=False, security: Security | None=None, runtime: Runtime | None=None) -> None:
+    def __init__(self, bootstrap_servers: str | Sequence[str]='localhost:9092', *, client_id: str='ottla-producer', acks: Acks='all', enable_idempotence: bool | None=None, key_serializer: Serializer | None=None, value_serializer: Serializer | None=None, partitioner: str | Partitioner='by_key', batch_size: int=..., linger_ms: float=5, buffer_memory: int=..., max_request_size: int=..., max_in_flight_requests_per_connection: int=5, compression: CompressionName='none', compression_level: int | None=None, compression_threshold: int=1024, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, max_block_ms: int=60000, retries: int=..., retry_backoff_ms: int=100, retry_backoff_max_ms: int=1000, metadata_max_age_ms: int=300000, allow_auto_create_topics: bool=True, transactional_id: str | None=None, transaction_timeout_ms: int=60000, two_phase_commit: bool=False, tracing: bool=False, security: Security | None=None, runtime: Runtime | None=None) -> None:
         ...
 
     def __enter__(self) -> Producer:

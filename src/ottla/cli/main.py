@@ -73,6 +73,7 @@ COMMANDS = {
     "sql": Entry("ottla.cli.lake.sql", "sql", "Answer a query over topics and their tables."),
     "bench": Entry("ottla.cli.records.bench", "bench", "Put load on any Kafka, and measure it."),
     "dump": Entry("ottla.cli.inspect.dump", "dump", "Show what is inside the files of a data directory."),
+    "trace": Entry("ottla.cli.inspect.trace", "trace", "Tell one record's life."),
     "doctor": Entry("ottla.cli.inspect.doctor", "doctor", "Check data, settings and a running broker."),
 }
 

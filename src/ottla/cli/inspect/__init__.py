@@ -2,6 +2,7 @@
 
 dump, dump_rows, dump_tables             `ottla dump`: files as rows, rows as tables or JSON lines
 coordinator_rows                         the records of groups and transactions in words
+trace                                    `ottla trace`: one record's life
 doctor, findings                         `ottla doctor`: what is wrong where, and what to do about it
 data_directory_check, partition_check    a data directory, and the directory of one partition
 broker_check                             a running broker and its cluster, seen by a client

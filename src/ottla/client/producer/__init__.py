@@ -13,6 +13,7 @@ buffer_room         callers that wait for room in the buffer
 broker_loads        the load that brokers report
 delivery            the handle of a record that was sent
 delivery_outcomes   wakes callers, calls callbacks, keeps errors that no caller has seen
+tracing             spans of OpenTelemetry for records that are sent and processed
 serializers         text, JSON and Avro
 machine             the decisions: batching, order, idempotence, transactions, retries, partitioning
 """

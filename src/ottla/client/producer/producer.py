@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import Final
 
@@ -91,6 +92,7 @@ class Producer:
       across restarts: a producer that connects with the same id fences this one, and aborts its transaction.
       `transaction_timeout_ms`: the coordinator aborts a transaction that takes longer. `two_phase_commit`: a
       transaction can be prepared, and has no timeout (see `prepare`).
+    - `tracing`: a span of OpenTelemetry for each record, and its context in the headers (`ottla.traced`).
     - `security`: how to reach a secured cluster (`ottla.Security`).
     - `partitioner`: a name or a function (see `ottla.partitioners`).
     - `key_serializer`, `value_serializer`: functions to bytes; without them, keys and values are bytes or
@@ -126,42 +128,50 @@ class Producer:
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
         two_phase_commit: bool = False,
+        tracing: bool = False,
         security: Security | None = None,
         runtime: Runtime | None = None,
     ) -> None:
-        self._settings = checked(
-            ProducerSettings(
-                acks=acks_of(acks),
-                enable_idempotence=is_idempotent(enable_idempotence, acks),
-                batch_size=batch_size,
-                linger_ms=linger_ms,
-                buffer_memory=buffer_memory,
-                max_request_size=max_request_size,
-                max_in_flight=max_in_flight_requests_per_connection,
-                compression=compression_named(compression),
-                compression_level=compression_level,
-                compression_threshold=compression_threshold,
-                delivery_timeout_ms=delivery_timeout_ms,
-                request_timeout_ms=request_timeout_ms,
-                max_block_ms=max_block_ms,
-                retries=retries,
-                retry_backoff_ms=retry_backoff_ms,
-                retry_backoff_max_ms=retry_backoff_max_ms,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=transaction_timeout_ms,
-                two_phase_commit=two_phase_commit,
-            )
+        settings = ProducerSettings(
+            acks=acks_of(acks),
+            enable_idempotence=is_idempotent(enable_idempotence, acks),
+            batch_size=batch_size,
+            linger_ms=linger_ms,
+            buffer_memory=buffer_memory,
+            max_request_size=max_request_size,
+            max_in_flight=max_in_flight_requests_per_connection,
+            compression=compression_named(compression),
+            compression_level=compression_level,
+            compression_threshold=compression_threshold,
+            delivery_timeout_ms=delivery_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            max_block_ms=max_block_ms,
+            retries=retries,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            two_phase_commit=two_phase_commit,
         )
-        connections = connections_to(
-            bootstrap_servers, client_id, security, request_timeout_ms, self._settings.is_transactional
-        )
+        self._settings = checked(settings)
+        reached = bootstrap_servers, client_id, security, request_timeout_ms, self._settings.is_transactional
+        connections = connections_to(*reached)
         self._assemble(connections, partitioner, metadata_max_age_ms, allow_auto_create_topics, runtime)
-        self._serialize_with(key_serializer, value_serializer)
+        traced_as = client_id if arguments.flag("tracing", tracing) else None
+        self._take_by(key_serializer, value_serializer, traced_as)
 
-    def _serialize_with(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> None:
+    def _take_by(
+        self, key_serializer: Serializer | None, value_serializer: Serializer | None, traced_as: str | None
+    ) -> None:
         self._key_serializer = arguments.function("key_serializer", key_serializer)
         self._value_serializer = arguments.function("value_serializer", value_serializer)
-        self._has_serializers = key_serializer is not None or value_serializer is not None
+        self._is_dense = key_serializer is None and value_serializer is None
+        self._take: Callable[..., tuple[ProducerBatch, int]] = self._take_record
+        if traced_as is not None:
+            # Imported here: most producers trace nothing.
+            from ottla.client.producer.tracing import SendSpans
+
+            self._take, self._is_dense = partial(SendSpans(traced_as).take, self._take_record), False
 
     def _assemble(
         self,
@@ -274,7 +284,7 @@ class Producer:
                 and (batch.keys is None) is (key is None)
                 and timestamp_ms is None
                 and on_delivery is None
-                and not self._has_serializers
+                and self._is_dense
             ):
                 batch.size_bytes = size
                 if batch.keys is not None:
@@ -411,7 +421,7 @@ class Producer:
 
     # ---- inside
 
-    def _take(
+    def _take_record(
         self,
         topic: str,
         value: object,

@@ -166,6 +166,10 @@ class ProducerBatch:
         self.callbacks.append((index, on_delivery))
         self.heard += 1
 
+    def watch(self, index: int, on_delivery: OnDelivery) -> None:
+        """Call `on_delivery` with the outcome of one record, for somebody who does nothing about an error."""
+        self.callbacks.append((index, on_delivery))
+
     def take_waiters(self) -> list[Waiter]:
         """The futures of the tasks that wait for the batch; they are woken once."""
         waiters, self.waiters = self.waiters, []
