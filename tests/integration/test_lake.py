@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow.compute as pc
 import pytest
+from tests.integration.lake_place import FORMATS, LakePlace, all_of, orders
 
 import ottla.lake
 import ottla.testing
 from ottla.blocking import Producer
 from ottla.lake.plan.conditions import ConditionError
-from ottla.lake.plan.definition import TableDefinition
 from ottla.lake.plan.next_commit import LostRecordsError, WrongTopicError
 from ottla.lake.topic import Cluster, NoTopicError
 from ottla.lake.topic_queries import QueryError
-from ottla.lake.warehouse import Warehouse
-from ottla.lake.writing.job import Limits, TableWriter
-
-FORMATS = ["iceberg", "delta", "parquet"]
-_NUMBERS = itertools.count()
+from ottla.lake.writing.job import TableWriter
 
 
 @pytest.fixture(scope="module")
@@ -39,68 +31,13 @@ def broker() -> Iterator[ottla.testing.EmbeddedBroker]:
         yield running
 
 
-class Place:
-    """A warehouse, a topic in it, and a writer for its table."""
-
-    def __init__(self, broker: ottla.testing.EmbeddedBroker, tmp_path: Path, partitions: int = 2) -> None:
-        self.broker = broker
-        self.warehouse = Warehouse(tmp_path / "lake")
-        self.topic = broker.create_topic(f"orders_{next(_NUMBERS)}", partitions)
-
-    def enable(self, **given: object) -> TableDefinition:
-        definition = replace(TableDefinition(self.topic, self.topic), **given)  # type: ignore[arg-type]
-        self.warehouse.enable(definition)
-        return definition
-
-    def produce(self, values: Iterable[bytes | None]) -> None:
-        with Producer(self.broker.bootstrap) as producer:
-            for at, value in enumerate(values):
-                producer.send_soon(self.topic, value, key=b"key-%d" % (at % 5), partition=at % 2)
-            producer.flush()
-
-    def writer(self, **limits: Any) -> TableWriter:
-        definition = self.warehouse.definition(self.topic)
-        return TableWriter(
-            self.warehouse, definition, Cluster(self.broker.bootstrap), limits=Limits(**limits)
-        )
-
-    def rows(self, **given: Any) -> list[tuple[int, int]]:
-        """Partition and offset of each row of table and log, in order."""
-        found = ottla.lake.scan(
-            self.topic, bootstrap=self.broker.bootstrap, warehouse=self.warehouse.location, **given
-        ).read_all()
-        return sorted(zip(found["partition"].to_pylist(), found["offset"].to_pylist(), strict=True))
-
-    def table_rows(self) -> int:
-        definition = self.warehouse.definition(self.topic)
-        with self.warehouse.table(definition) as table:
-            return sum(each.rows for each in table.files(table.snapshot()))
-
-    def sql(self, query: str) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = ottla.lake.sql(
-            query.replace("TOPIC", self.topic),
-            bootstrap=self.broker.bootstrap,
-            warehouse=self.warehouse.location,
-        ).to_pylist()
-        return found
-
-
-def all_of(count: int) -> list[tuple[int, int]]:
-    """The rows of `count` records that went round two partitions."""
-    return sorted((at % 2, at // 2) for at in range(count))
-
-
-def orders(first: int, end: int, **more: object) -> list[bytes]:
-    return [json.dumps({"id": at, "amount": at / 2, **more}).encode() for at in range(first, end)]
-
-
 @pytest.fixture
-def place(broker: ottla.testing.EmbeddedBroker, tmp_path: Path) -> Place:
-    return Place(broker, tmp_path)
+def place(broker: ottla.testing.EmbeddedBroker, tmp_path: Path) -> LakePlace:
+    return LakePlace(broker, tmp_path)
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_table_and_log_are_one_whatever_is_committed(place: Place, table_format: str) -> None:
+def test_table_and_log_are_one_whatever_is_committed(place: LakePlace, table_format: str) -> None:
     place.enable(format=table_format, value="json")
     place.produce(orders(0, 30))
     assert (place.rows(), place.table_rows()) == (all_of(30), 0)
@@ -117,7 +54,7 @@ def test_table_and_log_are_one_whatever_is_committed(place: Place, table_format:
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_bad_records_are_dead_letters_once_and_stop_nothing(place: Place, table_format: str) -> None:
+def test_bad_records_are_dead_letters_once_and_stop_nothing(place: LakePlace, table_format: str) -> None:
     place.enable(format=table_format, value="json")
     place.produce([*orders(0, 4), b"junk", None, b'{"id":"text"}'])
     (done,) = place.writer().run()
@@ -170,7 +107,7 @@ def writers() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_a_writer_that_is_killed_at_any_step_leaves_neither_gap_nor_duplicate(
-    place: Place, table_format: str, writers: subprocess.Popen[str]
+    place: LakePlace, table_format: str, writers: subprocess.Popen[str]
 ) -> None:
     place.enable(format=table_format, value="json")
     place.produce([*orders(0, 20), b"junk", *orders(20, 25), b"junk"])
@@ -186,7 +123,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_neither_gap_nor_duplicate(
     assert place.sql("SELECT count(*) AS n FROM TOPIC__dead_letters") == [{"n": 2}]
 
 
-def test_a_second_writer_loses_cleanly_and_goes_on(place: Place) -> None:
+def test_a_second_writer_loses_cleanly_and_goes_on(place: LakePlace) -> None:
     definition = place.enable()
     place.produce(orders(0, 20))
     other = place.writer()
@@ -201,7 +138,7 @@ def test_a_second_writer_loses_cleanly_and_goes_on(place: Place) -> None:
     assert (place.rows(), place.table_rows()) == (all_of(30), 30)
 
 
-def test_filters_columns_and_time_travel_work_on_both_sides_of_the_seam(place: Place) -> None:
+def test_filters_columns_and_time_travel_work_on_both_sides_of_the_seam(place: LakePlace) -> None:
     place.enable(value="json")
     place.produce(orders(0, 20))
     list(place.writer().run())
@@ -230,7 +167,7 @@ def test_filters_columns_and_time_travel_work_on_both_sides_of_the_seam(place: P
         place.rows(where="id = 'text'")
 
 
-def test_aborted_transactions_are_in_neither_table_nor_query(place: Place) -> None:
+def test_aborted_transactions_are_in_neither_table_nor_query(place: LakePlace) -> None:
     place.enable(format="parquet")
     with Producer(place.broker.bootstrap, transactional_id=place.topic) as producer:
         with producer.transaction():
@@ -248,13 +185,13 @@ def test_aborted_transactions_are_in_neither_table_nor_query(place: Place) -> No
     assert len(place.rows()) == 2
 
 
-def test_a_topic_without_a_table_is_its_log(place: Place) -> None:
+def test_a_topic_without_a_table_is_its_log(place: LakePlace) -> None:
     place.produce([b"a", b"b", b"c"])
     assert place.rows() == all_of(3)
     assert place.sql("SELECT decode(value) AS v FROM TOPIC WHERE partition = 1") == [{"v": "b"}]
 
 
-def test_what_cannot_be_is_refused_in_words(place: Place) -> None:
+def test_what_cannot_be_is_refused_in_words(place: LakePlace) -> None:
     with pytest.raises(QueryError, match="only queries that read"):
         place.sql("DROP TABLE TOPIC")
     with pytest.raises(QueryError, match="only queries that read"):
@@ -269,7 +206,7 @@ def test_what_cannot_be_is_refused_in_words(place: Place) -> None:
         place.sql("SELECT * FROM read_csv('/etc/passwd')")
 
 
-def test_lost_records_and_another_topic_of_the_same_name_stop_the_writer(place: Place) -> None:
+def test_lost_records_and_another_topic_of_the_same_name_stop_the_writer(place: LakePlace) -> None:
     place.enable(format="parquet")
     place.produce(orders(0, 10))
     list(place.writer().run())
@@ -287,7 +224,7 @@ def test_lost_records_and_another_topic_of_the_same_name_stop_the_writer(place: 
         list(place.writer().run())
 
 
-def test_a_table_from_the_latest_takes_only_what_comes_later(place: Place) -> None:
+def test_a_table_from_the_latest_takes_only_what_comes_later(place: LakePlace) -> None:
     place.enable(start="latest")
     place.produce(orders(0, 10))
     assert list(place.writer().run()) == []

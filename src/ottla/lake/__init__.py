@@ -11,6 +11,10 @@ topic        what is asked of the cluster
 values       records become rows
 writing      a topic's table is brought up to date, exactly once
 reading      table and log as one
+status       how far a table is behind its topic
+comparison   whether a table is its topic
+maintenance  files are merged, old snapshots and orphaned files go
+spark_source the format "ottla.lake" of Spark
 topic_queries  SQL over topics, with an embedded DuckDB
 
 Nothing is imported before it is used: pyarrow, pyiceberg, deltalake and duckdb come with `ottla[lake]`, and only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from ottla.cli.broker_command import bootstrap_option, broker_options, print_json, print_table
 from ottla.cli.lake.options import cluster_given, failures_in_a_sentence, warehouse_option
+from ottla.cli.lake.verdicts import show_verdicts
 from ottla.cli.name_values import parse_assignments
 from ottla.config import ConfigError
 
@@ -230,6 +232,79 @@ def status(topics: tuple[str, ...], bootstrap: str, as_json: bool, warehouse: st
             ["topic", "table", "format", "files", "rows", "lag (records)", "lag (seconds)", "state"],
             [each.cells() for each in found],
         )
+
+
+@lake.command()
+@click.argument("topic")
+@warehouse_option
+@broker_options
+def check(topic: str, bootstrap: str, as_json: bool, warehouse: str) -> None:
+    """Compare the table of TOPIC with the log, record by record, as far as the table goes.
+
+    Exit code 0: each record is in the table exactly once and unchanged; 1: it is not, or it could not be told.
+    """
+    with failures_in_a_sentence():
+        from ottla.lake.comparison import compare
+        from ottla.lake.warehouse import Warehouse
+
+        verdicts = compare(Warehouse(warehouse), cluster_given(bootstrap), topic)
+    show_verdicts(topic, verdicts, as_json=as_json)
+    if not all(each.is_equal for each in verdicts):
+        raise SystemExit(1)
+
+
+@lake.command("compact")
+@click.argument("topics", nargs=-1)
+@warehouse_option
+def compact_files(topics: tuple[str, ...], warehouse: str) -> None:
+    """Merge the small files of the tables of TOPICS (all, if none is named). Writers may run meanwhile."""
+    with failures_in_a_sentence():
+        from ottla.lake.maintenance import compact
+        from ottla.lake.warehouse import Warehouse
+
+        place = Warehouse(warehouse)
+        for name in topics or tuple(place.topics()):
+            done = compact(place, place.definition(name))
+            if done.files_before:
+                click.echo(
+                    f"{name}: {done.files_before} files became {done.files_after}, with {done.rows} rows"
+                )
+            else:
+                click.echo(f"{name}: no files to merge.")
+
+
+@lake.command("expire")
+@click.argument("topics", nargs=-1)
+@click.option(
+    "--older-than",
+    "older_than_h",
+    type=click.FloatRange(0),
+    default=24 * 7,
+    show_default=True,
+    metavar="HOURS",
+    help="Snapshots that are older go.",
+)
+@click.option(
+    "--grace",
+    "grace_h",
+    type=click.FloatRange(0),
+    default=24,
+    show_default=True,
+    metavar="HOURS",
+    help="Files that nothing refers to go when they are older: longer than a commit takes.",
+)
+@warehouse_option
+def expire_snapshots(topics: tuple[str, ...], older_than_h: float, grace_h: float, warehouse: str) -> None:
+    """Forget old snapshots of the tables of TOPICS (all, if none is named), and delete files that nothing needs."""
+    with failures_in_a_sentence():
+        from ottla.lake.maintenance import expire
+        from ottla.lake.warehouse import Warehouse
+
+        place, now_ms = Warehouse(warehouse), time.time() * 1000
+        for name in topics or tuple(place.topics()):
+            before, grace = (int(now_ms - hours * 3_600_000) for hours in (older_than_h, grace_h))
+            count = expire(place, place.definition(name), before, grace)
+            click.echo(f"{name}: {count} files deleted")
 
 
 @lake.command()

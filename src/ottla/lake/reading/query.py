@@ -17,6 +17,7 @@ from ottla.lake.plan.definition import TableDefinition
 from ottla.lake.plan.next_commit import check_topic, next_offsets
 from ottla.lake.plan.seam import hot_ranges, is_wanted
 from ottla.lake.reading.expressions import both, filter_of, travel_filter
+from ottla.lake.tables.schemas import RAW_SCHEMA
 from ottla.lake.tables.table import DataFile, Snapshot
 from ottla.lake.topic import Cluster, log_state
 from ottla.lake.warehouse import NoTableError, Warehouse
@@ -54,13 +55,21 @@ def planned(warehouse: Warehouse, cluster: Cluster, topic: str, where: Where = N
     try:
         definition = warehouse.definition(topic)
     except NoTableError:
-        from ottla.lake.tables.schemas import RAW_SCHEMA
-
         bare = TableDefinition(topic, "log", partition_by="none")
         return _query(bare, Snapshot("", None, RAW_SCHEMA, None), [], cluster, where, journey)
     with warehouse.table(definition) as table:
         snapshot = table.snapshot()
         return _query(definition, snapshot, table.files(snapshot), cluster, where, journey)
+
+
+def table_schema(warehouse: Warehouse, topic: str) -> pa.Schema:
+    """The columns of a topic: those of its table, or those of a record."""
+    try:
+        definition = warehouse.definition(topic)
+    except NoTableError:
+        return RAW_SCHEMA
+    with warehouse.table(definition) as table:
+        return table.snapshot().schema
 
 
 def _query(

@@ -58,6 +58,13 @@ def reader_of(query: Query, columns: Sequence[str] | None = None) -> pa.RecordBa
     return pa.RecordBatchReader.from_batches(selected, rows)
 
 
+def rows_in_columns(query: Query) -> Iterator[pa.RecordBatch]:
+    """The rows of a planned query in the columns of the table's snapshot, which executors agreed on before."""
+    names = query.schema.names
+    hot = _hot_batches(query, hot_tables(query), query.schema, query.schema)
+    yield from chain(cold_batches(query, names, query.schema), hot)
+
+
 def _hot_batches(
     query: Query, tables: Iterator[pa.Table], schema: pa.Schema, selected: pa.Schema
 ) -> Iterator[pa.RecordBatch]:

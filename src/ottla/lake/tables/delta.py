@@ -104,14 +104,13 @@ class DeltaLakeTable:
         except CommitFailedError as error:
             raise ConflictError(f"Another writer changed the table in {self._location}: {error}") from error
 
-    def expire(self, older_than_ms: int) -> list[str]:
-        """Delta keeps files of older versions by its own time of retention; here only the newest version counts."""
-        snapshot = self.snapshot()
-        log_age_ms = int(datetime.now(UTC).timestamp() * 1000) - older_than_ms
-        table: DeltaTable = snapshot.state
-        hours = max(0, log_age_ms // 3_600_000)
-        table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
-        return [each.path for each in self.files(self.snapshot())]
+    def expire(self, older_than_ms: int, grace_ms: int) -> list[str]:
+        """Delta's own vacuum: files that left the table, or never came into it, before both times."""
+        age_ms = int(datetime.now(UTC).timestamp() * 1000) - min(older_than_ms, grace_ms)
+        hours = max(0, age_ms // 3_600_000)
+        table = DeltaTable(self._location)
+        deleted = table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+        return [each for each in deleted if each.endswith(".parquet")]
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -39,7 +39,7 @@ from ottla.lake.plan.seam import FileSpan
 from ottla.lake.plan.table_offsets import PROPERTY, TableOffsets, offsets_of_json
 from ottla.lake.tables.parts import part_column
 from ottla.lake.tables.schemas import small_types
-from ottla.lake.tables.storage import filesystem_of, is_local, plain
+from ottla.lake.tables.storage import delete_others, filesystem_of, is_local, plain
 from ottla.lake.tables.table import Change, ConflictError, DataFile, Snapshot, TableError
 
 DEFINITION_PROPERTY: Final = "ottla.definition"
@@ -83,6 +83,7 @@ class IcebergTable:
         properties = {
             DEFINITION_PROPERTY: definition.as_json(),
             TableProperties.COMMIT_NUM_RETRIES: "0",
+            TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
         }
         catalog.create_namespace_if_not_exists(identifier[:-1])
         try:
@@ -135,7 +136,7 @@ class IcebergTable:
                 f"Another writer changed the table {self._definition.table}: {error}"
             ) from error
 
-    def expire(self, older_than_ms: int) -> list[str]:
+    def expire(self, older_than_ms: int, grace_ms: int) -> list[str]:
         table = self._catalog.load_table(self._identifier)
         older_than = datetime.fromtimestamp(older_than_ms / 1000, UTC).replace(tzinfo=None)
         try:
@@ -143,12 +144,15 @@ class IcebergTable:
         except CommitFailedException as error:
             raise ConflictError(f"The table {self._definition.table} changed meanwhile: {error}") from error
         table = self._catalog.load_table(self._identifier)
-        kept = {
-            plain(task.file.file_path)
-            for snapshot in table.snapshots()
-            for task in table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
-        }
-        return sorted(kept)
+        data, metadata = set[str](), set[str]()
+        for snapshot in table.snapshots():
+            metadata.add(plain(snapshot.manifest_list))
+            metadata.update(plain(each.manifest_path) for each in snapshot.manifests(table.io))
+            tasks = table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
+            data.update(plain(task.file.file_path) for task in tasks)
+        place = plain(table.location())
+        delete_others(f"{place}/metadata", metadata, grace_ms, ".avro")
+        return delete_others(f"{place}/data", data, grace_ms)
 
     def close(self) -> None:
         self._catalog.close()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from ottla.lake.plan.definition import TableDefinition
 from ottla.lake.plan.seam import FileSpan
 from ottla.lake.plan.table_offsets import offsets_of_json
-from ottla.lake.tables.storage import is_local, plain, write_new
+from ottla.lake.tables.storage import delete_others, is_local, plain, write_new
 from ottla.lake.tables.table import Change, ConflictError, DataFile, Snapshot, TableError
 
 _DIGITS: Final = 20
@@ -81,7 +81,7 @@ class ParquetTable:
         if not write_new(_path(self._place, version), text):
             raise ConflictError(f"Another writer made commit {version} of {self._place}.")
 
-    def expire(self, older_than_ms: int) -> list[str]:
+    def expire(self, older_than_ms: int, grace_ms: int) -> list[str]:
         versions = self._versions()
         kept = [versions[-1]]
         for version in versions[:-1]:
@@ -91,7 +91,8 @@ class ParquetTable:
             else:
                 kept.append(version)
         states = [json.loads(_path(self._place, version).read_text(encoding="utf-8")) for version in kept]
-        return [_file(self._place, each).path for state in states for each in state["files"]]
+        stay = [_file(self._place, each).path for state in states for each in state["files"]]
+        return delete_others(self.data_location, stay, grace_ms)
 
     def close(self) -> None:
         """Nothing is held open."""

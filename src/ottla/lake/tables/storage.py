@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -44,13 +44,24 @@ def _s3() -> Any:
     return fs.S3FileSystem(**given, **({"region": region} if region else {}))
 
 
-def files_below(location: str) -> Iterator[tuple[str, int]]:
-    """All Parquet files below a location, with their times in milliseconds."""
+def delete_others(location: str, kept: Iterable[str], before_ms: int, suffix: str = ".parquet") -> list[str]:
+    """Delete the files below a location that are not kept and were written before a time."""
+    stay = set(kept)
+    found = [
+        path for path, time_ms in _files_below(location, suffix) if path not in stay and time_ms < before_ms
+    ]
+    for each in found:
+        delete(each)
+    return found
+
+
+def _files_below(location: str, suffix: str) -> Iterator[tuple[str, int]]:
+    """Files below a location, with their times in milliseconds."""
     filesystem, path = filesystem_of(location)
     selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
     prefix = "" if is_local(location) else f"{urlsplit(location).scheme}://"
     for each in filesystem.get_file_info(selector):
-        if each.type == fs.FileType.File and each.path.endswith(".parquet"):
+        if each.type == fs.FileType.File and each.path.endswith(suffix):
             yield f"{prefix}{each.path}", (each.mtime_ns or 0) // 1_000_000
 
 

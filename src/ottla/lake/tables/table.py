@@ -78,8 +78,10 @@ class LakeTable(Protocol):
     def commit(self, base: Snapshot, change: Change) -> None:
         """Make a change on a snapshot; ConflictError if the table is not at that snapshot any more."""
 
-    def expire(self, older_than_ms: int) -> list[str]:
-        """Forget snapshots that are older, but not the newest. Returns the files that must stay."""
+    def expire(self, older_than_ms: int, grace_ms: int) -> list[str]:
+        """Forget snapshots from before a time, but not the newest, and delete files that nothing refers to and that
+        were written before the grace. Returns the deleted files.
+        """
 
     def close(self) -> None:
         """Release connections to a catalog."""

@@ -166,7 +166,7 @@ class TableWriter:
             _commit_letters(letters, letters_base, written, offsets)
             self._on_step("dead letters committed")
         files = [file for each in written for file in each.files]
-        table.commit(base, Change(offsets, schema, files))
+        _commit(table, base, Change(offsets, schema, files))
         self._on_step("committed")
         rows, bad = sum(each.rows for each in written), sum(each.dead_letters for each in written)
         return Committed(rows, bad, len(files), offsets)
@@ -224,6 +224,21 @@ class TableWriter:
         if recorded is not None:
             check_topic(recorded, log)
         return next_offsets(recorded, log, from_latest=self._definition.start == "latest")
+
+
+def _commit(table: LakeTable, base: Snapshot, change: Change) -> None:
+    """Commit, and again on top of a merge of files that came in between: the offsets tell that it was no writer."""
+    for _ in range(_MOST_CONFLICTS):
+        try:
+            table.commit(base, change)
+        except ConflictError:
+            fresh = table.snapshot()
+            if fresh.offsets != base.offsets or fresh.schema != base.schema:
+                raise
+            base = fresh
+        else:
+            return
+    raise ConflictError("Other programs keep changing the table.")
 
 
 # ---- dead letters

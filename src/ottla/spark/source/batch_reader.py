@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ottla.spark.source.batch_plan import planned_ranges
 from ottla.spark.source.plan.filters import Wanted, wanted
 from ottla.spark.source.plan.options import SourceOptions
 from ottla.spark.source.plan.splitting import split
-from ottla.spark.source.plan_use import take
+from ottla.spark.source.plan_use import take, this_query
 from ottla.spark.source.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:
@@ -61,15 +60,9 @@ class OttlaFilteringReader(OttlaBatchReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self._is_narrowed:
-            take(f"{self._plan}-query", _this_query())
+            take(f"{self._plan}-query", this_query())
         return super().read(partition)
 
     @property
     def _is_narrowed(self) -> bool:
         return self._wanted != Wanted()
-
-
-def _this_query() -> str:
-    task = TaskContext.get()
-    properties = ("spark.sql.execution.root.id", "spark.sql.execution.id")
-    return next((found for name in properties if task and (found := task.getLocalProperty(name))), "")

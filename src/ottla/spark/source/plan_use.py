@@ -29,6 +29,15 @@ def take(plan: str, taker: str) -> None:
         )
 
 
+def this_query() -> str:
+    """The query that the task which asks belongs to."""
+    from pyspark import TaskContext  # on executors only
+
+    task = TaskContext.get()
+    properties = ("spark.sql.execution.root.id", "spark.sql.execution.id")
+    return next((found for name in properties if task and (found := task.getLocalProperty(name))), "")
+
+
 def _written(note: Path, taker: str) -> str:
     """The query that has the plan. A link appears whole or not at all, so the first query wins."""
     draft = note.with_suffix(f".{os.getpid()}")
