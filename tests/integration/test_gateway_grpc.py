@@ -36,7 +36,7 @@ pb, services = stubs()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with ottla.testing.broker() as started:
+    with ottla.testing.broker(settings={"auto.create.topics.enable": "false"}) as started:
         yield started
 
 

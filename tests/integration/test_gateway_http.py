@@ -26,6 +26,7 @@ from tests.tls_authority import Authority
 import ottla.testing
 from ottla.cli.gateway import gateway as gateway_command
 from ottla.cli.serve import serve as serve_command
+from ottla.localcluster.security_files import SecurityFiles
 from ottla.localcluster.waiting import wait_until
 from ottla.testing.embedded_broker import EmbeddedBroker
 
@@ -367,6 +368,32 @@ def test_serve_starts_a_gateway_beside_the_broker(tmp_path: Path) -> None:
         process.kill()
         # The output ends when the last process that has it ends: the gateway does not outlive a killed broker.
         assert process.stdout.read() == ""
+
+
+def test_serve_starts_a_gateway_beside_a_secured_broker(tmp_path: Path) -> None:
+    """Over TLS, with the broker's certificate; callers log in to the cluster with their own passwords."""
+    command = [sys.executable, "-m", "ottla.cli.main", "serve", "--data", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--secure", "--gateway", "localhost:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        found = re.search(r"gateway is ready at https://localhost:(\d+) ", lines[2])
+        assert found is not None, lines
+        place = GatewayPlace.__new__(GatewayPlace)
+        place.port = int(found[1])
+        files = SecurityFiles(tmp_path)
+        context = ssl.create_default_context(cafile=str(files.authority))
+        assert place.call("GET", "/brokers", context=context).error == (401, 40101)
+        own = files.security
+        login = basic(str(own.username), str(own.password))
+        assert place.call("GET", "/brokers", context=context, headers=login).json == {"brokers": [1]}
+        assert place.call("GET", "/subjects", context=context, headers=login).json == []
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 0
 
 
 def test_a_gateway_is_not_put_in_front_of_a_secured_listener(tmp_path: Path) -> None:

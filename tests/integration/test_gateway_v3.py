@@ -18,7 +18,7 @@ from ottla.testing.embedded_broker import EmbeddedBroker
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with ottla.testing.broker() as started:
+    with ottla.testing.broker(settings={"auto.create.topics.enable": "false"}) as started:
         yield started
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
@@ -20,18 +21,23 @@ _STOP_S: Final = 15.0
 class GatewayProcess:
     """A gateway in front of one broker. It ends with the broker, also if the broker is killed: its input ends then."""
 
-    def __init__(self, listen: str, broker: Listener, grpc: str | None = None) -> None:
-        """Raises ConfigError if there can be no gateway in front of this listener."""
+    def __init__(
+        self, listen: str, broker: Listener, grpc: str | None = None, options: Sequence[str] = ()
+    ) -> None:
+        """`options` are how the gateway reaches a secured listener.
+
+        Raises ConfigError if there can be no gateway in front of this listener.
+        """
         if find_spec("h11") is None or find_spec("wsproto") is None:
             raise ConfigError(NOT_INSTALLED)
-        if broker.protocol != "PLAINTEXT":
+        if broker.protocol != "PLAINTEXT" and not options:
             raise ConfigError(
-                f"--gateway needs a first listener without security, and this is {broker.protocol}:"
+                f"--gateway needs --secure, or a first listener without security, and this is {broker.protocol}:"
                 " run ottla gateway --config FILE with the properties of a client."
             )
         if grpc is not None and find_spec("grpc") is None:
             raise ConfigError(GRPC_NOT_INSTALLED)
-        self._addresses = ["--listen", listen, *(() if grpc is None else ("--grpc", grpc))]
+        self._options = ["--listen", listen, *(() if grpc is None else ("--grpc", grpc)), *options]
         self._host = "localhost" if broker.host in _ANY_ADDRESS else broker.host
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -39,7 +45,7 @@ class GatewayProcess:
         """Start it; it says itself when it is ready, or why it cannot start. The broker goes on without it."""
         bootstrap = str(Address(self._host, broker_port))
         command = [sys.executable, "-m", "ottla.cli.main", "gateway", "--until-eof", "--bootstrap", bootstrap]
-        self._process = subprocess.Popen([*command, *self._addresses], stdin=subprocess.PIPE)
+        self._process = subprocess.Popen([*command, *self._options], stdin=subprocess.PIPE)
 
     async def stop(self) -> None:
         """Let it end first: it commits offsets to the broker."""

@@ -37,6 +37,24 @@ class SecuredBroker:
             "inter.broker.listener.name": _LISTENER,
         }
 
+    def gateway_options(self) -> tuple[str, ...]:
+        """How a gateway beside the broker is started: with the broker's certificate, for callers that log in.
+
+        Its own client is the administrator's, by which it reads `_schemas`; callers act as themselves.
+        """
+        settings = self.settings
+        files = {
+            "certificate.file": settings["ottla.ssl.certificate.file"],
+            "key.file": settings["ottla.ssl.key.file"],
+            "login.required": "true",
+        }
+        given = [f"ottla.gateway.{name}={value}" for name, value in files.items()]
+        return (
+            "--config",
+            str(self._files.client_properties),
+            *(word for each in given for word in ("--set", each)),
+        )
+
     def next_line(self, listener: Listener) -> str:
         """Lead the administrator's client to the broker, and say how to use it."""
         self._files.lead_client_to(str(Address(listener.host, listener.port)))

@@ -118,13 +118,15 @@ def serve(
             secured=None if secured is None else secured.settings,
             http=http,
         )
-        beside = _gateway_beside(gateway, grpc, config)
+        beside = _gateway_beside(gateway, grpc, config, secured)
     except ConfigError as error:
         raise Refusal(str(error)) from error
     _run(config, started, secured, beside)
 
 
-def _gateway_beside(listen: str | None, grpc: str | None, config: BrokerConfig) -> GatewayProcess | None:
+def _gateway_beside(
+    listen: str | None, grpc: str | None, config: BrokerConfig, secured: SecuredBroker | None
+) -> GatewayProcess | None:
     if listen is None:
         if grpc is not None:
             raise ConfigError("--grpc is served by a gateway: add --gateway.")
@@ -132,7 +134,8 @@ def _gateway_beside(listen: str | None, grpc: str | None, config: BrokerConfig) 
     # Imported here: most brokers have no gateway beside them.
     from ottla.cli.gateway_process import GatewayProcess
 
-    return GatewayProcess(listen, config.node.listener, grpc)
+    options = () if secured is None else secured.gateway_options()
+    return GatewayProcess(listen, config.node.listener, grpc, options)
 
 
 def _set_up_logging(level: str, log_format: str) -> None:

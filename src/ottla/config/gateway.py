@@ -37,6 +37,13 @@ class GatewayConfig:
         doc="The address of this gateway as callers see it, for the base_uri of consumer instances; not set: the Host "
         "header of the request. Behind a load balancer it must lead to this gateway and to no other one.",
     )
+    peer_urls: tuple[str, ...] = setting(
+        "ottla.gateway.peer.urls",
+        (),
+        form=_URL,
+        doc="The advertised addresses of the other gateways in front of this cluster, with commas. A request for a "
+        "consumer instance of one of them is answered with status 307 and the address; not set: with 404.",
+    )
     certificate_file: str | None = setting(
         "ottla.gateway.certificate.file",
         None,
@@ -122,6 +129,12 @@ class GatewayConfig:
         at_least=1,
         doc="For how many different logins the gateway keeps connections to the cluster open.",
     )
+    max_idempotency_keys: int = setting(
+        "ottla.gateway.max.idempotency.keys",
+        10_000,
+        at_least=1,
+        doc="How many requests with an Idempotency-Key are remembered; the oldest is forgotten first.",
+    )
     max_topics: int = setting(
         "ottla.gateway.max.topics",
         100,
@@ -164,6 +177,12 @@ class GatewayConfig:
         600_000,
         at_least=1,
         doc="The connections to the cluster of a login that no request has used for this long are closed.",
+    )
+    idempotency_ms: int = setting(
+        "ottla.gateway.idempotency.ms",
+        600_000,
+        at_least=1,
+        doc="How long a request with an Idempotency-Key is remembered, by this gateway and until it ends.",
     )
     cluster_timeout_ms: int = setting(
         "ottla.gateway.cluster.timeout.ms",

@@ -84,7 +84,9 @@ class Gateway:
         self.grpc_port = 0
 
     def _routes(self) -> Iterable[Route]:
-        yield from ProduceRoutes(self._pool, ValueEncoder(self._schemas, self._readers)).routes()
+        yield from ProduceRoutes(
+            self._pool, self.settings, ValueEncoder(self._schemas, self._readers)
+        ).routes()
         yield from TopicRoutes(self._pool).routes()
         yield from ReadRoutes(self._pool, self.settings, self._decoder).routes()
         yield from self._events.routes()

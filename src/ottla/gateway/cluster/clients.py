@@ -78,7 +78,6 @@ class CallerClients:
                     max_request_size=_RECORD_BYTES,
                     delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
                     max_block_ms=_MAX_BLOCK_MS,
-                    allow_auto_create_topics=False,
                     security=self._security,
                 )
                 self._producer = await producer.__aenter__()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ottla.client.requests.configs import ConfigResource, ResourceType
 from ottla.client.requests.metadata import TopicInfo
 from ottla.errors import ErrorCode, KafkaError
 from ottla.gateway.cluster.clients import CallerClients
@@ -36,7 +37,7 @@ class KnownTopics:
 
     async def describe(self, topic: str) -> TopicInfo:
         """A topic as the cluster describes it now. Raises HttpError(404) and KafkaError."""
-        if not _NAME.fullmatch(topic) or topic in (".", ".."):
+        if not is_topic_name(topic):
             raise HttpError(404, f"{topic[:100]!r} cannot be the name of a topic", error_code=40401)
         admin = await self._clients.admin()
         found = (await admin.describe_topics([topic]))[topic]
@@ -50,6 +51,22 @@ class KnownTopics:
         self._counts[topic] = monotonic_ms() + _REMEMBERED_MS, len(found.partitions)
         return found
 
+    async def can_come_into_being(self, topic: str) -> bool:
+        """Whether the cluster may create a topic that somebody produces to (auto.create.topics.enable).
+
+        A caller that may not read the setting has to try.
+        """
+        if not is_topic_name(topic):
+            return False
+        admin = await self._clients.admin()
+        brokers = (await admin.describe_cluster()).brokers
+        resource = ConfigResource(ResourceType.BROKER, str(brokers[0].node_id))
+        entries = (await admin.describe_configs([resource]))[resource]
+        if isinstance(entries, KafkaError):
+            return True
+        found = entries.get("auto.create.topics.enable")
+        return found is None or found.value != "false"
+
     async def check_partition(self, topic: str, partition: int) -> None:
         """Raises HttpError(404) if there is no such topic or partition."""
         count = await self.partition_count(topic)
@@ -61,3 +78,8 @@ class KnownTopics:
                 f"there is no partition {partition} of {topic!r}: it has 0 to {count - 1}",
                 error_code=40402,
             )
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether a topic can have this name."""
+    return _NAME.fullmatch(text) is not None and text not in (".", "..")

@@ -43,6 +43,7 @@ class ConsumerService:
         self._settings = settings
         self._open: dict[Subscription, Login | None] = {}
         self._stopping = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
 
     def methods(self) -> dict[str, UnaryMethod | StreamMethod]:
         return {
@@ -55,6 +56,11 @@ class ConsumerService:
     def stop(self) -> None:
         """End all subscriptions: what is acknowledged is committed, and the callers are told."""
         self._stopping.set()
+
+    async def closed(self) -> None:
+        """Wait until all subscriptions that have ended have left their groups."""
+        while self._closing:
+            await asyncio.wait(self._closing)
 
     # ---- subscriptions
 
@@ -95,7 +101,10 @@ class ConsumerService:
             finally:
                 del self._open[subscription]
                 # A caller that is gone must not interrupt the last commit.
-                await asyncio.shield(subscription.close())
+                closing = asyncio.get_running_loop().create_task(subscription.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+                await asyncio.shield(closing)
 
     async def _until_ended(self, subscription: Subscription) -> None:
         """Raises what ended the subscription."""

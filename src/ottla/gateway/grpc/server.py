@@ -75,6 +75,7 @@ class GrpcServer:
         self._consumers.stop()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(timeout_ms / 1000)
+        await self._consumers.closed()
 
     def _options(self) -> list[tuple[str, int]]:
         settings = self._settings

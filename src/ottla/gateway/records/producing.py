@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.client.producer.delivery import Delivery
 from ottla.client.producer.machine.delivery_report import BufferFullError, DeliveryError, DeliveryReport
 from ottla.client.producer.producer import Producer
 from ottla.gateway.cluster.pool import Caller
+from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.records.machine.produced import RecordToSend
+
+# A topic that is created by itself is there in less; a name that is mistyped is refused after this.
+_CREATION_S: Final = 5.0
 
 Outcome = DeliveryReport | DeliveryError
 
@@ -30,14 +35,28 @@ async def produce(
 
 async def ready_producer(caller: Caller, topic: str, records: Sequence[RecordToSend]) -> Producer:
     """The caller's producer, which knows the topic. Raises HttpError(404), KafkaError and ConnectionError."""
+    try:
+        await caller.topics.partition_count(topic)
+    except HttpError as missing:
+        await _create_if_allowed(caller, topic, missing)
     for partition in {each.partition for each in records}:
-        if partition is None:
-            await caller.topics.partition_count(topic)
-        else:
+        if partition is not None:
             await caller.topics.check_partition(topic, partition)
     producer = await caller.clients.producer()
     await producer.partitions_for(topic)
     return producer
+
+
+async def _create_if_allowed(caller: Caller, topic: str, missing: HttpError) -> None:
+    """A producer that asks for a topic brings it into being, where the cluster creates topics by itself."""
+    if not await caller.topics.can_come_into_being(topic):
+        raise missing
+    producer = await caller.clients.producer()
+    try:
+        async with asyncio.timeout(_CREATION_S):
+            await producer.partitions_for(topic)
+    except (DeliveryError, TimeoutError) as error:
+        raise missing from error
 
 
 async def given(producer: Producer, topic: str, record: RecordToSend) -> Delivery | Outcome:

@@ -98,7 +98,7 @@ class ConsumerRoutes:
             parameters=(_WAIT, _SIZE),
             gives=(*_FORMATS, JSON),
             answer_schema=_RECORDS,
-            problems=(400, 401, 403, 404, 406, 409, 416, 422, 501, 503),
+            problems=(307, 400, 401, 403, 404, 406, 409, 416, 422, 501, 503),
         )
         return (create, read, *self._membership(), *self._offsets())
 
@@ -152,7 +152,7 @@ class ConsumerRoutes:
             body_schema=body_schema or {},
             answer_schema=gives or {},
             status=200 if gives else 204,
-            problems=(*refused, 401, 403, 404, 409, 503),
+            problems=(*refused, 307, 401, 403, 404, 409, 503),
         )
 
     # ---- the life of an instance
@@ -166,40 +166,40 @@ class ConsumerRoutes:
         return _answer(request, {"instance_id": instance.name, "base_uri": base + path})
 
     async def _delete(self, request: Request) -> Answer:
-        await self._instances.delete(*_names(request), request.login)
+        await self._instances.delete(*_names(request), request.login, request.target)
         return NO_CONTENT
 
     # ---- topics and partitions
 
     async def _subscribe(self, request: Request) -> Answer:
         topics = consumer_bodies.subscription(json_object(request.body), self._settings.max_topics)
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.subscribe(topics)
         return NO_CONTENT
 
     async def _subscription(self, request: Request) -> Answer:
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             return _answer(request, {"topics": instance.topics})
 
     async def _unsubscribe(self, request: Request) -> Answer:
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.unsubscribe()
         return NO_CONTENT
 
     async def _assign(self, request: Request) -> Answer:
         partitions = consumer_bodies.partitions(json_object(request.body))
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.assign(partitions)
         return NO_CONTENT
 
     async def _assignments(self, request: Request) -> Answer:
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             return _answer(request, {"partitions": [each._asdict() for each in instance.partitions]})
 
     # ---- records
 
     async def _records(self, request: Request) -> Answer:
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             asked = _FORMATS.get(request.accept, instance.form)
             accept = request.headers.get("accept", "*/*")
             if asked != instance.form and "*" not in accept:
@@ -222,12 +222,12 @@ class ConsumerRoutes:
         offsets = (
             consumer_bodies.offsets_to_commit(json_object(request.body)) if request.body.strip() else None
         )
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.commit(offsets)
         return NO_CONTENT
 
     async def _committed(self, request: Request) -> Answer:
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             asked = (
                 consumer_bodies.partitions(json_object(request.body)) if request.body else instance.partitions
             )
@@ -240,7 +240,7 @@ class ConsumerRoutes:
 
     async def _seek(self, request: Request) -> Answer:
         positions = consumer_bodies.positions(json_object(request.body))
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.seek(positions)
         return NO_CONTENT
 
@@ -254,7 +254,7 @@ class ConsumerRoutes:
         partitions: list[TopicPartition] = consumer_bodies.partitions(json_object(request.body))
         if not partitions:
             raise unprocessable('"partitions" must name one partition at least')
-        async with self._instances.used(*_names(request), request.login) as instance:
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.seek_to(end, partitions)
         return NO_CONTENT
 

@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from ottla.config.gateway import GatewayConfig
-from ottla.gateway.cluster.clients import CLIENT_ID
+from ottla.errors import KafkaError
 from ottla.gateway.cluster.pool import ClientPool
 from ottla.gateway.http.machine.credentials import Login
+from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.rest.instance import ConsumerInstance
+from ottla.gateway.rest.instance_owner import client_id_of, owner_of
 from ottla.gateway.rest.machine.consumer_bodies import InstanceSettings
-from ottla.gateway.rest.machine.instance_table import InstanceTable
+from ottla.gateway.rest.machine.instance_table import NOT_FOUND, InstanceTable
 from ottla.gateway.schema_values.decoding import ValueDecoder
 from ottla.gateway.schema_values.machine.formats import TYPES
 from ottla.runtime.clock import monotonic_ms
@@ -57,7 +59,7 @@ class Instances:
         async with self._pool.caller(login) as caller:
             consumer = caller.clients.consumer(
                 group_id=group,
-                client_id=f"{CLIENT_ID}-{name}",
+                client_id=client_id_of(name, self._settings.advertised_url),
                 auto_offset_reset=settings.reset,
                 isolation_level=settings.isolation,
                 fetch_min_bytes=settings.fetch_min_bytes,
@@ -70,17 +72,46 @@ class Instances:
             return instance
 
     @asynccontextmanager
-    async def used(self, group: str, name: str, login: Login | None) -> AsyncIterator[ConsumerInstance]:
-        """An instance for the length of a request. Raises HttpError(404)."""
-        instance = self._table.begin(group, name, login)
+    async def used(
+        self, group: str, name: str, login: Login | None, target: str
+    ) -> AsyncIterator[ConsumerInstance]:
+        """An instance for the length of a request. Raises HttpError(404), or 307 if another gateway has it."""
+        try:
+            instance = self._table.begin(group, name, login)
+        except HttpError as missing:
+            raise await self._elsewhere(group, name, login, target) or missing from missing
         try:
             yield instance
         finally:
             self._table.end(group, name, monotonic_ms())
 
-    async def delete(self, group: str, name: str, login: Login | None) -> None:
-        """The caller ends its instance. Raises HttpError(404)."""
-        await self._table.remove(group, name, login).close(is_done=True)
+    async def delete(self, group: str, name: str, login: Login | None, target: str) -> None:
+        """The caller ends its instance. Raises HttpError(404), or 307 if another gateway has it."""
+        try:
+            instance = self._table.remove(group, name, login)
+        except HttpError as missing:
+            raise await self._elsewhere(group, name, login, target) or missing from missing
+        await instance.close(is_done=True)
+
+    async def _elsewhere(self, group: str, name: str, login: Login | None, target: str) -> HttpError | None:
+        """Where the instance is, if it is a member of its group: members say through which gateway they are there.
+
+        Members choose what they say. So callers are sent to the gateways that the settings name, and nowhere else.
+        """
+        peers = self._settings.peer_urls
+        if not peers:
+            return None
+        try:
+            async with self._pool.caller(login) as caller:
+                found = (await (await caller.clients.admin()).describe_groups([group]))[group]
+        except (KafkaError, OSError, HttpError):
+            return None
+        members = () if isinstance(found, KafkaError) else found.members
+        url = owner_of(name, (each.client_id for each in members))
+        if url is None or url not in peers or url == self._settings.advertised_url:
+            return None
+        words = f"the instance {name[:100]!r} of the group {group[:100]!r} is at {url}"
+        return HttpError(307, words, error_code=NOT_FOUND, headers={"Location": url + target})
 
     def sweep(self) -> None:
         """End the instances that nobody uses."""

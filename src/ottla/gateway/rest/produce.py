@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ottla.config.gateway import GatewayConfig
 from ottla.gateway.cluster.pool import ClientPool
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.machine.json_bodies import json_object, to_json
 from ottla.gateway.http.machine.message import JSON, Answer, Request
 from ottla.gateway.http.machine.routes import Route
+from ottla.gateway.records.idempotent import IdempotentProduce
 from ottla.gateway.records.machine.embedded import MEDIA_TYPES, V2, to_bytes
-from ottla.gateway.records.machine.produced import records_in
-from ottla.gateway.records.producing import produce
+from ottla.gateway.records.machine.produced import RecordToSend, records_in
+from ottla.gateway.records.producing import Outcome, produce, ready_producer
 from ottla.gateway.rest.machine.outcomes import produce_answer, refusal_of_all
 from ottla.gateway.rest.machine.shapes import ANY, NUMBER, TEXT, list_of, nullable, record_of
 from ottla.gateway.schema_values.encoding import EncodedRecords, ValueEncoder
@@ -41,9 +45,10 @@ _ANSWER = record_of(
 class ProduceRoutes:
     """Produce to a topic, and to one of its partitions."""
 
-    def __init__(self, pool: ClientPool, encoder: ValueEncoder) -> None:
+    def __init__(self, pool: ClientPool, settings: GatewayConfig, encoder: ValueEncoder) -> None:
         self._pool = pool
         self._encoder = encoder
+        self._idempotent = IdempotentProduce(settings)
 
     def routes(self) -> tuple[Route, ...]:
         summaries = {
@@ -70,20 +75,31 @@ class ProduceRoutes:
     async def _produce(self, request: Request) -> Answer:
         partition = partition_in(request) if "partition" in request.params else None
         sent = await self._encoded(request, partition)
-        async with self._pool.caller(request.login) as caller:
-            outcomes = await produce(caller, request.params["topic"], sent.records)
+        headers: dict[str, str] = {}
+        key = request.headers.get("idempotency-key")
+        if key is None:
+            outcomes = await self._sent(request, sent.records)
+        else:
+            whose = request.login, request.target
+            outcomes, is_repeated = await self._idempotent.outcomes(
+                whose, key, request.body, sent.records, lambda records: self._sent(request, records)
+            )
+            headers["Idempotency-Replayed"] = str(is_repeated).lower()
         if (refusal := refusal_of_all(outcomes)) is not None:
             raise refusal
         answer = produce_answer(outcomes, sent.key_schema_id, sent.value_schema_id)
-        return Answer(200, to_json(answer), request.accept)
+        return Answer(200, to_json(answer), request.accept, headers)
+
+    async def _sent(self, request: Request, records: Sequence[RecordToSend]) -> list[Outcome]:
+        async with self._pool.caller(request.login) as caller:
+            return await produce(caller, request.params["topic"], records)
 
     async def _encoded(self, request: Request, partition: int | None) -> EncodedRecords:
         body, topic = json_object(request.body), request.params["topic"]
         schema_form = SCHEMA_MEDIA_TYPES.get(request.content_type)
         if schema_form is not None:
             async with self._pool.caller(request.login) as caller:
-                # A subject is registered for a topic that is there.
-                await caller.topics.partition_count(topic)
+                await ready_producer(caller, topic, ())  # a subject is registered for a topic that is there
             return await self._encoder.records(request.login, topic, body, schema_form, partition)
         form = MEDIA_TYPES.get(request.content_type, "json")
         return EncodedRecords(records_in(body, lambda _, value: to_bytes(form, value), partition), None, None)

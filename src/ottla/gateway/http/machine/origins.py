@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_HEADERS: Final = "Accept, Authorization, Content-Type, Last-Event-ID, X-Request-Id"
+_HEADERS: Final = "Accept, Authorization, Content-Type, Last-Event-ID, X-Request-Id, Idempotency-Key"
 _MAX_AGE_S: Final = 600
 
 
@@ -31,7 +31,7 @@ def cors_headers(headers: Mapping[str, str], allowed: Sequence[str]) -> dict[str
         return {"Vary": "Origin"}
     return {
         "Access-Control-Allow-Origin": "*" if "*" in allowed else origin,
-        "Access-Control-Expose-Headers": "X-Request-Id",
+        "Access-Control-Expose-Headers": "X-Request-Id, Idempotency-Replayed",
         "Vary": "Origin",
     }
 
