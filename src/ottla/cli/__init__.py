@@ -16,6 +16,7 @@ time_text        moments and durations as people write and read them
 admin            `topics`, `configs`, `features`, `groups`, `transactions`, `acls`, `users`, `quotas`
 records          `produce`, `consume`, `bench`
 inspect          `dump`, `doctor`
+tiers            `tiers`: what an object store holds of topics
 cluster          `cluster`: commands over the library `ottla.localcluster`
 spark            `pipeline`, `audit`
 

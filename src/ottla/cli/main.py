@@ -42,6 +42,9 @@ COMMANDS = {
     "features": Entry(
         "ottla.cli.admin.features", "features", "List features, and raise or lower their levels."
     ),
+    "tiers": Entry(
+        "ottla.cli.tiers.commands", "tiers", "Old segments in an object store: list, check, repair."
+    ),
     "groups": Entry("ottla.cli.admin.groups", "groups", "List, describe, move and delete consumer groups."),
     "clients": Entry(
         "ottla.cli.admin.clients", "clients", "Clients that push metrics: list, describe, subscribe."

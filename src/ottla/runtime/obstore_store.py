@@ -23,6 +23,7 @@ _PART_BYTES: Final = 8 << 20
 _PARTS_AT_A_TIME: Final = 4
 # One request; a store that needs longer is down, and callers try again later.
 _CLIENT: Final[Any] = {"timeout": timedelta(seconds=30), "connect_timeout": timedelta(seconds=5)}
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _RETRY: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
 
 
@@ -35,7 +36,14 @@ def open_store(url: str) -> ObjectStore:
         if parts.scheme == "memory":
             return ObstoreStore(from_url(url))
         config: Any = {"checksum_algorithm": "SHA256"} if parts.scheme in ("s3", "s3a") else {}
-        return ObstoreStore(from_url(url, config=config, client_options=_CLIENT, retry_config=_RETRY))
+        client: Any = {**_CLIENT, "allow_http": _is_http_allowed()}
+        return ObstoreStore(from_url(url, config=config, client_options=client, retry_config=_RETRY))
+
+
+def _is_http_allowed() -> bool:
+    """Whether the environment names an endpoint without TLS: whoever writes http:// there means it."""
+    endpoints = (os.environ.get(name, "") for name in _ENDPOINTS)
+    return any(endpoint.startswith("http://") for endpoint in endpoints)
 
 
 def _directory(path: str) -> LocalStore:

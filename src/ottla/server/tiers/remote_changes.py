@@ -38,6 +38,11 @@ class RemoteChanges:
         await self._ask(
             partition, RemoteLogOperation.START_COPY, segment=segment_data(segment), offset=log_start
         )
+        # Whoever asks this broker what exists must hear of the segment before its objects are there.
+        wanted = segment.segment_id
+        await self._seen(
+            partition, lambda log: any(wanted == each.segment_id for _, each in log.all_segments())
+        )
 
     async def finish_copy(self, partition: HostedPartition, segment: RemoteSegment) -> None:
         """A segment is copied and verified. KafkaError."""
