@@ -48,6 +48,10 @@ class PartitionVerdict:
 def compare(warehouse: Warehouse, cluster: Cluster, topic: str) -> list[PartitionVerdict]:
     """Compare the table of a topic with its log, as far as the table goes."""
     definition = warehouse.definition(topic)
+    if definition.is_upsert:
+        raise TableError(
+            "An upsert table has the newest value of each key, not each record: it cannot be compared."
+        )
     with warehouse.table(definition) as table:
         snapshot = table.snapshot()
         files = table.files(snapshot)

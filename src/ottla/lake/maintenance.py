@@ -62,7 +62,7 @@ def expire(warehouse: Warehouse, definition: TableDefinition, older_than_ms: int
     """
     with warehouse.table(definition) as table:
         deleted = len(table.expire(older_than_ms, grace_ms))
-    if definition.value != "raw":
+    if definition.has_dead_letters:
         with warehouse.dead_letters(definition) as letters:
             deleted += len(letters.expire(older_than_ms, grace_ms))
     return deleted

@@ -144,6 +144,11 @@ class LakeReader(DataSourceReader):
         query = planned(
             Warehouse(options.warehouse), options.cluster, options.topic, self._where(), options.at
         )
+        if query.definition.is_upsert:
+            raise OptionError(
+                f"The table of {options.topic} is an upsert table, which ottla.lake.scan and ottla sql read together with "
+                "the log; Spark reads its files with the table's own format."
+            )
         cold = [replace(query, files=(each,), ranges=()) for each in query.files]
         hot = [replace(query, files=(), ranges=(each,)) for each in query.ranges]
         return [LakePartition(each) for each in (*cold, *hot)]

@@ -19,6 +19,7 @@ from ottla.lake.plan.definition import DEAD_LETTERS_SUFFIX
 from ottla.lake.reading.cold import cold_dataset
 from ottla.lake.reading.hot import hot_tables
 from ottla.lake.reading.query import At, planned
+from ottla.lake.reading.scan import reader_of
 from ottla.lake.tables.schemas import DEAD_LETTER_SCHEMA, in_columns, merged
 from ottla.lake.topic import Cluster, topic_names
 from ottla.lake.warehouse import NoTableError, Warehouse
@@ -77,6 +78,9 @@ def _add_topic(connection: Any, name: str, warehouse: Warehouse, cluster: Cluste
     if name.endswith(DEAD_LETTERS_SUFFIX) and _add_dead_letters(connection, name, warehouse):
         return
     query = planned(warehouse, cluster, name, at=at)
+    if query.definition.is_upsert:
+        connection.register(name, reader_of(query).read_all())
+        return
     tables = list(hot_tables(query))
     schema = query.schema
     for each in tables:
@@ -96,7 +100,7 @@ def _add_dead_letters(connection: Any, name: str, warehouse: Warehouse) -> bool:
         definition = warehouse.definition(name.removesuffix(DEAD_LETTERS_SUFFIX))
     except NoTableError:
         return False
-    if definition.value == "raw":
+    if not definition.has_dead_letters:
         raise QueryError(
             f"the table of {definition.topic} has raw values: every record is good, and none is a dead letter"
         )

@@ -76,7 +76,7 @@ class Warehouse:
             table = self.definition(definition.topic).table
             raise ConflictError(f"The topic {definition.topic} has the table {table} already.")
         self._create(definition, definition.table, first_schema(definition))
-        if definition.value != "raw":
+        if definition.has_dead_letters:
             self._create(definition, definition.dead_letters, DEAD_LETTER_SCHEMA)
         self._remember(definition)
 

@@ -62,6 +62,11 @@ def lake() -> None:
     help="day, hour, key:N (N buckets of the key's hash), or none.",
 )
 @click.option(
+    "--upsert",
+    is_flag=True,
+    help="A row for each key with its newest value; null values delete keys. Needs --partition-by key:N.",
+)
+@click.option(
     "--registry",
     default="",
     envvar="OTTLA_REGISTRY",
@@ -104,6 +109,7 @@ def enable(topic: str, bootstrap: str, warehouse: str, **given: Any) -> None:
                 given["table"],
                 given["table_format"],
                 given["value"],
+                "upsert" if given["upsert"] else "append",
                 partition_by=given["partition_by"],
                 columns=_pairs("--column", given["columns"]),
                 registry=given["registry"] if given["value"] == "registry" else "",

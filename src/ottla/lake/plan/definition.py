@@ -60,6 +60,15 @@ class TableDefinition:
         return int(found[1]) if found else None
 
     @property
+    def is_upsert(self) -> bool:
+        return self.mode == "upsert"
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether a record can be bad: raw values are good as they are, but an upsert table needs keys."""
+        return self.value != "raw" or self.is_upsert
+
+    @property
     def dead_letters(self) -> str:
         """The name of the table for records that cannot be decoded."""
         return f"{self.table}{DEAD_LETTERS_SUFFIX}"

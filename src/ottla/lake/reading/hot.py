@@ -15,6 +15,7 @@ from ottla.lake.tables.schemas import in_columns, merged
 from ottla.lake.topic import read_records
 from ottla.lake.values.decoders import value_decoder
 from ottla.lake.values.rows import records_of, rows_of
+from ottla.lake.values.upserts import marked, without_keyless
 from ottla.spark.source.plan.offsets import OffsetRange
 
 
@@ -24,10 +25,14 @@ def hot_tables(query: Query, ranges: tuple[OffsetRange, ...] | None = None) -> I
     schema = query.schema
     for each in query.ranges if ranges is None else ranges:
         for batch in _records(query, each):
-            good = rows_of(records_of(batch), decoder, schema).good
+            records = records_of(batch)
+            if query.definition.is_upsert:
+                records = without_keyless(records)[0]
+            good = rows_of(records, decoder, schema).good
             schema = merged(schema, good.schema)
-            if good.num_rows:
-                yield in_columns(good, schema)
+            rows = in_columns(good, schema)
+            if rows.num_rows:
+                yield marked(rows, records) if query.definition.is_upsert else rows
 
 
 def wanted_rows(rows: pa.Table, filter: Any, schema: pa.Schema) -> pa.Table:  # noqa: A002 - Arrow's word

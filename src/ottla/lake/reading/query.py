@@ -82,6 +82,12 @@ def _query(
 ) -> Query:
     wanted, given = _conditions(where)
     bounds = _travelled(bounds_of(wanted), at)
+    if definition.is_upsert and at is not None:
+        raise ConditionError(
+            f"the table of {definition.topic} has the newest value of each key: it cannot travel in time"
+        )
+    # In an upsert table a newer record of the log hides a row, whatever the filter says about the record.
+    log_bounds = Bounds() if definition.is_upsert else bounds
     log = log_state(cluster, definition.topic, read_committed=definition.read_committed)
     if snapshot.offsets is not None:
         check_topic(snapshot.offsets, log)
@@ -90,9 +96,9 @@ def _query(
         cluster,
         definition,
         snapshot.schema,
-        tuple(each for each in files if is_wanted(each.span, bounds)),
-        tuple(hot_ranges(seam, log, bounds)),
-        bounds,
+        tuple(each for each in files if is_wanted(each.span, log_bounds)),
+        tuple(hot_ranges(seam, log, log_bounds)),
+        log_bounds,
         both(both(filter_of(wanted, snapshot.schema), given), travel_filter(at)),
         seam,
         log.ends,

@@ -13,9 +13,9 @@ from itertools import chain
 
 import pyarrow as pa
 
-from ottla.lake.plan.conditions import ConditionError
 from ottla.lake.reading.cold import cold_batches
 from ottla.lake.reading.hot import hot_tables, wanted_rows
+from ottla.lake.reading.newest import newest_reader, selected_columns
 from ottla.lake.reading.query import At, Query, Where, planned
 from ottla.lake.tables.schemas import merged
 from ottla.lake.topic import Cluster
@@ -46,6 +46,8 @@ def scan(
 
 def reader_of(query: Query, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
     """The rows of a planned query: first those of the table, then those of the log."""
+    if query.definition.is_upsert:
+        return newest_reader(query, columns)
     hot = hot_tables(query)
     schema = query.schema
     if query.definition.value != "raw" and not query.definition.columns:
@@ -53,7 +55,7 @@ def reader_of(query: Query, columns: Sequence[str] | None = None) -> pa.RecordBa
         for each in tables:
             schema = merged(schema, each.schema)
         hot = iter(tables)
-    selected = _selected(schema, columns)
+    selected = selected_columns(schema, columns)
     rows = chain(cold_batches(query, selected.names, schema), _hot_batches(query, hot, schema, selected))
     return pa.RecordBatchReader.from_batches(selected, rows)
 
@@ -70,12 +72,3 @@ def _hot_batches(
 ) -> Iterator[pa.RecordBatch]:
     for each in tables:
         yield from wanted_rows(each, query.filter, schema).select(selected.names).to_batches()
-
-
-def _selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    if columns is None:
-        return schema
-    unknown = [name for name in columns if name not in schema.names]
-    if unknown:
-        raise ConditionError(f"there is no column {', '.join(unknown)}; there are {', '.join(schema.names)}")
-    return pa.schema([schema.field(name) for name in columns])

@@ -36,11 +36,12 @@ from ottla.lake.plan.next_commit import (
 )
 from ottla.lake.plan.table_offsets import TableOffsets
 from ottla.lake.tables.schemas import DEAD_LETTER_SCHEMA, UnfitTypeError, merged
-from ottla.lake.tables.storage import filesystem_of
-from ottla.lake.tables.table import Change, ConflictError, LakeTable, Snapshot
+from ottla.lake.tables.storage import delete, filesystem_of
+from ottla.lake.tables.table import Change, ConflictError, DataFile, LakeTable, Snapshot
 from ottla.lake.topic import Cluster, log_state
 from ottla.lake.warehouse import Warehouse
 from ottla.lake.writing.engines import Engine, LocalEngine
+from ottla.lake.writing.merging import merge_bucket, merge_tasks
 from ottla.lake.writing.task import WriteTask, WrittenRange, write_range
 from ottla.spark.source.plan.offsets import OffsetRange
 
@@ -128,7 +129,7 @@ class TableWriter:
             table = opened.enter_context(self._warehouse.table(self._definition))
             letters = (
                 opened.enter_context(self._warehouse.dead_letters(self._definition))
-                if self._definition.value != "raw"
+                if self._definition.has_dead_letters
                 else None
             )
             base = table.snapshot()
@@ -166,10 +167,26 @@ class TableWriter:
             _commit_letters(letters, letters_base, written, offsets)
             self._on_step("dead letters committed")
         files = [file for each in written for file in each.files]
-        _commit(table, base, Change(offsets, schema, files))
+        if self._definition.is_upsert:
+            files = self._upserted(table, base, Change(offsets, schema, files))
+        else:
+            _commit(table, base, Change(offsets, schema, files))
         self._on_step("committed")
         rows, bad = sum(each.rows for each in written), sum(each.dead_letters for each in written)
         return Committed(rows, bad, len(files), offsets)
+
+    def _upserted(self, table: LakeTable, base: Snapshot, staged: Change) -> list[DataFile]:
+        """Write the buckets that have new rows again, and commit them instead of what the tasks wrote."""
+        location, commit = table.data_location, uuid4().hex
+        tasks = merge_tasks(
+            self._definition, staged.schema, location, commit, table.files(base), staged.added
+        )
+        merged_files = [file for files in self._engine.map(merge_bucket, tasks) for file in files]
+        replaced = [file for each in tasks for file in each.old]
+        table.commit(base, Change(staged.offsets, staged.schema, merged_files, replaced))
+        for each in staged.added:
+            delete(each.path)  # they never belonged to the table; after a crash here, `expire` finds them
+        return merged_files
 
     def _tasks(
         self,

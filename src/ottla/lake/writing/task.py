@@ -19,6 +19,7 @@ from ottla.lake.tables.table import DataFile
 from ottla.lake.topic import Cluster, read_records
 from ottla.lake.values.decoders import value_decoder
 from ottla.lake.values.rows import records_of, rows_of
+from ottla.lake.values.upserts import marked, newest_rows, without_keyless
 from ottla.lake.writing.file_writer import FileWriter
 from ottla.spark.source.plan.offsets import OffsetRange
 
@@ -65,9 +66,12 @@ def write_range(task: WriteTask) -> WrittenRange:
     letters_writer = FileWriter(task.definition, task.letters_location or task.data_location, task.name)
     schema = task.schema
     for records in _records(task):
-        good, bad = rows_of(records, decoder, schema)
+        keyed, keyless = without_keyless(records) if task.definition.is_upsert else (records, None)
+        good, bad = rows_of(keyed, decoder, schema)
         schema = merged(schema, good.schema)
-        rows_writer.write(in_columns(good, schema))
+        rows = in_columns(good, schema)
+        rows_writer.write(newest_rows(marked(rows, keyed)) if task.definition.is_upsert else rows)
+        bad = pa.concat_tables([bad, keyless]) if keyless is not None else bad
         bad = bad.filter(pc.greater_equal(bad.column("offset"), task.letters_from)) if bad.num_rows else bad
         if bad.num_rows:
             letters_writer.write(bad.cast(DEAD_LETTER_SCHEMA))
