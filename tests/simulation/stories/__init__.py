@@ -6,6 +6,7 @@ ledger       what clients were told, and what follows from it
 clients      what clients have in common; an administrator
 writers      clients that write, under several promises
 pipelines    a client that asks several things at once on one connection
+sequences    a client that sends batches of one producer in order, and again in order
 copies       on how many disks an acknowledged record is
 readers      clients that read again and again; members of a group
 transactions which stories have transactions; their clients and checks

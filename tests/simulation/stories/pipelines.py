@@ -46,7 +46,7 @@ _ACKS_TIMEOUT_MS: Final = 1_500
 
 
 # A request, its version, and what to do with the answer.
-_Request = tuple[Any, int, Callable[[Any], None]]
+PipelinedRequest = tuple[Any, int, Callable[[Any], None]]
 
 
 class _Question(NamedTuple):
@@ -56,7 +56,7 @@ class _Question(NamedTuple):
     answered: Callable[[Any], None]
 
 
-class _Connection(asyncio.BufferedProtocol):
+class PipelinedConnection(asyncio.BufferedProtocol):
     """One connection: questions in the order in which they were asked, and answers as they come."""
 
     def __init__(self, broken: Callable[[str], None]) -> None:
@@ -72,7 +72,7 @@ class _Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
-    def ask(self, burst: list[_Request]) -> None:
+    def ask(self, burst: list[PipelinedRequest]) -> None:
         """Send several requests with one write."""
         out = bytearray()
         for request, version, answered in burst:
@@ -144,7 +144,7 @@ class Pipeline(Client):
         places = [place for place in self._partitions() if self._leader_of(place) is leader]
         port = (OPEN_PORT if self.access else HOSTS_PORT) + leader.number
         _, connection = await process.create_connection(
-            lambda: _Connection(self.ledger.broken.append), "127.0.0.1", port
+            lambda: PipelinedConnection(self.ledger.broken.append), "127.0.0.1", port
         )
         try:
             for _ in range(dice.randrange(2, 12)):
@@ -162,12 +162,12 @@ class Pipeline(Client):
         finally:
             connection.close()
 
-    def _burst(self, places: list[Partition], life: int) -> list[_Request]:
+    def _burst(self, places: list[Partition], life: int) -> list[PipelinedRequest]:
         dice = self.world.dice
         kinds = dice.choices(("all", "one", "fetch", "metadata"), (6, 3, 1, 1), k=dice.randrange(1, 4))
         return [self._request(kind, dice.choice(places), life) for kind in kinds]
 
-    def _request(self, kind: str, place: Partition, life: int) -> _Request:
+    def _request(self, kind: str, place: Partition, life: int) -> PipelinedRequest:
         if kind == "metadata":
             return MetadataRequest(topics=[]), _METADATA_VERSION, lambda _: None
         if kind == "fetch":
@@ -175,7 +175,7 @@ class Pipeline(Client):
         promise = Promise.ONCE if kind == "all" else Promise.NONE
         self._number += 1
         name, content = self.ledger.send(f"{self.name}#{life}", self._number, place, promise)
-        data = PartitionProduceData(index=place[1], records=memoryview(build_batch([_record(content)])))
+        data = PartitionProduceData(index=place[1], records=memoryview(build_batch([record_of(content)])))
         request = ProduceRequest(
             acks=ACKS_ALL if kind == "all" else ACKS_LEADER,
             timeout_ms=_ACKS_TIMEOUT_MS,
@@ -206,5 +206,6 @@ class Pipeline(Client):
                         self.ledger.read(place, record.offset, content)
 
 
-def _record(content: Content) -> Record:
+def record_of(content: Content) -> Record:
+    """A content as a record of a batch of its own."""
     return Record(0, 1_000, content.key, content.value, content.headers)

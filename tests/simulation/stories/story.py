@@ -17,6 +17,7 @@ from tests.simulation.stories.ledger import Ledger, Promise
 from tests.simulation.stories.pipelines import Pipeline
 from tests.simulation.stories.readers import Member, Reader
 from tests.simulation.stories.security import SECURITY_FAULTS, StorySecurity
+from tests.simulation.stories.sequences import SEQUENCED_EVERY, SequencedWriter
 from tests.simulation.stories.settings import COMPACTED, FLEETING, bootstrap, node_settings
 from tests.simulation.stories.transactions.cast import Cast
 from tests.simulation.stories.watcher import Watcher
@@ -144,6 +145,17 @@ class Story:
                 return node
         return None
 
+    def named_leader_of(self, partition: Partition) -> Node | None:
+        """The node that leads a partition by the newest metadata of any node, perhaps without knowing it yet."""
+        newest = (-1, -1)
+        for node in self.nodes:
+            topics = node.broker.quorum.image.topics_by_name if node.is_ready and node.broker else {}
+            topic = topics.get(partition[0])
+            placed = None if topic is None else topic.partition(partition[1])
+            if placed is not None:
+                newest = max(newest, (placed.leader_epoch, placed.leader))
+        return self.nodes[newest[1] - 1] if newest[1] > 0 else None
+
     def is_dispensable(self, lost: Node) -> bool:
         """Whether all other nodes are well, and no partition counts on this node's disk any more."""
         others = [node for node in self.nodes if node is not lost]
@@ -235,7 +247,11 @@ class Story:
             )
             for n in range(dice.randrange(1, 4))
         ]
-        writing = [*self._writers, self._fleeting, self._pipeline]
+        self._sequenced = [
+            SequencedWriter(world, "q0", servers, ledger, lambda: self.partitions, self.named_leader_of)
+            for _ in range(self.seed % SEQUENCED_EVERY == 0)
+        ]
+        writing = [*self._writers, self._fleeting, self._pipeline, *self._sequenced]
         self.transactions.enter()
         self.clients = [
             *writing,
@@ -312,7 +328,8 @@ class Story:
 
     def _finish(self) -> bool:
         """Every partition takes a record; the group reads to the end; everybody stops."""
-        writers = [*self._writers, self._fleeting, self._pipeline, *self.transactions.writers]
+        writers: list[Client] = [*self._writers, self._fleeting, self._pipeline, *self._sequenced]
+        writers += self.transactions.writers
         self._reader.read_to_the_end()
         for writer in writers:
             writer.stop()
