@@ -12,7 +12,7 @@ import pytest
 from tests.integration.awaiting import awaited
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.metrics_page import Metrics, get
-from tests.integration.peer import Peer, batch, create_topic, fetch, produce
+from tests.integration.peer import Peer, batch, create_topic, fetch, now_ms, produce
 
 import ottla
 import ottla.blocking
@@ -23,6 +23,7 @@ from ottla.runtime.unsynced_disk import UnsyncedDisk
 from ottla.server.broker import Broker
 
 DEADLINE_S = 20.0
+HOUR_MS = 3_600_000
 HTTP = {"ottla.http.listener": "127.0.0.1:0", "group.initial.rebalance.delay.ms": "0"}
 TOPIC = "ottla_topic_"
 PARTITION = "kafka_topic_partition_"
@@ -111,7 +112,7 @@ def test_errors_are_counted_by_their_code(peer: Peer, port: int) -> None:
 def test_groups_have_members_offsets_and_lag(served: BrokerThread, peer: Peer, topic: str, port: int) -> None:
     create_topic(peer, topic)
     for number in range(10):
-        produce(peer, topic, batch(b"%d" % number))
+        produce(peer, topic, batch(b"%d" % number, timestamp=now_ms() - HOUR_MS))
     group = f"readers-of-{topic}"
 
     async def read() -> None:
@@ -133,6 +134,11 @@ def test_groups_have_members_offsets_and_lag(served: BrokerThread, peer: Peer, t
             of_ours = {"group": group, "topic": topic, "partition": "0"}
             assert seen.value("ottla_group_lag_records", **of_ours) == 6
             assert seen.value("ottla_group_records_until_deletion", **of_ours) == 4
+            assert 3600 <= seen.counted("ottla_group_lag_seconds", **of_ours) < 5000
+            week_s = 7 * 24 * 3600
+            assert (
+                week_s - 5000 < seen.counted("ottla_group_until_deletion_seconds", **of_ours) <= week_s - 3600
+            )
             assert seen.counted("ottla_group_rebalances_total", group=group) == 1
             assert seen.counted("ottla_groups", state="Stable") >= 1
 

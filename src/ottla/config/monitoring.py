@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from ottla.config.setting import ConfigError, Form, family, setting
 
 HTTP_LISTENER: Final = "ottla.http.listener"
+OTLP_ENDPOINT: Final = "ottla.otlp.endpoint"
 _ADDRESS: Final = r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:/,@\s]*)):(?P<port>[0-9]{1,5})"
 _LARGEST_PORT: Final = 65535
 
@@ -56,6 +57,21 @@ class MonitoringConfig:
         1 << 20,
         at_least=1,
         doc="The largest push of metrics that is taken of a client, compressed and decompressed.",
+    )
+
+    otlp_endpoint: str = setting(
+        OTLP_ENDPOINT,
+        "",
+        form=Form(r"(?:https?://[^\s/]+(?:/\S*)?)?", "a URL, such as http://localhost:4318, or nothing"),
+        doc="Where metrics are pushed to, with OTLP over HTTP: a collector of OpenTelemetry (/v1/metrics, unless the URL "
+        "has a path); nothing: not at all. Headers, certificates, compression and attributes come from the usual "
+        "variables OTEL_*. Needs the extra ottla[otel].",
+    )
+    otlp_interval_ms: int = setting(
+        "ottla.otlp.interval.ms",
+        60_000,
+        at_least=100,
+        doc="How often metrics are pushed to ottla.otlp.endpoint.",
     )
 
     @property

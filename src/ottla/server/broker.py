@@ -34,6 +34,7 @@ from ottla.server.quorum.quorum import Quorum
 
 if TYPE_CHECKING:
     from ottla.server.monitoring.monitor import Monitor
+    from ottla.server.monitoring.otlp_push import OtlpPush
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Broker:
         self._membership: Membership | None = None
         self._directory_watch: DirectoryWatch | None = None
         self._monitor: Monitor | None = None
+        self._otlp: OtlpPush | None = None
 
     @property
     def http_port(self) -> int | None:
@@ -163,6 +165,8 @@ class Broker:
         """End all tasks and threads; the logs stay open."""
         if self._monitor is not None:
             await self._monitor.stop()
+        if self._otlp is not None:
+            await self._otlp.stop()
         if self._directory_watch is not None:
             await self._directory_watch.stop()
         if membership is not None:
@@ -202,15 +206,24 @@ class Broker:
         return is_able and len(quorum.image.live_brokers) > 1
 
     def _start_monitor(self, parts: Parts) -> None:
-        address = self.config.monitoring.http_address
-        if address is not None:
-            # Imported here: most brokers serve no HTTP.
-            from ottla.server.monitoring.monitor import Monitor
-            from ottla.server.monitoring.subject import Subject
+        address, otlp_endpoint = self.config.monitoring.http_address, self.config.monitoring.otlp_endpoint
+        if address is None and not otlp_endpoint:
+            return
+        # Imported here: most brokers serve no HTTP.
+        from ottla.server.monitoring.subject import Subject
 
-            seen = parts.services, parts.listeners, parts.isr, parts.compaction
-            self._monitor = Monitor(Subject(self.config, self._runtime, *seen, self.halted), address)
+        seen = parts.services, parts.listeners, parts.isr, parts.compaction
+        subject = Subject(self.config, self._runtime, *seen, self.halted)
+        if address is not None:
+            from ottla.server.monitoring.monitor import Monitor
+
+            self._monitor = Monitor(subject, address)
             self._monitor.start()
+        if otlp_endpoint:
+            from ottla.server.monitoring.otlp_push import OtlpPush
+
+            self._otlp = OtlpPush(subject)
+            self._otlp.start()
 
     async def _join(self, parts: Parts) -> None:
         """Register, open the logs, have changes carried out from now on, be let in."""

@@ -43,6 +43,20 @@ class Timestamps:
         except (OSError, CorruptRecord) as problem:
             raise self._status.read_error(problem) from problem
 
+    def at_offset(self, offset: int) -> int | None:
+        """The timestamp of the batch that holds an offset, or of the next one: that of the batch's first record.
+
+        None at the end of the log. One index search and a short walk over headers.
+        """
+        try:
+            for segment in self._extent.segments.from_offset(offset):
+                placed = segment.find(offset) if offset < segment.next_offset else None
+                if placed is not None:
+                    return placed.header.base_timestamp
+        except (OSError, CorruptRecord) as problem:
+            raise self._status.read_error(problem) from problem
+        return None
+
     def largest(self) -> TimestampOffset:
         """The first record with the largest timestamp; (-1, -1, -1) in an empty log."""
         try:

@@ -10,9 +10,10 @@ cluster_metrics      metrics of the quorum and the cluster
 exporter_names       the same numbers by the names of kafka_exporter
 jmx_names            the same numbers by the names that the JMX exporter makes of Kafka's own
 metrics              all of them as one text
+otlp_push            all of them to a collector of OpenTelemetry
 loop_delay           how late the event loop is
 health               whether the node is alive, ready, and its cluster well
 debug_pages          state, tasks and slow requests
 
-Nothing here is imported by a broker that serves no HTTP.
+Nothing here is imported by a broker that serves no HTTP and pushes no metrics.
 """

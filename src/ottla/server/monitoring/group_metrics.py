@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ottla.server.monitoring.survey import Survey, summed
+from ottla.server.monitoring.survey import Survey, extreme, summed
 from ottla.telemetry.families import Family, Labels, counters, gauge, gauges
 
 
@@ -33,6 +33,32 @@ def group_families(survey: Survey) -> Iterator[Family]:
             for row in survey.offsets
             if row.until_deletion_records is not None
         ),
+    )
+    yield gauges(
+        "ottla_group_lag_seconds",
+        "For how long the first record that a group has not read has waited; 0 if it has read all.",
+        extreme(
+            (
+                (_own(row.labels), row.waiting_ms / 1000)
+                for row in survey.offsets
+                if row.waiting_ms is not None
+            ),
+            max,
+        ),
+        unit="seconds",
+    )
+    yield gauges(
+        "ottla_group_until_deletion_seconds",
+        "How long retention by age leaves the first record that a group has not read, at the least.",
+        extreme(
+            (
+                (_own(row.labels), row.deletable_in_ms / 1000)
+                for row in survey.offsets
+                if row.deletable_in_ms is not None
+            ),
+            min,
+        ),
+        unit="seconds",
     )
 
 

@@ -28,7 +28,7 @@ from ottla.server.monitoring.node_metrics import (
     request_families,
 )
 from ottla.server.monitoring.subject import Subject
-from ottla.server.monitoring.survey import Survey
+from ottla.server.monitoring.survey import Survey, UnreadTimes
 from ottla.telemetry.families import Family
 from ottla.telemetry.label_limit import LabelLimit
 from ottla.telemetry.openmetrics import exposition
@@ -44,14 +44,19 @@ class Metrics:
         self._delay = delay
         self._topic_limit = LabelLimit(subject.config.monitoring.max_partitions)
         self._group_limit = LabelLimit(subject.config.monitoring.max_group_partitions)
+        self._unread = UnreadTimes()
         self._texts: dict[bool, tuple[float, list[bytes]]] = {}
         self._collecting: dict[bool, asyncio.Task[list[bytes]]] = {}
 
     async def survey(self) -> Survey:
         """A look at all partitions, groups and transactions."""
-        survey = Survey(self._subject, self._topic_limit, self._group_limit)
+        survey = Survey(self._subject, self._topic_limit, self._group_limit, self._unread)
         await in_turns(survey.look())
         return survey
+
+    async def families(self) -> Iterator[Family]:
+        """All families, of a new look. Their samples are generators: take them in turns."""
+        return self._families(await self.survey(), 0)
 
     async def text(self, *, openmetrics: bool, refused_http: int) -> list[bytes]:
         """The whole text, in pieces."""

@@ -4,10 +4,11 @@
 between (turns.py). The rows are values: what changes after the look does not change the pages that are made from it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.controller.image import PartitionImage, TopicImage
+from ottla.errors import KafkaError
 from ottla.group.classic import ClassicGroup
 from ottla.model import NO_LEADER
 from ottla.server.monitoring.subject import Subject
@@ -46,13 +47,50 @@ class PartitionRow(NamedTuple):
 
 
 class OffsetRow(NamedTuple):
-    """A committed offset. The two distances are None where the partition has no replica on this node."""
+    """A committed offset. The distances are None where the partition has no replica on this node.
+
+    `waiting_ms` is the age of the first record that is not read, `deletable_in_ms` how long retention by age leaves
+    it at the least: None where nothing is unread, or nothing is deleted by age.
+    """
 
     labels: Labels
     group: str
     offset: int
     lag_records: int | None
     until_deletion_records: int | None
+    waiting_ms: int | None = None
+    deletable_in_ms: int | None = None
+
+
+class UnreadTimes:
+    """The timestamps of the first records that groups have not read. An offset that did not move is not looked up
+    again: a look-up reads from the log.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int], tuple[int, int | None]] = {}
+        self._seen: dict[tuple[str, str, int], tuple[int, int | None]] = {}
+
+    def begin(self) -> None:
+        """Forget groups that the look before did not see."""
+        self._known, self._seen = self._seen, {}
+
+    def timestamp_ms(self, group: str, partition: HostedPartition, offset: int) -> int | None:
+        """When the record at a committed offset, or the next one, was written; None if that is not known here."""
+        key = group, partition.topic, partition.index
+        found = self._known.get(key)
+        if found is None or found[0] != offset:
+            found = offset, self._looked_up(partition, offset)
+        self._seen[key] = found
+        return found[1]
+
+    @staticmethod
+    def _looked_up(partition: HostedPartition, offset: int) -> int | None:
+        try:
+            timestamp_ms = partition.log.timestamps.at_offset(offset)
+        except KafkaError:
+            return None
+        return timestamp_ms if timestamp_ms is not None and timestamp_ms >= 0 else None
 
 
 class GroupRow(NamedTuple):
@@ -76,8 +114,11 @@ class TransactionRow(NamedTuple):
 class Survey:
     """The rows of one look. The limits outlive it: names that had series keep them."""
 
-    def __init__(self, subject: Subject, topic_limit: LabelLimit, group_limit: LabelLimit) -> None:
+    def __init__(
+        self, subject: Subject, topic_limit: LabelLimit, group_limit: LabelLimit, unread: UnreadTimes
+    ) -> None:
         self._subject = subject
+        self._unread = unread
         self.topic_limit = topic_limit
         self.group_limit = group_limit
         self.partitions: list[PartitionRow] = []
@@ -163,6 +204,7 @@ class Survey:
             if shard.is_loaded
             for group in tuple(shard.groups.values())
         ]
+        self._unread.begin()
         self.group_limit.admit({group.group_id: max(1, group.offsets.count) for group in groups})
         for group in groups:
             name = self.group_limit.label_of(group.group_id)
@@ -175,17 +217,31 @@ class Survey:
             label = self.topic_limit.label_of(topic)
             number = str(index) if label is not OTHER and name is not OTHER else "-1"
             partition = self._subject.partitions.find(topic, index)
-            lag = left = None
-            if partition is not None:
+            lag = left = waiting_ms = deletable_in_ms = None
+            if partition is not None and not partition.is_closed:
                 lag = max(0, partition.replica.high_watermark - value.offset)
-                left = value.offset - partition.log.log_start_offset
+                left = value.offset - partition.log_start_offset
+                waiting_ms = self._waiting_ms(group.group_id, partition, value.offset)
+                deletable_in_ms = _deletable_in_ms(partition, waiting_ms)
             labels = (
                 ("consumergroup", name),
                 ("topic", label if name is not OTHER else OTHER),
                 ("partition", number),
             )
-            self.offsets.append(OffsetRow(labels, name, value.offset, lag, left))
+            distances = lag, left, waiting_ms, deletable_in_ms
+            self.offsets.append(OffsetRow(labels, name, value.offset, *distances))
             yield
+
+    def _waiting_ms(self, group: str, partition: HostedPartition, offset: int) -> int | None:
+        """The age of the first record that a group has not read; 0 where it has read all."""
+        if offset >= partition.replica.high_watermark:
+            return 0
+        # What was deleted unread is counted elsewhere; what is only in an object store is not asked for.
+        if offset < partition.log.log_start_offset:
+            return None
+        timestamp_ms = self._unread.timestamp_ms(group, partition, offset)
+        now_ms = self._subject.runtime.clock.wall_ms()
+        return None if timestamp_ms is None else max(0, now_ms - timestamp_ms)
 
     def _look_at_transactions(self) -> Iterator[None]:
         now_ms = self._subject.runtime.clock.wall_ms()
@@ -197,6 +253,26 @@ class Survey:
                     row = TransactionRow(one.transactional_id, one.state.value, open_ms, len(one.partitions))
                     self.transactions.append(row)
                 yield
+
+
+def _deletable_in_ms(partition: HostedPartition, waiting_ms: int | None) -> int | None:
+    config = partition.config
+    if not waiting_ms or config.retention_ms < 0 or "delete" not in config.cleanup_policy:
+        return None
+    return max(0, config.retention_ms - waiting_ms)
+
+
+def extreme(
+    rows: Iterable[tuple[Labels, float]], choose: Callable[[float, float], float]
+) -> Iterator[tuple[Labels, float]]:
+    """Rows with the largest, or the smallest, of those of equal labels, which are beyond a limit, at the end."""
+    together: dict[Labels, float] = {}
+    for labels, value in rows:
+        if labels[-1][1] == "-1" or OTHER in (labels[0][1], labels[-1][1]):
+            together[labels] = choose(together.get(labels, value), value)
+        else:
+            yield labels, value
+    yield from together.items()
 
 
 def summed(rows: Iterable[tuple[Labels, float]]) -> Iterator[tuple[Labels, float]]:
