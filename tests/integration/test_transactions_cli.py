@@ -15,8 +15,8 @@ from tests.integration.peer import Peer, batch, create_topic, list_offset, now_m
 from tests.integration.test_transactional_offsets import FEW_PARTITIONS, Producer, until_offset
 
 from ottla.cli.inspect.broker_check import check_broker
-from ottla.cli.inspect.findings import Severity
 from ottla.cli.main import ottla
+from ottla.client.admin.checks.findings import Severity
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.errors import ErrorCode
 

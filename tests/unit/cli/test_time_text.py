@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from ottla.cli.time_text import duration, parse_moment
+from ottla.cli.time_text import parse_moment
+from ottla.client.admin.checks.durations import duration
 
 
 def test_a_moment_with_a_zone_is_that_moment_everywhere() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from ottla.cli.broker_command import ask, broker_options, print_json, print_table, raise_errors
-from ottla.cli.time_text import duration, parse_moment
+from ottla.cli.time_text import parse_moment
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.durations import duration
 from ottla.client.admin.group_details import (
     GroupDetails,
     PartitionProgress,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import click
 
 from ottla.cli.broker_command import ask, broker_options, print_json, print_table
-from ottla.cli.time_text import duration
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.durations import duration
 from ottla.client.requests.delegation_tokens import DelegationToken
 
 _HOUR_MS = 3_600_000

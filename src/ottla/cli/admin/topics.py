@@ -19,8 +19,8 @@ from ottla.cli.broker_command import (
     raise_errors,
     settings_given,
 )
-from ottla.cli.waiting_partitions import damaged_replicas, reason_without_leader
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.waiting_partitions import damaged_replicas, reason_without_leader
 from ottla.client.requests.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.outcomes import succeeded

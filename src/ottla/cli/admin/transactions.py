@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import click
 
 from ottla.cli.broker_command import ask, broker_options, print_json, print_table, raise_errors
-from ottla.cli.time_text import duration
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.durations import duration
+from ottla.client.admin.checks.transaction_check import abort_command, timeout_of
 from ottla.client.admin.offset_resets import parse_topics
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.transactions import (
@@ -244,19 +244,6 @@ def find_hanging(topics: tuple[str, ...], silent_for_s: float, bootstrap: str, a
             f"{f' ({each.transactional_id})' if each.transactional_id else ''}"
         )
         click.echo(f"    {abort_command(each.partition, each.producer.producer_id, bootstrap)}")
-
-
-def timeout_of(described: TransactionDescription) -> str:
-    """The time after which the coordinator aborts a transaction, in words."""
-    if described.is_two_phase:
-        return "no timeout (two-phase commit)"
-    return f"timeout {duration(described.timeout_ms)}"
-
-
-def abort_command(partition: TopicPartition, producer_id: int, bootstrap: str) -> str:
-    """The command that aborts a hanging transaction."""
-    where = shlex.quote(f"{partition.topic}:{partition.partition}")
-    return f"ottla transactions abort --partition {where} --producer-id {producer_id} --bootstrap {bootstrap}"
 
 
 def succeeded_one(

@@ -17,8 +17,8 @@ import click
 
 from ottla.cli.broker_command import ask, print_json, print_table, sentence
 from ottla.cli.cluster.options import address_of, bootstrap_options, data_option, node_id, refusing
-from ottla.cli.waiting_partitions import brokers
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.waiting_partitions import brokers
 from ottla.client.requests.leaderless import LeaderCandidate, LeaderlessPartition
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError

@@ -10,17 +10,26 @@ from statistics import median
 from typing import Final
 
 from ottla.cli.client_config import security_given
-from ottla.cli.inspect.findings import CannotLookError, Examination
 from ottla.cli.inspect.running_security_check import (
     CHECKS_RIGHTS,
     check_certificate,
     check_running_settings,
 )
 from ottla.cli.inspect.security_check import check_rights
-from ottla.cli.inspect.transaction_check import check_transactions
-from ottla.cli.waiting_partitions import damaged_replicas, reason_without_leader
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.cluster_check import (
+    DAMAGED_REPLICAS,
+    check_controller,
+    check_damage,
+    check_log_dirs,
+    check_newest_record,
+    check_partition,
+)
+from ottla.client.admin.checks.findings import CannotLookError, Examination
+from ottla.client.admin.checks.transaction_check import check_transactions
+from ottla.client.requests.brokers import described_log_dirs
 from ottla.client.requests.configs import ResourceType
+from ottla.client.requests.metadata import TopicInfo, cluster_metadata
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import Address, TopicPartition, parse_addresses
 from ottla.protocol.apis import APIS, ApiKey
@@ -52,10 +61,6 @@ from ottla.wire.connection import Connection
 _TIMEOUT_MS: Final = 5_000  # a broker that takes longer to say hello is not well
 _ROUND_TRIPS: Final = 11  # the median of these is not moved by one slow answer
 _SLOW_ROUND_TRIP_MS: Final = 100.0
-_CLOCK_TOLERANCE_MS: Final = 5_000  # clocks that are synchronised at all agree better than that
-_LITTLE_SPACE_SHARE: Final = 0.05
-# A broker's read-only entry among its settings (server/load_metrics.py).
-DAMAGED_REPLICAS: Final = "ottla.load.damaged.replicas"
 # Without these no client can produce and consume.
 _NEEDED: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
 
@@ -172,58 +177,23 @@ def _check_apis(connection: Connection, report: Examination) -> None:
 
 def _check_topics(cluster: Cluster) -> None:
     metadata, report = cluster.metadata, cluster.report
-    if not metadata.brokers:
-        report.error(
-            report.subject, "the broker knows of no broker, not even itself", "Restart it, and read its log."
-        )
-    if metadata.controller_id >= 0 and cluster.broker(metadata.controller_id) is None:
-        report.warning(
-            report.subject,
-            f"the controller is node {metadata.controller_id}, which is not among the brokers",
-            "Topics cannot be created or changed until there is one: start that node, or wait for an election.",
-        )
-    for topic in metadata.topics:
-        if topic.error_code:
+    values, brokers = cluster_metadata(metadata), {each.node_id for each in metadata.brokers}
+    check_controller(values.controller_id, brokers, report)
+    for raw in metadata.topics:
+        if raw.error_code:
             report.error(
-                topic.name,
-                f"the broker says {_words(topic.error_code)}",
+                raw.name,
+                f"the broker says {_words(raw.error_code)}",
                 "Read the broker's log about this topic.",
             )
-    for topic, partition in cluster.partitions():
-        _check_partition(topic, partition, cluster)
-
-
-def _check_partition(
-    topic: MetadataResponseTopic, partition: MetadataResponsePartition, cluster: Cluster
-) -> None:
-    place, report = f"{topic.name}-{partition.partition_index}", cluster.report
-    if partition.leader_id < 0 or cluster.broker(partition.leader_id) is None:
-        name = TopicPartition(topic.name or "", partition.partition_index)
-        report.error(
-            place,
-            f"it has no leader, so it cannot be written or read (replicas {partition.replica_nodes}, in sync "
-            f"{partition.isr_nodes}, not running {partition.offline_replicas})",
-            reason_without_leader(name, partition.isr_nodes, partition.offline_replicas),
-        )
-    elif partition.error_code:
-        report.warning(
-            place, f"the broker says {_words(partition.error_code)}", "Read the broker's log about it."
-        )
-    else:
-        _check_replicas(place, partition, cluster)
-
-
-def _check_replicas(place: str, partition: MetadataResponsePartition, cluster: Cluster) -> None:
-    damaged = [node_id for node_id in partition.offline_replicas if cluster.broker(node_id) is not None]
-    behind = sorted(set(partition.replica_nodes) - {*partition.isr_nodes, *damaged})
-    if damaged:
-        cluster.report.error(place, *damaged_replicas(damaged))
-    if behind:
-        cluster.report.warning(
-            place,
-            f"the replicas on {behind} are not in sync",
-            "Start these brokers, or look at what keeps them from following.",
-        )
+    codes = {(topic.name, each.partition_index): each.error_code for topic, each in cluster.partitions()}
+    for topic in (each for each in values.topics.values() if isinstance(each, TopicInfo)):
+        for each in topic.partitions:
+            place, code = TopicPartition(topic.name, each.index), codes[topic.name, each.index]
+            if code and each.leader in brokers:
+                report.warning(place, f"the broker says {_words(code)}", "Read the broker's log about it.")
+            else:
+                check_partition(place, each, brokers, report)
 
 
 def _words(code: int) -> str:
@@ -260,21 +230,11 @@ async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> boo
 
 
 async def _check_log_directories(connection: Connection, node_id: int, cluster: Cluster) -> None:
-    place, report = f"broker {node_id}", cluster.report
     response: DescribeLogDirsResponse = await connection.ask(DescribeLogDirsRequest(topics=None))
-    for directory in response.results:
-        if directory.error_code:
-            report.error(
-                place,
-                f"{directory.log_dir}: {_words(directory.error_code)}",
-                "Read the broker's log: the disk may be full, or failing. Run `ottla doctor --data` on that machine.",
-            )
-        elif 0 <= directory.usable_bytes < directory.total_bytes * _LITTLE_SPACE_SHARE:
-            report.warning(
-                place,
-                f"{directory.log_dir}: only {directory.usable_bytes >> 20} MiB are free on its disk",
-                "Make room: lower retention.ms or retention.bytes of large topics, or move other files.",
-            )
+    directories = described_log_dirs(response)
+    if isinstance(directories, KafkaError):
+        raise directories
+    check_log_dirs(node_id, directories, cluster.report)
 
 
 async def _check_damage(connection: Connection, node_id: int, cluster: Cluster) -> None:
@@ -283,13 +243,8 @@ async def _check_damage(connection: Connection, node_id: int, cluster: Cluster) 
     response: DescribeConfigsResponse = await connection.ask(DescribeConfigsRequest(resources=[resource]))
     for result in response.results:
         for entry in result.configs:
-            if entry.name == DAMAGED_REPLICAS and entry.value not in (None, "0"):
-                cluster.report.error(
-                    f"broker {node_id}",
-                    f"it has {entry.value} replicas with records that cannot be read",
-                    "Read its log: it names them. A replica that another one can replace is repaired by itself; for the only "
-                    "one that is left, start the other replicas, or restore the segment from a backup.",
-                )
+            if entry.name == DAMAGED_REPLICAS:
+                check_damage(node_id, entry.value, cluster.report)
 
 
 async def _check_security(connection: Connection, node_id: int, cluster: Cluster) -> None:
@@ -315,14 +270,8 @@ async def _check_newest_records(connection: Connection, node_id: int, cluster: C
     now_ms = time.time() * 1000
     for found in response.topics:
         for each in found.partitions:
-            ahead_ms = each.timestamp - now_ms
-            if ahead_ms > _CLOCK_TOLERANCE_MS:
-                cluster.report.warning(
-                    f"{found.name}-{each.partition_index}",
-                    f"the record at offset {each.offset} is {ahead_ms / 1000:.0f} s in the future",
-                    "Compare the clocks of this machine, the broker's and the producer's. Records from the future keep "
-                    "their segment from being deleted by age.",
-                )
+            place = TopicPartition(found.name, each.partition_index)
+            check_newest_record(place, each.offset, each.timestamp, now_ms, cluster.report)
 
 
 async def _check_transactions(cluster: Cluster, reached: Collection[int]) -> None:
@@ -337,7 +286,7 @@ async def _check_transactions(cluster: Cluster, reached: Collection[int]) -> Non
         async with Admin(
             report.subject, client_id=_CLIENT_ID, timeout_ms=_TIMEOUT_MS, security=cluster.security
         ) as admin:
-            await check_transactions(admin, led, report)
+            await check_transactions(admin, led, report, int(time.time() * 1000))
     except _FAILURES as problem:
         report.note(
             report.subject,

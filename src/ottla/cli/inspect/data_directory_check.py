@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ottla.cli.inspect.findings import CannotLookError, Examination
 from ottla.cli.inspect.partition_check import Surroundings, check_partition
+from ottla.client.admin.checks.findings import CannotLookError, Examination
 from ottla.config.properties import parse_properties
 from ottla.localcluster.state_file import FILE as CLUSTER_STATE
 from ottla.log.directory import (

@@ -17,7 +17,7 @@ import click
 
 from ottla.cli.broker_command import print_json
 from ottla.cli.client_config import are_brokers_by_chance, client_options
-from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
+from ottla.client.admin.checks.findings import CannotLookError, Examination, Severity
 from ottla.localcluster.state import ClusterError
 
 _DEFAULT_DATA: Final = Path("ottla-data")  # where `ottla serve` keeps its data by default

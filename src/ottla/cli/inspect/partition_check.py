@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from ottla.cli.inspect.findings import Examination
 from ottla.cli.inspect.segment_file import Damage, ReadOnlyFile, index_entries, walk
+from ottla.client.admin.checks.findings import Examination
 from ottla.log.files.checkpoint import CheckpointError, parse_pairs
 from ottla.log.files.file_names import (
     CLEANED,

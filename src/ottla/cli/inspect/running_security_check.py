@@ -7,8 +7,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.cli.inspect.findings import Examination
 from ottla.cli.inspect.security_check import check_expiry, check_settings
+from ottla.client.admin.checks.findings import Examination
 from ottla.client.requests.configs import ResourceType
 from ottla.config import BrokerConfig, ConfigError
 from ottla.model import Address

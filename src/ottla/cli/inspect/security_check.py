@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cli.broker_settings import read_settings_file
-from ottla.cli.inspect.findings import CannotLookError, Examination
+from ottla.client.admin.checks.findings import CannotLookError, Examination
 from ottla.config import BrokerConfig, ConfigError, Listener
 from ottla.localcluster.plan.cluster import broker_settings
 from ottla.localcluster.security_files import DIRECTORY, SecurityFiles

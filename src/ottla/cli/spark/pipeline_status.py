@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ottla.cli.broker_command import print_json, print_table
-from ottla.cli.time_text import duration
+from ottla.client.admin.checks.durations import duration
 from ottla.errors import KafkaError
 from ottla.spark.pipelines.flow_progress import Offsets
 from ottla.spark.pipelines.project import Project

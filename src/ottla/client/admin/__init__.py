@@ -8,5 +8,6 @@ record_life     one record's life, from what the cluster knows
 trace_context   the W3C trace context in a record's headers
 client_metrics  clients that push metrics, and the subscriptions to them
 group_details   one group in detail: members, lag, distance to deletion
+checks        what is wrong with a cluster, for `ottla doctor` and the console
 offset_resets   plans to move the offsets of a group
 """

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from ottla.cli.admin.transactions import abort_command
 from ottla.cli.main import ottla
+from ottla.client.admin.checks.transaction_check import abort_command
 from ottla.model import TopicPartition
 
 ABORT = ["transactions", "abort"]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.wire.fake_broker import HANG_UP, FakeBroker, all_versions
 
-from ottla.cli.inspect.broker_check import DAMAGED_REPLICAS, check_broker
-from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
+from ottla.cli.inspect.broker_check import check_broker
+from ottla.client.admin.checks.cluster_check import DAMAGED_REPLICAS
+from ottla.client.admin.checks.findings import CannotLookError, Examination, Severity
 from ottla.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest

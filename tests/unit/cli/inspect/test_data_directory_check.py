@@ -11,7 +11,7 @@ from tests.unit.cli.inspect.conftest import Usage
 from tests.unit.cli.inspect.data_files import NOW_MS, SEGMENT, batch, write_data_directory, write_partition
 
 from ottla.cli.inspect.data_directory_check import check_data
-from ottla.cli.inspect.findings import CannotLookError, Examination, Severity
+from ottla.client.admin.checks.findings import CannotLookError, Examination, Severity
 from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 

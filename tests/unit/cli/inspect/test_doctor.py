@@ -10,7 +10,7 @@ from tests.unit.cli.inspect.data_files import SEGMENT, write_data_directory
 
 from ottla.cli.inspect import broker_check, data_directory_check
 from ottla.cli.inspect.doctor import doctor
-from ottla.cli.inspect.findings import Examination
+from ottla.client.admin.checks.findings import Examination
 from ottla.localcluster.state import ClusterState
 from ottla.localcluster.state_file import write_state
 

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from tests.tls_authority import Authority
 
 from ottla.cli.inspect.doctor import doctor
-from ottla.cli.inspect.findings import CannotLookError, Examination, Finding
 from ottla.cli.inspect.security_check import (
     check_directory,
     check_rights,
     check_settings_file,
     is_public,
 )
+from ottla.client.admin.checks.findings import CannotLookError, Examination, Finding
 from ottla.config.properties import render_properties
 from ottla.localcluster.launch import claim
 from ottla.localcluster.plan.cluster import ClusterOptions

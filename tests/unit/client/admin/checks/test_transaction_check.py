@@ -9,8 +9,8 @@ from tests.unit.client.admin.test_admin import asked
 from tests.unit.client.admin.test_admin_transactions import listing, producers, serving
 from tests.unit.wire.fake_broker import FakeBroker
 
-from ottla.cli.inspect.findings import Examination, Severity
-from ottla.cli.inspect.transaction_check import check_transactions
+from ottla.client.admin.checks.findings import Examination, Severity
+from ottla.client.admin.checks.transaction_check import check_transactions
 from ottla.client.requests.transactions import NO_TIMEOUT_MS, ActiveProducer
 from ottla.model import TopicPartition
 from ottla.protocol.frame import RequestHeader
@@ -50,7 +50,7 @@ def holding(age_ms: int, *, described: bool, timeout_ms: int = 15 * MINUTE_MS) -
 
 def examined(broker: FakeBroker) -> Examination:
     report = Examination("localhost:9092")
-    asked(broker, lambda admin: check_transactions(admin, [T0], report))
+    asked(broker, lambda admin: check_transactions(admin, [T0], report, int(time.time() * 1000)))
     return report
 
 

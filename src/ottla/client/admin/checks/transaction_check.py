@@ -7,15 +7,14 @@ hangs until someone aborts it.
 
 from __future__ import annotations
 
-import time
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.cli.admin.transactions import abort_command, timeout_of
-from ottla.cli.inspect.findings import Examination
-from ottla.cli.time_text import duration
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.durations import duration
+from ottla.client.admin.checks.findings import Examination
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.client.requests.transactions import (
     ActiveProducer,
@@ -39,9 +38,10 @@ class Held:
     record_count: int
 
 
-async def check_transactions(admin: Admin, partitions: Iterable[TopicPartition], report: Examination) -> None:
+async def check_transactions(
+    admin: Admin, partitions: Iterable[TopicPartition], report: Examination, now_ms: int
+) -> None:
     """Name the transactions that have held readers back for a minute or longer."""
-    now_ms = int(time.time() * 1000)
     held = await _held_back(admin, list(partitions))
     if not held:
         return
@@ -123,3 +123,16 @@ def _report_open(
 def _held(held: Held) -> str:
     records = f"{held.record_count} record{'' if held.record_count == 1 else 's'}"
     return f"readers of committed records wait at offset {held.stable_offset}, {records} are held back"
+
+
+def timeout_of(described: TransactionDescription) -> str:
+    """The time after which the coordinator aborts a transaction, in words."""
+    if described.is_two_phase:
+        return "no timeout (two-phase commit)"
+    return f"timeout {duration(described.timeout_ms)}"
+
+
+def abort_command(partition: TopicPartition, producer_id: int, bootstrap: str) -> str:
+    """The command that aborts a hanging transaction."""
+    where = shlex.quote(f"{partition.topic}:{partition.partition}")
+    return f"ottla transactions abort --partition {where} --producer-id {producer_id} --bootstrap {bootstrap}"

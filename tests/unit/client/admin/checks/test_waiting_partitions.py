@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.waiting_partitions import brokers, reason_without_leader
+from ottla.client.admin.checks.waiting_partitions import brokers, reason_without_leader
 from ottla.model import TopicPartition
 
 Ids = tuple[int, ...]
