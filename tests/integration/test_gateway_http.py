@@ -362,6 +362,7 @@ def test_serve_starts_a_gateway_beside_the_broker(tmp_path: Path) -> None:
         assert "is ready at" in process.stdout.readline()
         found = re.search(r"gateway is ready at http://127.0.0.1:(\d+) ", process.stdout.readline())
         assert found is not None
+        assert process.stdout.readline() == f"The console is at http://127.0.0.1:{found[1]}/console\n"
         place = GatewayPlace.__new__(GatewayPlace)
         place.port = int(found[1])
         assert place.call("GET", "/brokers").json == {"brokers": [1]}

@@ -39,6 +39,9 @@ _GRPC_LIBRARIES: Final = {"grpc", "grpc_health", "grpc_reflection", "google"}
     help="The address to listen on; port 0 for any.  [default: localhost:8082]",
 )
 @click.option("--grpc", metavar="HOST:PORT", help="Also serve gRPC there.")
+@click.option(
+    "--console-writes", is_flag=True, help="Let the console at /console change things, as its user may."
+)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
@@ -47,11 +50,12 @@ def gateway(
     bootstrap: str,
     listen: str | None,
     grpc: str | None,
+    console_writes: bool,
     assignments: tuple[str, ...],
     until_eof: bool,
     level: str | None,
 ) -> None:
-    """Serve a cluster over REST, WebSocket and gRPC until Ctrl-C or SIGTERM.
+    """Serve a cluster over REST, WebSocket and gRPC, with a console for browsers, until Ctrl-C or SIGTERM.
 
     \b
     Examples:
@@ -59,15 +63,19 @@ def gateway(
       ottla gateway --bootstrap kafka-1:9092,kafka-2:9092 --listen :8082
       ottla gateway --grpc localhost:9090
       ottla gateway --config client.properties
+      ottla gateway --console-writes
 
     The file of --config has the client properties with which the gateway reaches the cluster, and may have
     settings of the gateway, too; docs/settings.md lists them. docs/gateway.md has what it serves.
     """
     logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
-    _run(bootstrap, _settings(listen, grpc, assignments), ends_with_input=until_eof)
+    given = _settings(listen, grpc, assignments, console_writes)
+    _run(bootstrap, given, ends_with_input=until_eof)
 
 
-def _settings(listen: str | None, grpc: str | None, assignments: tuple[str, ...]) -> GatewayConfig:
+def _settings(
+    listen: str | None, grpc: str | None, assignments: tuple[str, ...], console_writes: bool
+) -> GatewayConfig:
     given = {name: value for name, value in properties_given().items() if name.startswith(PREFIX)}
     try:
         given |= parse_assignments(assignments, "--set")
@@ -75,6 +83,8 @@ def _settings(listen: str | None, grpc: str | None, assignments: tuple[str, ...]
             given[f"{PREFIX}listen"] = listen
         if grpc is not None:
             given[f"{PREFIX}grpc.listen"] = grpc
+        if console_writes:
+            given[f"{PREFIX}console"] = "write"
         return GatewayConfig.from_properties(given)
     except ConfigError as error:
         raise Refusal(str(error)) from error
@@ -100,6 +110,8 @@ def _run(bootstrap: str, settings: GatewayConfig, *, ends_with_input: bool) -> N
         is_ready = True
         grpc = "" if started.grpc_address is None else f", gRPC at {started.grpc_address}"
         click.echo(f"ottla {__version__} gateway is ready at {started.url}{grpc} (cluster at {bootstrap})")
+        if started.console_url is not None:
+            click.echo(f"The console is at {started.console_url}")
 
     if ends_with_input:
         threading.Thread(target=_end_with_input, daemon=True).start()

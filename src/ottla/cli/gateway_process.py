@@ -22,7 +22,13 @@ class GatewayProcess:
     """A gateway in front of one broker. It ends with the broker, also if the broker is killed: its input ends then."""
 
     def __init__(
-        self, listen: str, broker: Listener, grpc: str | None = None, options: Sequence[str] = ()
+        self,
+        listen: str,
+        broker: Listener,
+        grpc: str | None = None,
+        options: Sequence[str] = (),
+        *,
+        console_writes: bool = False,
     ) -> None:
         """`options` are how the gateway reaches a secured listener.
 
@@ -38,6 +44,7 @@ class GatewayProcess:
         if grpc is not None and find_spec("grpc") is None:
             raise ConfigError(GRPC_NOT_INSTALLED)
         self._options = ["--listen", listen, *(() if grpc is None else ("--grpc", grpc)), *options]
+        self._options += ["--console-writes"] if console_writes else []
         self._host = "localhost" if broker.host in _ANY_ADDRESS else broker.host
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -64,9 +64,10 @@ _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     is_flag=False,
     flag_value="localhost:8082",
     metavar="[HOST:PORT]",
-    help="Also serve REST and WebSocket, by a gateway beside the broker.  [without an address: localhost:8082]",
+    help="Also serve REST, WebSocket and a console, by a gateway beside the broker.  [without an address: localhost:8082]",
 )
 @click.option("--grpc", metavar="HOST:PORT", help="With --gateway: also serve gRPC there.")
+@click.option("--console-writes", is_flag=True, help="Let the console of --gateway change things.")
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 @click.pass_context
@@ -84,6 +85,7 @@ def serve(
     log_format: str,
     gateway: str | None,
     grpc: str | None,
+    console_writes: bool,
     level: str | None,
 ) -> None:
     """Run a broker until it is stopped with Ctrl-C or SIGTERM.
@@ -118,24 +120,29 @@ def serve(
             secured=None if secured is None else secured.settings,
             http=http,
         )
-        beside = _gateway_beside(gateway, grpc, config, secured)
+        beside = _gateway_beside(gateway, grpc, config, secured, console_writes)
     except ConfigError as error:
         raise Refusal(str(error)) from error
     _run(config, started, secured, beside)
 
 
 def _gateway_beside(
-    listen: str | None, grpc: str | None, config: BrokerConfig, secured: SecuredBroker | None
+    listen: str | None,
+    grpc: str | None,
+    config: BrokerConfig,
+    secured: SecuredBroker | None,
+    console_writes: bool,
 ) -> GatewayProcess | None:
     if listen is None:
-        if grpc is not None:
-            raise ConfigError("--grpc is served by a gateway: add --gateway.")
+        for option, given in (("--grpc", grpc), ("--console-writes", console_writes)):
+            if given:
+                raise ConfigError(f"{option} is served by a gateway: add --gateway.")
         return None
     # Imported here: most brokers have no gateway beside them.
     from ottla.cli.gateway_process import GatewayProcess
 
     options = () if secured is None else secured.gateway_options()
-    return GatewayProcess(listen, config.node.listener, grpc, options)
+    return GatewayProcess(listen, config.node.listener, grpc, options, console_writes=console_writes)
 
 
 def _set_up_logging(level: str, log_format: str) -> None:

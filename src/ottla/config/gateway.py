@@ -209,6 +209,19 @@ class GatewayConfig:
         doc="How often a WebSocket is asked whether it is there; one that has not answered by the next time is closed. "
         "Event streams send a comment as often.",
     )
+    console: str = setting(
+        "ottla.gateway.console",
+        "read",
+        choices=("off", "read", "write"),
+        doc="The web page at /console: `read` shows and changes nothing, `write` also changes what its user may change "
+        "(`ottla gateway --console-writes`), `off` serves no page.",
+    )
+    console_idle_ms: int = setting(
+        "ottla.gateway.console.idle.ms",
+        1_800_000,
+        at_least=1,
+        doc="A login to the console that no request has used for this long ends.",
+    )
     stop_timeout_ms: int = setting(
         "ottla.gateway.stop.timeout.ms",
         10_000,

@@ -3,6 +3,7 @@
 gateway         the composition root: listener, routes, clients, start and stop
 http            the HTTP core; it knows nothing of Kafka
 cluster         the way to the cluster: callers act as themselves, by shared clients
+console         a web page about the cluster, and the JSON that it shows
 records         records as callers write and read them: JSON, base64, where a read begins
 registry        a schema registry, with the API of Confluent's, kept in the topic `_schemas`
 schema_values   keys and values by the registry's schemas, as JSON

@@ -22,6 +22,8 @@ from ottla.gateway.cluster.callers import Callers
 from ottla.gateway.cluster.clients import CLIENT_ID
 from ottla.gateway.cluster.failures import problem_of
 from ottla.gateway.cluster.pool import ClientPool
+from ottla.gateway.console.broker_control import BrokerControl
+from ottla.gateway.console.console import Console, ConsoleSources
 from ottla.gateway.http.description import DescriptionRoutes
 from ottla.gateway.http.dispatch import Dispatch
 from ottla.gateway.http.machine.routes import Route, RouteTable
@@ -62,7 +64,11 @@ class Gateway:
     """Serves from `start` to `stop`."""
 
     def __init__(
-        self, bootstrap: str, security: Security = PLAINTEXT, settings: GatewayConfig | None = None
+        self,
+        bootstrap: str,
+        security: Security = PLAINTEXT,
+        settings: GatewayConfig | None = None,
+        control: BrokerControl | None = None,
     ) -> None:
         self.settings = settings or GatewayConfig()
         self._bootstrap = bootstrap
@@ -75,6 +81,7 @@ class Gateway:
         self._instances = Instances(self._pool, self.settings, self._decoder)
         self._sockets = Sockets(self._pool, self.settings, self._decoder, problem_of)
         self._events = EventRoutes(self._pool, self.settings, self._decoder)
+        self._console = self._new_console(control)
         table = RouteTable(self._routes())
         self.routes = table.routes
         self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
@@ -101,9 +108,18 @@ class Gateway:
         yield from SubjectRoutes(door).routes()
         yield from SchemaRoutes(door).routes()
         yield from SettingRoutes(door).routes()
+        if self._console is not None:
+            yield from self._console.routes()
         script = files("ottla.gateway.websocket").joinpath("client.js").read_bytes()
         proto = files("ottla.gateway").joinpath("grpc/proto/ottla/v1/gateway.proto").read_bytes()
-        yield from DescriptionRoutes(lambda: self.routes, __version__, script, proto).routes()
+        home = "/docs" if self._console is None else "/console"
+        yield from DescriptionRoutes(lambda: self.routes, __version__, script, proto, home).routes()
+
+    def _new_console(self, control: BrokerControl | None) -> Console | None:
+        if self.settings.console == "off":
+            return None
+        values = ConsoleSources(self._pool, self._callers, self._events, self._schemas, self._decoder)
+        return Console(self._bootstrap, self.settings, values, control)
 
     async def start(self) -> None:
         """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""
@@ -139,6 +155,8 @@ class Gateway:
         self._events.stop()
         if self._grpc is not None:
             await self._grpc.stop(self.settings.stop_timeout_ms)
+        if self._console is not None:
+            await self._console.close()
         await self._sockets.close()
         await self._instances.close()
         await self._server.stop(self.settings.stop_timeout_ms)
@@ -158,6 +176,11 @@ class Gateway:
         if self.settings.grpc_listen is None:
             return None
         return Address(listen_address(self.settings.grpc_listen).host or "localhost", self.grpc_port)
+
+    @property
+    def console_url(self) -> str | None:
+        """The address of the console on this machine, if there is one."""
+        return None if self._console is None else f"{self.url}/console"
 
     @property
     def connection_count(self) -> int:
@@ -185,6 +208,8 @@ class Gateway:
             await asyncio.sleep(max(idle_ms / 4, 50) / 1000)
             self._instances.sweep()
             self._pool.sweep()
+            if self._console is not None:
+                self._console.sweep()
 
 
 def listen_address(text: str, setting: str = "listen") -> Address:

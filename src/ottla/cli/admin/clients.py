@@ -8,8 +8,8 @@ from dataclasses import asdict
 import click
 
 from ottla.cli.broker_command import ask, broker_options, print_json, print_table
-from ottla.cli.time_text import duration
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.durations import duration
 from ottla.client.admin.client_metrics import (
     ClientNumber,
     PushingClient,

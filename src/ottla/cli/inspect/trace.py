@@ -12,8 +12,8 @@ import click
 
 from ottla.cli.broker_command import CLIENT_ID, TIMEOUT_MS, ask, broker_options, print_json
 from ottla.cli.client_config import security_given
-from ottla.cli.time_text import duration
 from ottla.client.admin.admin import Admin
+from ottla.client.admin.checks.durations import duration
 from ottla.client.admin.log_batches import LogBatchReader
 from ottla.client.admin.record_life import RecordLife, record_life, timestamp_is_brokers
 from ottla.model import TopicPartition

@@ -29,6 +29,16 @@ class Callers:
         if self._mechanism is None and own.sasl_mechanism in _PASSWORD_MECHANISMS:
             self._mechanism = own.sasl_mechanism
 
+    @property
+    def takes_logins(self) -> bool:
+        """Whether a login of a caller can be used."""
+        return self._mechanism is not None or self._own.uses_sasl
+
+    @property
+    def requires_login(self) -> bool:
+        """Whether callers without a login are refused."""
+        return bool(self._requires_login)
+
     def security_of(self, login: Login | None) -> Security:
         """How this caller reaches the cluster. Raises HttpError(401)."""
         if login is None:

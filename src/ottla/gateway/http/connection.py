@@ -308,7 +308,7 @@ class HttpConnection(asyncio.Protocol):
             (name.encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()
         ]
         if isinstance(answer.body, bytes):
-            if answer.status != 204:
+            if answer.status not in (204, 304):
                 headers.append((b"Content-Length", str(len(answer.body)).encode("ascii")))
         else:
             headers.append((b"Transfer-Encoding", b"chunked"))

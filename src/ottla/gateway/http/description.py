@@ -18,21 +18,35 @@ _TEXT = "text/plain"
 class DescriptionRoutes:
     """Describes the routes that `listed` returns; they are all known only when the table is made.
 
-    `proto` is the declaration of gRPC's services, for those who generate clients.
+    `proto` is the declaration of gRPC's services, for those who generate clients; browsers go from / to `home`.
     """
 
     def __init__(
-        self, listed: Callable[[], Sequence[Route]], version: str, client_script: bytes, proto: bytes
+        self,
+        listed: Callable[[], Sequence[Route]],
+        version: str,
+        client_script: bytes,
+        proto: bytes,
+        home: str = "/docs",
     ) -> None:
         self._listed = listed
         self._version = version
         self._client_script = client_script
         self._proto = proto
+        self._home = home
 
     def routes(self) -> tuple[Route, ...]:
         about = "about"
         return (
-            Route("GET", "/", self._root, "The gateway's version: it is there.", about),
+            Route(
+                "GET",
+                "/",
+                self._root,
+                "The gateway's version: it is there; browsers go to the console.",
+                about,
+                gives=(JSON, _HTML),
+                problems=(302,),
+            ),
             Route("GET", "/openapi.json", self._openapi, "This description, for programs.", about),
             Route("GET", "/docs", self._docs, "This description, for people.", about, gives=(_HTML,)),
             Route(
@@ -54,6 +68,8 @@ class DescriptionRoutes:
         )
 
     async def _root(self, request: Request) -> Answer:
+        if request.accept == _HTML:
+            return Answer(302, headers={"Location": self._home})
         return Answer(200, to_json({"ottla": self._version, "docs": "/docs"}))
 
     async def _openapi(self, request: Request) -> Answer:

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from ottla.client.consumer.consumer import Consumer
+from ottla.client.fetching.plan.record_filters import Condition
 from ottla.client.requests.offsets import OffsetSpec
 from ottla.client.requests.outcomes import succeeded
 from ottla.config.gateway import GatewayConfig
@@ -60,7 +61,7 @@ class EventRoutes:
             Route(
                 "GET",
                 "/topics/{topic}/events",
-                self._stream,
+                self.stream,
                 "The records of a topic as they come, as Server-Sent Events.",
                 "reads",
                 parameters=_PARAMETERS,
@@ -74,7 +75,8 @@ class EventRoutes:
         """End all streams; browsers connect again by themselves."""
         self._stopping.set()
 
-    async def _stream(self, request: Request) -> Answer:
+    async def stream(self, request: Request, condition: Condition | None = None) -> Answer:
+        """An endless answer, of the records that fulfil the condition."""
         topic = request.params["topic"]
         try:
             start = parse_start(request.query["from"])
@@ -97,7 +99,9 @@ class EventRoutes:
             for place, offset in positions.items():
                 consumer.seek(place, offset)
             ping_ms = self._settings.ping_interval_ms
-            stream = EventStream(consumer, positions, ping_ms, self._stopping, decoder, stack.pop_all())
+            stream = EventStream(
+                consumer, positions, ping_ms, self._stopping, decoder, stack.pop_all(), condition
+            )
         return Answer(200, stream, EVENT_STREAM, {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
 
@@ -112,6 +116,7 @@ class EventStream:
         stopping: asyncio.Event,
         decoder: ValueDecoder | None,
         lease: AsyncExitStack,
+        condition: Condition | None = None,
     ) -> None:
         self._consumer = consumer
         self._positions = positions
@@ -119,6 +124,7 @@ class EventStream:
         self._stopping = stopping
         self._decoder = decoder
         self._lease = lease
+        self._condition = condition
         self._is_over = False
         self._is_new = True
 
@@ -139,11 +145,12 @@ class EventStream:
                     await self._decoder.prepare(records)
             except (KafkaError, ConnectionError, TimeoutError) as error:
                 return self._last_words(error)
-            if records:
+            for each in records:
+                self._positions[TopicPartition(each.topic, each.partition)] = each.offset + 1
+            found = [each for each in records if self._condition is None or self._condition(each)]
+            if found:
                 by_schema = None if self._decoder is None else self._decoder.shown
-                events = [b"data: " + to_json(described(each, by_schema)) for each in records]
-                for each in records:
-                    self._positions[TopicPartition(each.topic, each.partition)] = each.offset + 1
+                events = [b"data: " + to_json(described(each, by_schema)) for each in found]
                 events[-1] += b"\nid: " + event_id(self._positions).encode()
                 return b"\n\n".join(events) + b"\n\n"
             if monotonic_ms() >= quiet_until_ms:

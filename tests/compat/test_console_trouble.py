@@ -1,0 +1,160 @@
+"""The console in a real browser when there is much to see, little allowed, or something breaks."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+from tests.compat.console_browser import browser, looking
+from tests.integration.gateway_place import gateway_place
+
+import ottla
+import ottla.testing
+from ottla.security.acl.rules import AclFilter, ResourceType
+from ottla.testing.embedded_broker import EmbeddedBroker
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with ottla.testing.broker() as started:
+        started.create_topic("orders")
+        yield started
+
+
+def test_a_console_that_only_reads_shows_the_command_instead(
+    chromium: Browser, broker: EmbeddedBroker
+) -> None:
+    with (
+        gateway_place(broker.bootstrap, listen="localhost:0") as place,
+        looking(chromium, place.port) as looker,
+    ):
+        looker.open("topics/orders")
+        looker.see("Only reads")
+        looker.button("Delete topic").click()
+        looker.see("this console only reads")
+        looker.see("ottla topics delete orders --bootstrap")
+        expect(looker.button("Delete the topic")).to_be_disabled()
+
+
+def synthetic(route: Route) -> None:
+    """The API of a cluster with 2,000 topics of five partitions, and one with ten thousand."""
+    query = dict(each.split("=") for each in route.request.url.partition("?")[2].split("&") if each)
+    page, path = int(query.get("page", 1)), route.request.url.partition("?")[0]
+    if path.endswith("/topics"):
+        rows = [
+            {"name": f"topic-{n:04}", "is_internal": False, "partition_count": 5, "replication_factor": 3,
+             "leaderless": 0, "under_replicated": 0}
+            for n in range((page - 1) * 50, page * 50)
+        ]  # fmt: skip
+        body = {"topics": rows, "total": 2_000, "page": page, "pages": 40, "per_page": 50, "command": "ottla"}
+    elif path.endswith("/topics/wide"):
+        per = int(query.get("per_page", 500))
+        rows = [
+            {"partition": n, "leader": 1, "replicas": [{"broker": b, "in_sync": True, "is_offline": False} for b in (1, 2, 3)],
+             "start": 0, "end": n, "bytes": n}
+            for n in range((page - 1) * per, page * per)
+        ]  # fmt: skip
+        facts = {"total": 10_000, "page": page, "pages": 10_000 // per, "per_page": per}
+        body = {"name": "wide", "partition_count": 10_000, "replication_factor": 3, "leaderless": 0,
+                "under_replicated": 0, "records": 1, "bytes": 1, "records_per_s": 0, "rows": rows, "pages": facts,
+                "command": "ottla"}  # fmt: skip
+    else:
+        body = {"figures": {}}
+    route.fulfill(json=body)
+
+
+def test_a_large_cluster_stays_usable(chromium: Browser, broker: EmbeddedBroker) -> None:
+    with (
+        gateway_place(broker.bootstrap, listen="localhost:0") as place,
+        looking(chromium, place.port) as looker,
+    ):
+        looker.page.route(re.compile("/console/api/(topics|topic-figures)"), synthetic)
+        began = time.monotonic()
+        looker.open("topics")
+        looker.see("1\u201350 of 2,000 topics")
+        assert time.monotonic() - began < 20  # a second on a machine with nothing else to do
+        for _ in range(3):
+            looker.button("Next").click()
+        looker.see("151\u2013200 of 2,000 topics")
+        looker.go("topics/wide/partitions")
+        looker.see("1\u2013500 of 10,000 partitions")
+        looker.button("Next").click()
+        looker.see("501\u20131,000 of 10,000 partitions")
+        assert looker.page.evaluate("document.querySelectorAll('*').length") < 12_000
+
+
+def test_a_login_is_asked_for_and_a_revoked_right_is_seen(chromium: Browser) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:root",
+    }
+    alice = ottla.Acl(ottla.Pattern(ResourceType.TOPIC, "guarded"), "User:alice", "*", ottla.Operation.ALL)
+    with ottla.testing.broker(settings=settings, users={"alice": "secret-a", "root": "secret-r"}) as broker:
+        broker.create_topic("guarded")
+        broker.allow(alice)
+        with gateway_place(
+            broker.bootstrap, listen="localhost:0", requires_login=True, login_mechanism="SCRAM-SHA-256"
+        ) as place, looking(chromium, place.port) as looker:  # fmt: skip
+            looker.expected = ("status of 401", "status of 403", "status of 404")
+            looker.open("topics")
+            looker.title("Log in")
+            looker.page.get_by_label("User").fill("alice")
+            looker.page.get_by_label("Password").fill("wrong")
+            looker.button("Log in").click()
+            expect(looker.page.get_by_role("alert")).to_be_visible()
+            looker.page.get_by_label("Password").fill("secret-a")
+            looker.button("Log in").click()
+            looker.title("Topics")
+            looker.page.get_by_role("link", name="guarded").click()
+            looker.title("guarded")
+            place.thread.run(lambda: _revoke(broker.bootstrap, broker.security("root")), 60)
+            looker.go("topics/guarded/partitions")
+            expect(looker.page.get_by_role("alert").first).to_be_visible()
+            looker.button("Log out").click()
+            looker.title("Log in")
+
+
+async def _revoke(bootstrap: str, security: ottla.Security) -> None:
+    async with ottla.Admin(bootstrap, security=security) as admin:
+        ottla.succeeded(await admin.delete_acls([AclFilter(principal="User:alice")]))
+
+
+def test_a_broker_that_dies_while_one_looks_is_told_and_what_was_known_stays(chromium: Browser) -> None:
+    with ottla.testing.cluster(brokers=3) as cluster:
+        cluster.create_topic("watched", partitions=3)
+        with gateway_place(
+            cluster.bootstrap, listen="localhost:0", cluster_timeout_ms=3_000
+        ) as place, looking(chromium, place.port) as looker:  # fmt: skip
+            looker.expected = ("status of 503",)
+            looker.open()
+            looker.see("All is well.")
+            victim = next(each for each in (1, 2, 3) if each != cluster.controller_id)
+            cluster.kill(victim)
+            expect(looker.page.get_by_role("status").filter(has_text="need a hand")).to_be_visible(
+                timeout=90_000
+            )
+            looker.see("are not in sync")
+            looker.go("brokers")
+            expect(looker.page.get_by_role("row", name=re.compile(f"^{victim} down"))).to_be_visible(
+                timeout=60_000
+            )
+            looker.go("topics/watched/partitions")
+            looker.see(f"{victim} down")
+            for each in cluster.running:
+                cluster.kill(each)
+            expect(looker.page.get_by_role("alert").first).to_contain_text(
+                "cannot be reached", timeout=60_000
+            )
+            looker.see("Shown is what was known at")
+            expect(looker.page.get_by_role("table", name="Partitions")).to_be_visible()
