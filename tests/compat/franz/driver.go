@@ -48,6 +48,7 @@ type question struct {
 	BeforeOffset int64              `json:"before_offset"`
 	membership
 	transacting
+	securing
 }
 
 type answer struct {
@@ -72,6 +73,7 @@ var operations = map[string]func(context.Context, *question) (any, error){
 	"list_offset":               withAdmin(listOffset),
 	"describe_cluster":          withAdmin(describeCluster),
 	"log_dirs":                  withAdmin(logDirs),
+	"log_in":                    logIn,
 }
 
 func main() {

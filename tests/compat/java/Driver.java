@@ -100,6 +100,7 @@ public class Driver {
             case "list_offset": return admin(q, a -> listOffset(a, q, topic));
             case "describe_cluster": return admin(q, a -> describeCluster(a));
             case "log_dirs": return admin(q, a -> logDirs(a, topic));
+            case "log_in": return Logins.logIn(q, topic);
             default: return Members.ask(q);
         }
     }

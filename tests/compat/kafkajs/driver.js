@@ -68,6 +68,7 @@ const received = (partition, message) => ({
 const operations = {
   ...require('./members'),
   ...require('./groups')(withAdmin),
+  ...require('./logins'),
 
   async produce({ bootstrap, topic, messages, partition, codec, acks, idempotent }) {
     const producer = client(bootstrap).producer({
