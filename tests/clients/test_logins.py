@@ -1,4 +1,4 @@
-"""Unmodified clients log in to one broker: librdkafka, aiokafka and kafka-python, by every mechanism (OPS-5)."""
+"""Unmodified clients log in to brokers: librdkafka, aiokafka and kafka-python, by every mechanism, with and without TLS (OPS-5)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ import aiokafka.errors
 import confluent_kafka
 import kafka
 import pytest
+from tests.clients.encryption import (
+    protocol_of_aiokafka,
+    protocol_of_kafka_python,
+    protocol_of_librdkafka,
+)
 
 import ottla.testing
 from ottla.testing import EmbeddedBroker
@@ -20,19 +25,19 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TIMEOUT_S = 30
 
 
-@pytest.fixture(scope="module")
-def secured() -> Iterator[EmbeddedBroker]:
-    with ottla.testing.broker(users={USER: PASSWORD}) as running:
+@pytest.fixture(scope="module", params=[False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def secured(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    with ottla.testing.broker(users={USER: PASSWORD}, tls=request.param) as running:
         running.create_topic("t")
         yield running
 
 
-def confluent(bootstrap: str, mechanism: str, password: str, value: bytes) -> None:
+def confluent(broker: EmbeddedBroker, mechanism: str, password: str, value: bytes) -> None:
     errors: list[Any] = []
     producer = confluent_kafka.Producer(
         {
-            "bootstrap.servers": bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
+            "bootstrap.servers": broker.bootstrap,
+            **protocol_of_librdkafka(broker.security(USER)),
             "sasl.mechanism": mechanism,
             "sasl.username": USER,
             "sasl.password": password,
@@ -51,11 +56,11 @@ def confluent(bootstrap: str, mechanism: str, password: str, value: bytes) -> No
     assert delivered == [None]
 
 
-def of_aiokafka(bootstrap: str, mechanism: str, password: str, value: bytes) -> None:
+def of_aiokafka(broker: EmbeddedBroker, mechanism: str, password: str, value: bytes) -> None:
     async def send() -> None:
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=bootstrap,
-            security_protocol="SASL_PLAINTEXT",
+            bootstrap_servers=broker.bootstrap,
+            **protocol_of_aiokafka(broker.security(USER)),
             sasl_mechanism=mechanism,
             sasl_plain_username=USER,
             sasl_plain_password=password,
@@ -72,10 +77,10 @@ def of_aiokafka(bootstrap: str, mechanism: str, password: str, value: bytes) -> 
         raise PermissionError(str(error)) from error
 
 
-def kafka_python(bootstrap: str, mechanism: str, password: str, value: bytes) -> None:
+def kafka_python(broker: EmbeddedBroker, mechanism: str, password: str, value: bytes) -> None:
     producer = kafka.KafkaProducer(
-        bootstrap_servers=bootstrap,
-        security_protocol="SASL_PLAINTEXT",
+        bootstrap_servers=broker.bootstrap,
+        **protocol_of_kafka_python(broker.security(USER)),
         sasl_mechanism=mechanism,
         sasl_plain_username=USER,
         sasl_plain_password=password,
@@ -86,7 +91,7 @@ def kafka_python(bootstrap: str, mechanism: str, password: str, value: bytes) ->
         producer.close()
 
 
-Family = Callable[[str, str, str, bytes], None]
+Family = Callable[[EmbeddedBroker, str, str, bytes], None]
 FAMILIES: tuple[Family, ...] = (confluent, of_aiokafka, kafka_python)
 # kafka-python tries again for as long as it may, and leaves its sockets open.
 THAT_GIVE_UP: tuple[Family, ...] = (confluent, of_aiokafka)
@@ -96,15 +101,17 @@ THAT_GIVE_UP: tuple[Family, ...] = (confluent, of_aiokafka)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_client_logs_in_and_writes(secured: EmbeddedBroker, family: Family, mechanism: str) -> None:
     value = f"{family.__name__} {mechanism}".encode()
-    family(secured.bootstrap, mechanism, PASSWORD, value)
+    family(secured, mechanism, PASSWORD, value)
     assert value in [record.value for record in secured.records("t")]
 
 
+# aiokafka leaves encrypted sockets open when it is refused.
+@pytest.mark.parametrize("secured", [False], indirect=True, ids=["SASL_PLAINTEXT"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("family", THAT_GIVE_UP)
 def test_a_client_with_a_wrong_password_hears_so(
     secured: EmbeddedBroker, family: Family, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(PermissionError) as refused:
-        family(secured.bootstrap, mechanism, "wrong", b"never")
+        family(secured, mechanism, "wrong", b"never")
     assert "invalid credentials" in str(refused.value) + caplog.text
