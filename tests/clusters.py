@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from tests.integration.login_steps import authenticate, handshake
 from tests.integration.peer import Peer
+from tests.integration.tls_place import TlsPeer
 
 from ottla.localcluster.cluster import LocalCluster
 from ottla.localcluster.launch import running_cluster
@@ -24,6 +27,9 @@ from ottla.protocol.messages.topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from ottla.security.sasl.scram import SCRAM_MECHANISMS
+from ottla.security.sasl.scram_client import ScramClient
+from ottla.security.settings import Security
 
 START_DEADLINE_S = 60.0
 METADATA_VERSION = 12
@@ -44,7 +50,8 @@ class ObservedCluster(LocalCluster):
 
     @contextlib.contextmanager
     def peer(self, node_id: int) -> Iterator[Peer]:
-        with Peer(self.port_of(node_id)) as connected:
+        port = self.port_of(node_id)
+        with Peer(port) if not self.state.is_secure else logged_in(port, self.security) as connected:
             yield connected
 
     def metadata_from(self, node_id: int, *topics: str) -> MetadataResponse:
@@ -155,6 +162,25 @@ class ObservedCluster(LocalCluster):
             (created,) = peer.ask(ApiKey.CREATE_TOPICS, 7, request).topics
         assert created.error_code == 0, f"{created.error_code}: {created.error_message}"
         self.await_in_sync(name)
+
+
+def logged_in(port: int, security: Security) -> Peer:
+    """A peer of a listener with TLS and logins, as a user with a password."""
+    mechanism, user, password = security.sasl_mechanism, security.username, security.password
+    assert mechanism in SCRAM_MECHANISMS
+    assert user is not None
+    assert password is not None
+    peer = TlsPeer(port, security)
+    try:
+        assert handshake(peer, mechanism).error_code == 0
+        client = ScramClient(SCRAM_MECHANISMS[mechanism], user, password, uuid4().hex)
+        final = client.respond(bytes(authenticate(peer, client.first()).auth_bytes))
+        if final is None or authenticate(peer, final).error_code:
+            raise PermissionError(f"{user} is refused")
+    except BaseException:
+        peer.__exit__(None, None, None)
+        raise
+    return peer
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ python -m tests.chaos --faults 200 --seed 7
 python -m tests.chaos --faults 20 --only "kill -9 a leader" --keep /tmp/chaos
 python -m tests.chaos --machines --faults 500   packets, power and disks are lost, too; needs root
 python -m tests.chaos --calm --minutes 5        nothing breaks on a busy machine, and nobody must think so (false_alarms.py)
+python -m tests.chaos --secure                  TLS, logins and rights, which change meanwhile (secured.py)
 python -m tests.chaos --transactions            transactional clients (transactions/)
 python -m tests.chaos --spark --faults 100      the one through Spark (spark.py), which has options of its own
 """
@@ -26,10 +27,12 @@ from tests.chaos.machines.commands import NoMachinesError, check_system
 from tests.chaos.machines.faults import FLUSHED_KINDS, MACHINE_KINDS
 from tests.chaos.report import page, write_page
 from tests.chaos.run import Options, run
+from tests.chaos.secured_faults import SECURE_KINDS
 from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 MACHINE_RESULTS = Path(__file__).with_name("RESULTS_MACHINES.md")
+SECURE_RESULTS = Path(__file__).with_name("RESULTS_SECURE.md")
 TRANSACTION_RESULTS = Path(__file__).with_name("RESULTS_TRANSACTIONS.md")
 
 
@@ -45,7 +48,7 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument(
         "--only",
         action="append",
-        choices=[*{**FLUSHED_KINDS, **TRANSACTION_KINDS}],
+        choices=[*{**FLUSHED_KINDS, **TRANSACTION_KINDS, **SECURE_KINDS}],
         help="only this kind of fault; repeatable",
     )
     parser.add_argument(
@@ -55,6 +58,9 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     )
     parser.add_argument(
         "--transactions", action="store_true", help="transactional writers, processors and readers"
+    )
+    parser.add_argument(
+        "--secure", action="store_true", help="certificates, passwords and rights that change meanwhile"
     )
     parser.add_argument("--no-java", action="store_true", help="only confluent-kafka")
     parser.add_argument(
@@ -68,10 +74,13 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument("--no-results", action="store_true", help="do not write RESULTS.md")
     given = parser.parse_args(arguments)
     settings = dict(each.split("=", 1) for each in given.set)
+    if given.secure and (given.transactions or given.machines):
+        parser.error("--secure goes neither with --transactions nor with --machines")
     kinds = TRANSACTION_KINDS if given.transactions else _kinds(given.machines, settings)
+    kinds = SECURE_KINDS if given.secure else kinds
     if unknown := set(given.only or ()) - set(kinds):
         parser.error(
-            "not without --machines, --transactions or --set ottla.flush.on.acks.all=true: "
+            "not without --machines, --transactions, --secure or --set ottla.flush.on.acks.all=true: "
             + ", ".join(unknown)
         )
     options = Options(
@@ -80,10 +89,11 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
         brokers=given.brokers,
         partitions=given.partitions,
         rate=given.rate,
-        with_java=not (given.no_java or given.transactions) and _has_java(),
+        with_java=not (given.no_java or given.transactions or given.secure) and _has_java(),
         kinds={name: kinds[name] for name in given.only or kinds},
         settings=settings,
         on_machines=given.machines,
+        is_secure=given.secure,
     )
     return options, given
 
@@ -128,7 +138,8 @@ def _run_and_judge(directory: Path, options: Options, given: argparse.Namespace)
     commit = _commit()
     print(page(report, commit))
     if not given.no_results:
-        write_page(MACHINE_RESULTS if options.on_machines else RESULTS, report, commit)
+        results = SECURE_RESULTS if options.is_secure else RESULTS
+        write_page(MACHINE_RESULTS if options.on_machines else results, report, commit)
     return report.is_clean
 
 

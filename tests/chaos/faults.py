@@ -274,7 +274,7 @@ def move_replicas(scene: Scene) -> None:
                 assert time.monotonic() < deadline, f"{key} is not at {wanted} after {_MOVE_DEADLINE_S} s"
                 await asyncio.sleep(0.1)
 
-    _with_admin(scene, move)
+    with_admin(scene, move)
 
 
 def elect_preferred_leaders(scene: Scene) -> None:
@@ -284,12 +284,13 @@ def elect_preferred_leaders(scene: Scene) -> None:
         outcomes = await admin.elect_leaders(partitions)
         scene.note(f"{sum(each is None for each in outcomes.values())} of {len(outcomes)}")
 
-    _with_admin(scene, elect)
+    with_admin(scene, elect)
 
 
-def _with_admin(scene: Scene, work: Callable[[Admin], Awaitable[None]]) -> None:
+def with_admin(scene: Scene, work: Callable[[Admin], Awaitable[None]]) -> None:
     async def session() -> None:
-        async with Admin(scene.cluster.bootstrap, timeout_ms=60_000) as admin:
+        cluster = scene.cluster
+        async with Admin(cluster.bootstrap, timeout_ms=60_000, security=cluster.security) as admin:
             await work(admin)
 
     asyncio.run(session())

@@ -11,11 +11,12 @@ from pathlib import Path
 from statistics import median
 
 from tests.chaos.checker import KINDS
-from tests.chaos.run import IN_SYNC_DEADLINE_S, SETTINGS, Report
+from tests.chaos.run import IN_SYNC_DEADLINE_S, SETTINGS, Options, Report
 from tests.chaos.workload import DELIVERY_TIMEOUT_MS
 
 _EXAMPLES = 20
 _MACHINES = "--machines "
+_SECURE = "--secure "
 _PROXIED = "Everything passes through the proxy of `ottla cluster up --proxy`."
 _ON_MACHINES = (
     "Each broker has a network namespace, behind a router that loses packets, and an ext4 file system in an image, "
@@ -38,13 +39,17 @@ def _head(report: Report, commit: str) -> list[str]:
     return [
         "# The killing test",
         "",
-        f'`make chaos ARGS="{_MACHINES if options.on_machines else ""}--faults {options.faults} --seed {options.seed}"`, {time.strftime("%Y-%m-%d")}, commit {commit}, '
+        f'`make chaos ARGS="{_flags(options)}--faults {options.faults} --seed {options.seed}"`, {time.strftime("%Y-%m-%d")}, commit {commit}, '
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}; {report.seconds / 60:.0f} minutes.",
         "",
         f"{len(report.injected)} faults in a cluster of {options.brokers} brokers, {options.partitions} partitions with {min(options.brokers, 3)} replicas, "
         f"`min.insync.replicas={max(1, min(options.brokers, 3) - 1)}`, under {java}: {counts.acked:,} records acknowledged of {counts.sent:,} sent by idempotent producers with acks=all, "
         f"{counts.read:,} read, {counts.committed:,} offsets committed.",
     ]
+
+
+def _flags(options: Options) -> str:
+    return _MACHINES if options.on_machines else _SECURE if options.is_secure else ""
 
 
 def _verdict(report: Report) -> list[str]:

@@ -19,6 +19,7 @@ from tests.chaos.history import Acked, History, read_journal
 from tests.chaos.java_workload import JOURNALS, JavaWorkload
 from tests.chaos.machines.cluster import MachineCluster, machine_cluster
 from tests.chaos.replicas import LATEST, differing_replicas, read_log
+from tests.chaos.secured import READER, WRITER, SecuredCluster, reach_of, secured_cluster
 from tests.chaos.workload import GROUP, Client, ConfluentMember, ConfluentProducer, ConfluentReader
 from tests.clusters import ObservedCluster, eventually, observed_cluster
 from tests.integration.peer import list_offset
@@ -66,6 +67,7 @@ class Options:
     most_s: float = LONG[1]  # that one fault lasts
     settings: Mapping[str, str] = field(default_factory=dict)
     on_machines: bool = False  # brokers with networks and file systems of their own
+    is_secure: bool = False  # certificates, logins and rights, which change meanwhile
 
 
 def short_options(*, with_java: bool = False) -> Options:
@@ -123,7 +125,9 @@ def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report
     journals.mkdir(parents=True)
     with chaos_cluster(directory / "cluster", options) as cluster:
         cluster.create_topic(TOPIC, options.partitions, min(options.brokers, 3))
-        clients = _clients(cluster.bootstrap, options, journals)
+        if isinstance(cluster, SecuredCluster):
+            cluster.give_rights(TOPIC)
+        clients = _clients(cluster, options, journals)
         try:
             injected, log = _work(cluster, clients, options, say)
         except BaseException:
@@ -169,19 +173,28 @@ def chaos_cluster(data: Path, options: Options) -> contextlib.AbstractContextMan
     settings = {**SETTINGS, **options.settings}
     if options.on_machines:
         return machine_cluster(data, options.brokers, settings)
+    if options.is_secure:
+        return secured_cluster(data, options.brokers, settings)
     return observed_cluster(data, brokers=options.brokers, has_proxy=True, settings=settings)
 
 
-def _clients(bootstrap: str, options: Options, journals: Path) -> list[Client]:
+def _clients(cluster: ObservedCluster, options: Options, journals: Path) -> list[Client]:
     topic, partitions = TOPIC, options.partitions
-    clients: list[Client] = [
-        ConfluentProducer(f"producer{number}", bootstrap, topic, partitions, options.rate, journals)
+    writes, reads = (reach_of(cluster, user) for user in (WRITER, READER))
+    producers = [
+        ConfluentProducer(f"producer{number}", writes, topic, partitions, options.rate, journals)
         for number in range(1, options.producers + 1)
     ]
-    clients.append(ConfluentReader("reader", bootstrap, topic, partitions, journals))
-    clients.append(ConfluentMember("member", bootstrap, topic, journals))
+    readers: list[ConfluentReader | ConfluentMember] = [
+        ConfluentReader("reader", reads, topic, partitions, journals),
+        ConfluentMember("member", reads, topic, journals),
+    ]
+    if isinstance(cluster, SecuredCluster):
+        cluster.tell(WRITER, *(each.log_in_as for each in producers))
+        cluster.tell(READER, *(each.log_in_as for each in readers))
+    clients: list[Client] = [*producers, *readers]
     if options.with_java:
-        clients.append(JavaWorkload(bootstrap, topic, partitions, options.rate, journals))
+        clients.append(JavaWorkload(cluster.bootstrap, topic, partitions, options.rate, journals))
     return clients
 
 

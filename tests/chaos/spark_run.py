@@ -170,8 +170,9 @@ def run(directory: Path, options: Options, say: Callable[[str], None], audit: Au
         for name in (TOPIC, OUTPUT)[: 1 + options.to_topic]:
             cluster.create_topic(name, options.partitions)
         story = Story(directory, cluster, options, say)
+        reach = {"bootstrap.servers": cluster.bootstrap}
         producers = [
-            ConfluentProducer(name, cluster.bootstrap, TOPIC, options.partitions, options.rate, journals)
+            ConfluentProducer(name, reach, TOPIC, options.partitions, options.rate, journals)
             for name in _names(options)
         ]
         for producer in producers:

@@ -93,14 +93,14 @@ class ConfluentProducer:
     """Sends `rate` records per second, to each partition in turn, with acks=all and idempotence."""
 
     def __init__(
-        self, name: str, bootstrap: str, topic: str, partitions: int, rate: float, directory: Path
+        self, name: str, reach: Mapping[str, Any], topic: str, partitions: int, rate: float, directory: Path
     ) -> None:
         self._worker = Worker(name, directory, self._work)
         self._topic, self._partitions, self._rate = topic, partitions, rate
         self._producer = Producer(
             {
                 **COMMON,
-                "bootstrap.servers": bootstrap,
+                **reach,
                 "client.id": name,
                 "acks": "all",
                 "enable.idempotence": True,
@@ -136,6 +136,10 @@ class ConfluentProducer:
     def abandon(self) -> None:
         self._worker.stopping.set()
 
+    def log_in_as(self, user: str, password: str) -> None:
+        """Connections that are made from now on log in with this password."""
+        self._producer.set_sasl_credentials(user, password)
+
     def _send(self, partition: int, number: int) -> bool:
         """False if there is no room: what waits must be answered first."""
         value = value_of(self._worker.name, partition, number)
@@ -165,14 +169,16 @@ class ConfluentProducer:
 class ConfluentReader:
     """Reads all partitions from their beginning, as far as they go."""
 
-    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, directory: Path) -> None:
+    def __init__(
+        self, name: str, reach: Mapping[str, Any], topic: str, partitions: int, directory: Path
+    ) -> None:
         self._worker = Worker(name, directory, self._work)
         self._topic, self._partitions = topic, partitions
         self._positions = dict.fromkeys(range(partitions), 0)
         self._consumer = Consumer(
             {
                 **COMMON,
-                "bootstrap.servers": bootstrap,
+                **reach,
                 "client.id": name,
                 "group.id": f"{name}-has-no-group",
                 "enable.auto.commit": False,
@@ -206,6 +212,10 @@ class ConfluentReader:
         name, positions = self._worker.name, self._positions
         assert self._has_read(ends), f"{name} is at {positions} and should be at {dict(ends)}"
 
+    def log_in_as(self, user: str, password: str) -> None:
+        """Connections that are made from now on log in with this password."""
+        self._consumer.set_sasl_credentials(user, password)
+
     def abandon(self) -> None:
         self._worker.stopping.set()
 
@@ -225,14 +235,14 @@ class ConfluentReader:
 class ConfluentMember:
     """A member of the group: reads what it is given, commits as it goes."""
 
-    def __init__(self, name: str, bootstrap: str, topic: str, directory: Path) -> None:
+    def __init__(self, name: str, reach: Mapping[str, Any], topic: str, directory: Path) -> None:
         self._worker = Worker(name, directory, self._work)
         self._topic = topic
         self._read: dict[int, int] = {}
         self._consumer = Consumer(
             {
                 **COMMON,
-                "bootstrap.servers": bootstrap,
+                **reach,
                 "client.id": name,
                 "group.id": GROUP,
                 "partition.assignment.strategy": "range",
@@ -268,6 +278,10 @@ class ConfluentMember:
     def finish(self, ends: Mapping[int, int], deadline_s: float) -> None:
         self._worker.stop(deadline_s)
         self._worker.journal.close()
+
+    def log_in_as(self, user: str, password: str) -> None:
+        """Connections that are made from now on log in with this password."""
+        self._consumer.set_sasl_credentials(user, password)
 
     def abandon(self) -> None:
         self._worker.stopping.set()

@@ -1,9 +1,10 @@
-"""Short killing tests: with the Java client among the clients, with transactions, and on machines of their own
+"""Short killing tests: with the Java client among the clients, secured, with transactions, and on machines of their own
 (root).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.chaos.machines.commands import NoMachinesError
 from tests.chaos.machines.faults import FLUSHED_KINDS
 from tests.chaos.report import page
 from tests.chaos.run import Options, run, short_options
+from tests.chaos.secured_faults import SECURE_KINDS
 from tests.chaos.transactions.report import page as transactions_page
 from tests.chaos.transactions.run import run as run_transactions
 
@@ -37,6 +39,28 @@ TRANSACTION_FAULTS = (
     "isolate a leader",
     "kill -9 all at once",
 )
+
+
+@pytest.mark.timeout(400)
+def test_a_secured_cluster_keeps_its_promises_while_passwords_certificates_and_rights_change(
+    tmp_path: Path,
+) -> None:
+    """A broker's certificate expires, others are renewed, a password changes, a right goes (OPS-5)."""
+    names = (
+        "change a password",
+        "renew all certificates",
+        "the certificate of a leader expires",
+        "revoke a right",
+        "isolate a leader",
+        "kill -9 the controller",
+    )
+    kinds = {name: SECURE_KINDS[name] for name in names}
+    options = replace(short_options(), faults=len(kinds), kinds=kinds, is_secure=True)
+    report = run(tmp_path, options, print)
+    print(page(report, "under test"))
+    assert report.is_clean
+    assert {each.fault.kind for each in report.injected} == set(names)
+    assert report.counts.acked == report.counts.sent > 500
 
 
 def test_a_cluster_that_is_broken_five_times_keeps_its_promises_to_transactions(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ broker_process       a single broker without a supervisor
 supervisor, control  the process that runs a cluster; how other processes send it commands
 fleet, supervised_process   the broker processes of a supervisor: all of them, and one
 proxy                the network between brokers and clients, with links that can be cut or slowed
+socket_owner         which process has the other end of a connection
 orphans, process_identity   brokers whose supervisor was killed; whether a process is still the same one
 state, state_file    a cluster as a value, and DIR/cluster.json with its lock
 plan                 the cluster to run; the moves that even replicas out, or empty brokers (pure)

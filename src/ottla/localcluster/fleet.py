@@ -15,8 +15,9 @@ from typing import Final
 
 from ottla.localcluster.plan.cluster import broker_output, broker_settings
 from ottla.localcluster.ports import port_trouble
-from ottla.localcluster.proxy import ClusterProxy
+from ottla.localcluster.proxy import CLIENTS, ClusterProxy
 from ottla.localcluster.security_files import SecurityFiles
+from ottla.localcluster.socket_owner import can_tell_owners, owner_of
 from ottla.localcluster.state import (
     BrokerState,
     ClusterError,
@@ -61,6 +62,10 @@ class Fleet:
 
     async def start_all(self) -> None:
         """Start all brokers and wait until all serve; ClusterError if one does not."""
+        if self.state.is_secure and self.state.has_proxy and not can_tell_owners():
+            raise ClusterError(
+                "A secured cluster can have a proxy on Linux only: elsewhere the proxy cannot tell brokers apart."
+            )
         for broker in self.state.brokers:
             self._refuse_trouble(broker)
         processes = [await self.spawn(broker) for broker in self.state.brokers if not self._is_ending]
@@ -80,7 +85,7 @@ class Fleet:
     async def spawn(self, broker: BrokerState) -> SupervisedProcess:
         """Start a process for a broker of the cluster, or for one that joins it."""
         if self._proxy is not None:
-            await self._proxy.open_door(broker.node_id, broker.advertised_port, broker.port)
+            await self._open_doors(self._proxy, broker)
         state = self.state.with_broker(broker)
         command = broker_command(self._data, state, broker)
         process = await start_process(broker.node_id, command, broker_output(self._data, broker.node_id))
@@ -101,6 +106,22 @@ class Fleet:
             )
         )
         return process
+
+    async def _open_doors(self, proxy: ClusterProxy, broker: BrokerState) -> None:
+        """In a secured cluster each broker has one door for clients and one for brokers, which are known by their
+        processes.
+        """
+        if broker.inner_port is None or broker.own_inner_port is None:
+            await proxy.open_door(broker.node_id, broker.advertised_port, broker.port)
+            return
+        await proxy.open_door(broker.node_id, broker.advertised_port, broker.port, _sent_by_a_client)
+        await proxy.open_door(broker.node_id, broker.inner_port, broker.own_inner_port, self._sender_of)
+
+    async def _sender_of(self, connection: asyncio.StreamWriter) -> int:
+        nodes = {each.pid: each.node_id for each in self.state.brokers if each.pid is not None}
+        port, door = connection.get_extra_info("peername")[1], connection.get_extra_info("sockname")[1]
+        pid = await asyncio.to_thread(owner_of, port, door, list(nodes))
+        return CLIENTS if pid is None else nodes[pid]
 
     async def until_ready(self, process: SupervisedProcess) -> str | None:
         """Wait until a broker serves, or the quorum is lost; returns the problem if it does not serve."""
@@ -205,11 +226,18 @@ class Fleet:
                 raise ClusterError(f"Broker {broker.node_id} cannot start: {trouble}.")
 
 
+async def _sent_by_a_client(connection: asyncio.StreamWriter) -> int:
+    return CLIENTS
+
+
 def broker_command(data: Path, state: ClusterState, broker: BrokerState) -> list[str]:
     """The command line of one broker's process."""
     command = [sys.executable, "-m", "ottla.cli.main", "serve"]
     if state.is_secure:
-        command += ["--config", str(SecurityFiles(data).broker_properties)]
+        files = SecurityFiles(data)
+        own = files.own_properties(broker.node_id)
+        for file in (files.broker_properties, own) if own.exists() else (files.broker_properties,):
+            command += ["--config", str(file)]
     for name, value in broker_settings(data, state, broker).items():
         command += ["--set", f"{name}={value}"]
     return command

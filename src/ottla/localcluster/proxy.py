@@ -1,7 +1,7 @@
 """A network with links that can be cut or slowed: connections to a broker pass a port ("door") of this proxy.
 
 The sender is known by the client id of a connection's first request: brokers call themselves `broker-<id>`,
-every other name is a client's. Each direction between two nodes is a link of its own, so that a cut can be
+every other name is a client's. Where TLS hides requests, a door is told how its senders are known. Each direction between two nodes is a link of its own, so that a cut can be
 one-way.
 
 Rules
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
 CLIENTS: Final = -1  # every sender that is not a broker
@@ -27,6 +27,10 @@ _PREFIX: Final = b"broker-"
 # Size, API key, version and correlation id come before the length of the client id.
 _BEFORE_CLIENT_ID: Final = 12
 _LONGEST_CLIENT_ID: Final = 1 << 10
+
+
+# The node, or CLIENTS, at the other end of an accepted connection.
+SenderOf = Callable[[asyncio.StreamWriter], Awaitable[int]]
 
 
 class Link(NamedTuple):
@@ -86,24 +90,27 @@ class ClusterProxy:
     def __init__(self, host: str) -> None:
         self.links = Links()
         self._host = host
-        self._ports: dict[int, tuple[int, int]] = {}
-        self._doors: dict[int, asyncio.Server] = {}
+        self._doors: dict[tuple[int, int], asyncio.Server] = {}
         self._passages: dict[asyncio.Task[None], Link] = {}
 
-    async def open_door(self, node_id: int, port: int, broker_port: int) -> None:
-        """Accept connections for a broker that listens, or soon will, on `broker_port`."""
-        if node_id not in self._doors:
+    async def open_door(
+        self, node_id: int, port: int, broker_port: int, sender_of: SenderOf | None = None
+    ) -> None:
+        """Accept connections for a broker that listens, or soon will, on `broker_port`. A sender is known by its
+        first request, or by its address.
+        """
+        if (node_id, port) not in self._doors:
 
             async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                await self._carry(node_id, broker_port, reader, writer)
+                await self._carry(node_id, broker_port, reader, writer, sender_of)
 
-            self._doors[node_id] = await asyncio.start_server(accept, self._host, port, limit=_CHUNK_BYTES)
+            server = await asyncio.start_server(accept, self._host, port, limit=_CHUNK_BYTES)
+            self._doors[node_id, port] = server
 
     def shut_door(self, node_id: int) -> None:
-        """Refuse new connections; existing ones continue."""
-        door = self._doors.pop(node_id, None)
-        if door is not None:
-            door.close()
+        """Refuse new connections to a broker; existing ones continue."""
+        for key in [key for key in self._doors if key[0] == node_id]:
+            self._doors.pop(key).close()
 
     def reset(self, one: int, other: int) -> int:
         """End all connections between two nodes; returns how many there were."""
@@ -113,7 +120,7 @@ class ClusterProxy:
         return len(ended)
 
     async def stop(self) -> None:
-        for node_id in list(self._doors):
+        for node_id, _ in list(self._doors):
             self.shut_door(node_id)
         passages = list(self._passages)
         for task in passages:
@@ -121,15 +128,21 @@ class ClusterProxy:
         await asyncio.gather(*passages, return_exceptions=True)
 
     async def _carry(
-        self, target: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        target: int,
+        port: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        sender_of: SenderOf | None,
     ) -> None:
         """Relay one connection from its first byte to its last."""
         task = asyncio.current_task()
         assert task is not None
         self._passages[task] = Link(CLIENTS, target)
         try:
-            first = await _first_bytes(reader)
-            link = self._passages[task] = Link(speaker(first), target)
+            first = b"" if sender_of else await _first_bytes(reader)
+            source = await sender_of(writer) if sender_of else speaker(first)
+            link = self._passages[task] = Link(source, target)
             await self.links.pass_through(link)
             await self._join(link, port, first, reader, writer)
         except (OSError, asyncio.CancelledError):

@@ -6,6 +6,7 @@
     users.properties               the administrator's password, for brokers
     broker.properties              the settings of a broker
     client.properties              how the administrator's client reaches the cluster
+    broker-2.properties            settings of broker 2 alone, if somebody wrote such a file
 
 Only the owner of the directory can look into it, and each file with a secret is readable for the owner alone.
 """
@@ -61,6 +62,10 @@ class SecurityFiles:
     @property
     def broker_properties(self) -> Path:
         return self.directory / BROKER_PROPERTIES
+
+    def own_properties(self, node_id: int) -> Path:
+        """Settings of one broker alone, such as a certificate of its own; there need not be any."""
+        return self.directory / f"{BROKER}-{node_id}.properties"
 
     @property
     def client_properties(self) -> Path:

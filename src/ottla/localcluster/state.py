@@ -38,7 +38,7 @@ class Condition(StrEnum):
 @dataclass(frozen=True, slots=True)
 class BrokerState:
     """One broker. Clients and other brokers reach it at `advertised_port`: its own port, or the proxy's. In a
-    secured cluster brokers reach it at `inner_port`.
+    secured cluster brokers reach it at `inner_port`: its own port again, or the proxy's in front of `own_inner_port`.
     """
 
     node_id: int
@@ -50,11 +50,12 @@ class BrokerState:
     process_started: str | None = None
     exit_status: int | None = None
     inner_port: int | None = None
+    own_inner_port: int | None = None
 
     @property
     def ports(self) -> list[int]:
         """All ports that are taken for it."""
-        inner = () if self.inner_port is None else (self.inner_port,)
+        inner = [port for port in (self.inner_port, self.own_inner_port) if port is not None]
         return sorted({self.port, self.advertised_port, *inner})
 
 

@@ -81,10 +81,6 @@ def plan_cluster(
         base = replace(former, host=host or former.host, settings={**former.settings, **given})
         ids = _grown(former, count)
     is_secure = options.is_secure or base.is_secure
-    if is_secure and options.has_proxy:
-        raise ClusterError(
-            "A secured cluster cannot have a proxy: the proxy knows brokers by their requests, which TLS hides."
-        )
     base = replace(base, brokers=(), has_proxy=options.has_proxy, is_secure=is_secure, supervisor=None)
     return _with_brokers(base, former, ids, options, free_ports)
 
@@ -95,11 +91,19 @@ def plan_broker(state: ClusterState, rack: str | None, free_ports: FreePorts) ->
         raise ClusterError(f"A local cluster has at most {MOST_BROKERS} brokers.")
     node_id = max(each.node_id for each in state.brokers) + 1
     taken = [port for each in state.brokers for port in each.ports]
-    if state.is_secure:
-        port, inner = free_ports(2, taken)
-        return BrokerState(node_id, port, port, rack, inner_port=inner)
-    ports = free_ports(2 if state.has_proxy else 1, taken)
-    return BrokerState(node_id, ports[-1], ports[0], rack)
+    count = 2 if state.is_secure else 1
+    ports = free_ports(2 * count if state.has_proxy else count, taken)
+    return _broker(node_id, rack, ports[:count], ports[-count:])
+
+
+def _broker(node_id: int, rack: str | None, reached: Sequence[int], own: Sequence[int]) -> BrokerState:
+    """A broker that is reached at these ports, and listens on its own: for clients, and in a secured cluster for
+    brokers.
+    """
+    if len(own) == 1:
+        return BrokerState(node_id, own[0], reached[0], rack)
+    behind = own[1] if own[1] != reached[1] else None
+    return BrokerState(node_id, own[0], reached[0], rack, inner_port=reached[1], own_inner_port=behind)
 
 
 def voter_count(brokers: int) -> int:
@@ -132,8 +136,11 @@ def broker_settings(data: Path, state: ClusterState, broker: BrokerState) -> dic
 
 def _listeners(host: str, broker: BrokerState) -> dict[str, str]:
     if broker.inner_port is not None:
-        inner = f"{BROKER_LISTENER}://{host}:{broker.inner_port}"
-        return {"listeners": f"{CLIENT_LISTENER}://{host}:{broker.port},{inner}"}
+        own, reached = broker.own_inner_port or broker.inner_port, (broker.advertised_port, broker.inner_port)
+        return {
+            "listeners": f"{CLIENT_LISTENER}://{host}:{broker.port},{BROKER_LISTENER}://{host}:{own}",
+            "advertised.listeners": f"{CLIENT_LISTENER}://{host}:{reached[0]},{BROKER_LISTENER}://{host}:{reached[1]}",
+        }
     return {
         "listeners": f"{_LISTENER}://{host}:{broker.port}",
         "advertised.listeners": f"{_LISTENER}://{host}:{broker.advertised_port}",
@@ -175,19 +182,19 @@ def _with_brokers(
     racks = options.racks
     known = {each.node_id: each for each in former.brokers} if former else {}
     advertised = _advertised_ports(known, ids, options.port, free_ports)
-    own = free_ports(len(ids), advertised) if base.has_proxy else advertised
-    inner = _inner_ports(known, ids, advertised, free_ports) if base.is_secure else [None] * len(ids)
+    inner = _inner_ports(known, ids, advertised, free_ports) if base.is_secure else []
+    reached = [*advertised, *inner]
+    own = free_ports(len(reached), reached) if base.has_proxy else reached
     for place, node_id in enumerate(ids):
         rack = racks[place % len(racks)] if racks else known[node_id].rack if node_id in known else None
-        base = base.with_broker(
-            BrokerState(node_id, own[place], advertised[place], rack, inner_port=inner[place])
-        )
+        # The ports of all brokers for clients, then those for brokers.
+        base = base.with_broker(_broker(node_id, rack, reached[place :: len(ids)], own[place :: len(ids)]))
     return base
 
 
 def _inner_ports(
     known: dict[int, BrokerState], ids: Sequence[int], advertised: Sequence[int], free_ports: FreePorts
-) -> list[int | None]:
+) -> list[int]:
     former = {each: port for each in ids if each in known and (port := known[each].inner_port) is not None}
     kept = {each: port for each, port in former.items() if port not in advertised}
     new = iter(free_ports(len(ids) - len(kept), [*advertised, *kept.values()]))

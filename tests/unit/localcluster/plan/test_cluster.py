@@ -168,7 +168,7 @@ def test_a_secured_cluster_has_a_listener_for_clients_and_one_for_brokers() -> N
     assert settings["listeners"] == "SASL_SSL://127.0.0.1:9093,SSL://127.0.0.1:20001"
     voters = "1@127.0.0.1:20000,2@127.0.0.1:20001,3@127.0.0.1:20002"
     assert settings["controller.quorum.voters"] == voters
-    assert "advertised.listeners" not in settings
+    assert settings["advertised.listeners"] == settings["listeners"]
     assert planned(state) == state, "it comes back secured, at the same ports"
     grown = planned(state, brokers=4)
     assert [each.inner_port for each in grown.brokers] == [20_000, 20_001, 20_002, 20_004]
@@ -176,8 +176,19 @@ def test_a_secured_cluster_has_a_listener_for_clients_and_one_for_brokers() -> N
     assert (added.port, added.inner_port) == (20_003, 20_004)
 
 
-def test_a_cluster_can_be_secured_later_and_not_together_with_a_proxy() -> None:
+def test_a_cluster_can_be_secured_later() -> None:
     state = planned(planned(), is_secure=True)
     assert next((each.port, each.inner_port) for each in state.brokers) == (9092, 20_000)
-    with pytest.raises(ClusterError, match="cannot have a proxy"):
-        planned(is_secure=True, has_proxy=True)
+
+
+def test_a_secured_cluster_with_a_proxy_has_a_door_for_clients_and_one_for_brokers() -> None:
+    state = planned(is_secure=True, has_proxy=True)
+    for broker in state.brokers:
+        settings = broker_settings(Path("/data"), state, broker)
+        own, reached = settings["listeners"], settings["advertised.listeners"]
+        assert own == f"SASL_SSL://127.0.0.1:{broker.port},SSL://127.0.0.1:{broker.own_inner_port}"
+        assert reached == f"SASL_SSL://127.0.0.1:{broker.advertised_port},SSL://127.0.0.1:{broker.inner_port}"
+        assert f"{broker.node_id}@127.0.0.1:{broker.inner_port}" in settings["controller.quorum.voters"]
+    added = plan_broker(state, None, free)
+    ports = [port for each in (*state.brokers, added) for port in each.ports]
+    assert len(ports) == len(set(ports)) == 16
