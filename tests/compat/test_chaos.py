@@ -45,7 +45,7 @@ TRANSACTION_FAULTS = (
 def test_a_secured_cluster_keeps_its_promises_while_passwords_certificates_and_rights_change(
     tmp_path: Path,
 ) -> None:
-    """A broker's certificate expires, others are renewed, a password changes, a right goes (OPS-5)."""
+    """A broker's certificate expires, others are renewed, a password changes, a right goes."""
     names = (
         "change a password",
         "renew all certificates",

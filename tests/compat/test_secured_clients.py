@@ -1,4 +1,4 @@
-"""kafkajs, franz-go and the Java client, unmodified: by every mechanism that they know, over every protocol (OPS-5).
+"""kafkajs, franz-go and the Java client, unmodified: by every mechanism that they know, over every protocol.
 
 One broker with three listeners: SSL asks for a certificate, SASL_SSL and SASL_PLAINTEXT for a login.
 """

@@ -181,6 +181,7 @@ class Story:
                 patch.object(send_queue, "SENDFILE_BYTES", sendfile_bytes),
                 self._watcher.votes.listening(),
                 self.security.reproduced(),
+                self.transactions.epochs_end(),
             ):
                 self._tell()
         except Exception as error:

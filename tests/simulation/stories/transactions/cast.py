@@ -1,12 +1,16 @@
 """Which stories have transactions, who takes part in them, and how such a story ends.
 
 Whether a story has transactions is drawn apart from everything else: other stories are told as if there were none.
+In some of them epochs end after a few transactions instead of 32766, so that producer ids are exhausted again and
+again; in some, writers also write to a topic that is deleted and created again.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
 
 from tests.simulation.stories.audit import log_bytes
 from tests.simulation.stories.transactions.audit import TransactionAudit
@@ -19,9 +23,11 @@ from tests.simulation.stories.transactions.writers import LastTransaction, Trans
 
 import ottla
 from ottla.client.requests.group_offsets import CommittedOffset
+from ottla.transaction import ending, initialisation, metadata
+from ottla.transaction.metadata import LAST_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.simulation.stories.clients import Client
     from tests.simulation.stories.ledger import Partition
@@ -32,6 +38,8 @@ _SHARE: Final = 0.25
 _SOURCE: Final = "x0"
 _TARGET: Final = "x1"
 _GROUP: Final = "xg"
+# The last epochs of stories: mostly Kafka's.
+_LAST_EPOCHS: Final = (LAST_EPOCH, LAST_EPOCH, 4, 9)
 
 
 class Cast:
@@ -41,6 +49,9 @@ class Cast:
         self._story = story
         self.is_there = Random(f"story with transactions {story.seed}").random() < _SHARE
         self.partition_counts = {_SOURCE: 2, _TARGET: 2} if self.is_there else {}
+        rare = Random(f"rare transactions {story.seed}")
+        self.last_epoch = rare.choice(_LAST_EPOCHS) if self.is_there else LAST_EPOCH
+        self._reaches_fleeting = rare.random() < 0.5
         self.clients: list[Client] = []
         self.writers: list[Client] = []
         self._processors: list[Processor] = []
@@ -58,6 +69,14 @@ class Cast:
     def topics(self) -> list[ottla.NewTopic]:
         return [ottla.NewTopic(topic, partitions=count) for topic, count in self.partition_counts.items()]
 
+    @contextmanager
+    def epochs_end(self) -> Iterator[None]:
+        """While a story is told, with the last epoch that was drawn for it."""
+        with ExitStack() as patches:
+            for module in (metadata, ending, initialisation):
+                patches.enter_context(patch.object(module, "LAST_EPOCH", self.last_epoch))
+            yield
+
     def enter(self) -> None:
         """Start the clients."""
         if not self.is_there:
@@ -71,7 +90,14 @@ class Cast:
         for number, places in enumerate((sources, self.partitions)):
             self.writers.append(
                 TransactionalWriter(
-                    world, f"x{number}", servers, ledger, book, transactional_id=ids[number], places=places
+                    world,
+                    f"x{number}",
+                    servers,
+                    ledger,
+                    book,
+                    transactional_id=ids[number],
+                    places=places,
+                    reaches_fleeting=self._reaches_fleeting,
                 )
             )
         self._processors = [

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.stories.clients import Client
-from tests.simulation.stories.settings import PRODUCER
+from tests.simulation.stories.settings import FLEETING, PRODUCER
 from tests.simulation.stories.transactions.book import End
 from tests.simulation.world.edge import runtime_of
 
@@ -92,8 +92,10 @@ class TransactionalWriter(TransactionalClient):
         *,
         transactional_id: str,
         places: list[Partition],
+        reaches_fleeting: bool = False,
     ) -> None:
         self._places = places
+        self._reaches_fleeting = reaches_fleeting
         super().__init__(world, name, servers, ledger, book, transactional_id=transactional_id)
 
     async def live(self, process: ProcessLoop, life: int) -> None:
@@ -115,6 +117,10 @@ class TransactionalWriter(TransactionalClient):
             for _ in range(dice.randrange(1, 4)):
                 for _ in range(int(1 + dice.random() ** 2 * 8)):
                     self.send(producer, transaction, dice.choice(places), "x" * dice.choice(_PADDINGS))
+                if self._reaches_fleeting and dice.random() < 0.3:
+                    # Of this topic nothing is promised, but it must hold no transaction up for ever.
+                    producer.send_soon(FLEETING, b"fleeting", partition=dice.randrange(2))
+                    self.ledger.counts["fleeting"] += 1
                 # Mostly short; now and then longer than the coordinator waits.
                 await asyncio.sleep(dice.random() ** 12 * 5)
             if dice.random() < 0.25:
