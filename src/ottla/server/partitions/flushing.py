@@ -2,13 +2,15 @@
 
 While a flush of a log runs in a thread, appends go on; the next flush makes all of them durable together. A
 flush that failed is never tried again: which records it made durable is unknown, so the log refuses writes
-from then on.
+from then on. A flush that could not begin, for lack of room for the file of leader epochs, has synced nothing: who
+waits is refused, and the next flush is tried.
 """
 
 import asyncio
 import logging
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.writing.flush import FlushJob
 from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.threads import Threads
 from ottla.server.answers.watermark import Waiter
@@ -59,12 +61,23 @@ class Flusher:
         await asyncio.gather(*self._running.values(), return_exceptions=True)
         self._threads.shutdown(wait=True)
 
+    def _begun(self, partition: HostedPartition) -> FlushJob | None:
+        """A flush; None if the disk did not let it begin."""
+        try:
+            return partition.log.durability.begin_flush()
+        except OSError as problem:
+            self.failures += 1
+            partition.flushed.refuse(partition.log.status.write_failed(problem))
+            return None
+
     async def _flush(self, partition: HostedPartition) -> None:
         loop = asyncio.get_running_loop()
         try:
             again = True
             while again:
-                job, begun = partition.log.durability.begin_flush(), loop.time()
+                job, begun = self._begun(partition), loop.time()
+                if job is None:
+                    return
                 await loop.run_in_executor(self._threads, job.run)
                 self.times_us.record(int((loop.time() - begun) * 1_000_000))
                 partition.log.durability.complete_flush(job)

@@ -323,6 +323,21 @@ def test_a_flush_that_takes_too_long_times_out(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_disk_that_is_full_before_a_flush_begins_is_an_error_now_and_not_later(tmp_path: Path) -> None:
+    """Only the file of leader epochs found no room: nothing was synced, so nothing is unknown."""
+
+    async def scenario() -> None:
+        async with leading(tmp_path, replicas=(NODE,), flush_messages=1) as scene:
+            scene.disk.is_full = lambda path: path.endswith("leader-epoch-checkpoint")
+            assert await scene.wait(ACKS_LEADER).ended() is ErrorCode.KAFKA_STORAGE_ERROR
+            assert (scene.partition.log.status.refusal, scene.flusher.failures) == (None, 1)
+            scene.disk.is_full = lambda path: False
+            assert await scene.wait(ACKS_LEADER).ended() is ErrorCode.NONE
+            assert scene.partition.flushed.value == 2
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("acks", [ACKS_LEADER, ACKS_ALL])
 def test_a_flush_that_fails_is_a_storage_error_now_and_later(tmp_path: Path, acks: int) -> None:
     async def scenario() -> None:
