@@ -20,7 +20,13 @@ from tests.chaos.history import UNKNOWN_OFFSET, Journal, value_of
 
 GROUP: Final = "chaos-group"
 # Of the clients in `transactions`, which are named so.
-TRANSACTIONAL_IDS: Final = ("confluent-writer", "own-writer", "confluent-processor", "own-processor")
+TRANSACTIONAL_IDS: Final = (
+    "confluent-writer",
+    "own-writer",
+    "confluent-processor",
+    "own-processor",
+    "java-writer",
+)
 # Longer than any fault: what a producer gives up must be given up because something is wrong.
 DELIVERY_TIMEOUT_MS: Final = 90_000
 _POLL_S: Final = 0.1

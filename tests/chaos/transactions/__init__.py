@@ -2,6 +2,7 @@
 
 client       what every client here has: its thread, its entries in the book of transactions
 confluent    writers, processors and readers around librdkafka
+java         a writer around the Java client
 own          the same with Ottla's clients
 run          the cluster, the faults, the end, and the audit
 report       the verdict as a page

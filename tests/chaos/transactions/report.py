@@ -34,7 +34,8 @@ def page(report: Report, commit: str) -> str:
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}; {report.seconds / 60:.0f} minutes.",
         "",
         f"{len(report.injected)} faults in a cluster of {options.brokers} brokers, two topics of {options.partitions} partitions with "
-        f"{min(options.brokers, 3)} replicas, under writers, processors and readers of librdkafka and of Ottla: "
+        f"{min(options.brokers, 3)} replicas, under writers, processors and readers of librdkafka and of Ottla"
+        f"{', and a writer of the Java client' if options.with_java else ''}: "
         f"{ends.get('committed', 0):,} transactions committed, {ends.get('aborted', 0):,} aborted, {ends.get('untold', 0):,} whose producer "
         f"was left behind or did not hear of their end; {report.records:,} records sent in them, {report.read:,} read.",
         "",

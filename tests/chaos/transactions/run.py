@@ -13,6 +13,7 @@ from tests.chaos.replicas import differing_replicas
 from tests.chaos.run import IN_SYNC_DEADLINE_S, Injected, Options, await_work, chaos_cluster, inject_all
 from tests.chaos.transactions.client import SOURCE, TARGET, Places, SharedBook, TransactionalClient
 from tests.chaos.transactions.confluent import ConfluentProcessor, ConfluentReader, ConfluentWriter
+from tests.chaos.transactions.java import JavaWriter
 from tests.chaos.transactions.own import OwnProcessor, OwnReader, OwnWriter
 from tests.chaos.workload import GROUP, TRANSACTIONAL_IDS
 from tests.clusters import ObservedCluster, eventually
@@ -50,12 +51,13 @@ class Report:
 class _Cast:
     """All clients of a run."""
 
-    def __init__(self, places: Places, journals: Path) -> None:
+    def __init__(self, places: Places, journals: Path, *, with_java: bool) -> None:
         self.book = SharedBook()
         shared = (places, self.book, journals)
         self.writers: list[TransactionalClient] = [
             ConfluentWriter(TRANSACTIONAL_IDS[0], *shared),
             OwnWriter(TRANSACTIONAL_IDS[1], *shared),
+            *([JavaWriter(TRANSACTIONAL_IDS[4], *shared)] if with_java else []),
         ]
         self.processors: list[TransactionalClient] = [
             ConfluentProcessor(TRANSACTIONAL_IDS[2], *shared, group=GROUP),
@@ -80,7 +82,7 @@ def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report
     with chaos_cluster(directory / "cluster", options) as cluster:
         for topic in (SOURCE, TARGET):
             cluster.create_topic(topic, options.partitions, min(options.brokers, 3))
-        cast = _Cast(Places(cluster.bootstrap, options.partitions), journals)
+        cast = _Cast(Places(cluster.bootstrap, options.partitions), journals, with_java=options.with_java)
         try:
             injected, offsets = _work(cluster, cast, options, say)
         except BaseException:

@@ -42,6 +42,7 @@ class Transactions {
         KafkaProducer<String, String> producer = producers.get(q.path("producer").asText());
         switch (q.get("op").asText()) {
             case "open_producer": open(q); return null;
+            case "drop_producer": producers.remove(q.get("producer").asText()).close(Duration.ZERO); return null;
             case "close_producer": producers.remove(q.get("producer").asText()).close(); return null;
             case "begin_transaction": producer.beginTransaction(); return null;
             case "commit_transaction": producer.commitTransaction(); return null;
@@ -61,6 +62,7 @@ class Transactions {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", q.get("bootstrap").asText());
         settings.put("transactional.id", q.get("transactional_id").asText());
+        settings.put("transaction.timeout.ms", q.path("transaction_timeout_ms").asInt(60_000));
         settings.put("max.block.ms", Driver.DEADLINE_MS);
         settings.put("request.timeout.ms", 10_000);
         settings.put("delivery.timeout.ms", (int) Driver.DEADLINE_MS);
