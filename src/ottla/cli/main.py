@@ -75,6 +75,7 @@ COMMANDS = {
     "lake": Entry("ottla.cli.lake.commands", "lake", "Keep Iceberg, Delta or Parquet tables of topics."),
     "sql": Entry("ottla.cli.lake.sql", "sql", "Answer a query over topics and their tables."),
     "bench": Entry("ottla.cli.records.bench", "bench", "Put load on any Kafka, and measure it."),
+    "mirror": Entry("ottla.cli.records.mirror", "mirror", "Copy topics from one cluster to another."),
     "dump": Entry("ottla.cli.inspect.dump", "dump", "Show what is inside the files of a data directory."),
     "trace": Entry("ottla.cli.inspect.trace", "trace", "Tell one record's life."),
     "doctor": Entry("ottla.cli.inspect.doctor", "doctor", "Check data, settings and a running broker."),

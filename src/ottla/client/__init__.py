@@ -8,6 +8,7 @@ consumer     subscriptions, positions, commits, `at_least_once` and `at_most_onc
 fetching     fetch requests and the batches they bring; its decisions are in fetching/plan
 membership   a member of a consumer group: its machine, and the assignors in membership/plan
 exactly_once records in, records out, offsets, in one transaction: a consumer and a producer together
+mirror       topics of one cluster copied to another, with the offsets of groups
 admin        topics, settings, groups, reassignments
 sync         reading without an event loop, for Spark's planner and executors
 
