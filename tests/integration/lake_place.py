@@ -24,9 +24,11 @@ _NUMBERS = itertools.count()
 class LakePlace:
     """A warehouse, a topic in it, and a writer for its table."""
 
-    def __init__(self, broker: ottla.testing.EmbeddedBroker, tmp_path: Path, partitions: int = 2) -> None:
+    def __init__(
+        self, broker: ottla.testing.EmbeddedBroker, location: Path | str, partitions: int = 2
+    ) -> None:
         self.broker = broker
-        self.warehouse = Warehouse(tmp_path / "lake")
+        self.warehouse = Warehouse(location)
         self.topic = broker.create_topic(f"orders_{next(_NUMBERS)}", partitions)
 
     def enable(self, **given: object) -> TableDefinition:

@@ -400,3 +400,12 @@ def test_a_configuration_shows_no_secret() -> None:
     assert "key_password=(hidden)" in repr(config)
     assert "trusted.pem" in repr(config)
     assert "key_password=None" in repr(BrokerConfig())
+
+
+def test_retention_deletes_up_to_what_a_required_table_holds() -> None:
+    free = TopicConfig.resolve(BrokerConfig(), {"ottla.retention.table.offsets": "0:5"})
+    assert free.deletable_up_to(0, 9) == 9
+    waits = TopicConfig.resolve(
+        BrokerConfig(), {"ottla.retention.requires": "table", "ottla.retention.table.offsets": "0:5,2:20"}
+    )
+    assert [waits.deletable_up_to(partition, 9) for partition in range(3)] == [5, 0, 9]

@@ -111,6 +111,22 @@ class TopicConfig:
     min_insync_replicas: int = topic_setting("min.insync.replicas", "min.insync.replicas")
     ottla_flush_bytes: int = topic_setting("ottla.flush.bytes", "ottla.flush.bytes")
     ottla_flush_on_acks_all: bool = topic_setting("ottla.flush.on.acks.all", "ottla.flush.on.acks.all")
+    ottla_retention_requires: str = setting(
+        "ottla.retention.requires",
+        "none",
+        choices=("none", "table"),
+        dynamic=True,
+        doc="table: retention deletes nothing that the topic's table does not hold, whatever the limits say. "
+        "`ottla lake enable --retention-waits` sets it; docs/lake.md.",
+    )
+    ottla_retention_table_offsets: tuple[str, ...] = setting(
+        "ottla.retention.table.offsets",
+        (),
+        dynamic=True,
+        form=Form(r"[0-9]+:[0-9]+", "a list of partition:offset, separated by commas"),
+        doc="The next offset of each partition that the topic's table lacks, told by its writer after each commit. "
+        "A partition that is not named has nothing in the table.",
+    )
     preallocate: bool = topic_setting("preallocate", "log.preallocate")
     remote_log_copy_disable: bool = setting(
         "remote.log.copy.disable",
@@ -188,6 +204,14 @@ class TopicConfig:
             retention_ms=self.retention_ms if local_ms == SAME_AS_RETENTION else local_ms,
             retention_bytes=self.retention_bytes if local_bytes == SAME_AS_RETENTION else local_bytes,
         )
+
+    def deletable_up_to(self, partition: int, high_watermark: int) -> int:
+        """The offset up to which retention may delete records of a partition: what a required table holds."""
+        if self.ottla_retention_requires == "none":
+            return high_watermark
+        pairs = (each.split(":") for each in self.ottla_retention_table_offsets)
+        held = {int(index): int(offset) for index, offset in pairs}
+        return min(high_watermark, held.get(partition, 0))
 
     @property
     def is_compacted(self) -> bool:

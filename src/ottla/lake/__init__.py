@@ -14,6 +14,7 @@ reading      table and log as one
 status       how far a table is behind its topic
 comparison   whether a table is its topic
 maintenance  files are merged, old snapshots and orphaned files go
+retention    brokers are told what the table holds, so that retention can wait
 spark_source the format "ottla.lake" of Spark
 topic_queries  SQL over topics, with an embedded DuckDB
 

@@ -119,7 +119,7 @@ class Housekeeping:
         log = partition.log
         now_ms = self._now_ms()
         log.tail.roll_if_due(now_ms)
-        config, deletable_up_to = partition.config, partition.high_watermark.value
+        config, deletable_up_to = partition.config, partition.deletable_up_to
         if partition.tier is not None:
             config, deletable_up_to = _local_limits(partition, partition.tier)
         plan = plan_retention(

@@ -87,6 +87,11 @@ def lake() -> None:
 @click.option(
     "--file-size", "file_mib", type=click.IntRange(1, 4096), default=128, show_default=True, metavar="MIB"
 )
+@click.option(
+    "--retention-waits",
+    is_flag=True,
+    help="Brokers delete nothing that the table does not hold (Ottla's brokers only).",
+)
 @click.option("--read-uncommitted", is_flag=True, help="Also records of open and aborted transactions.")
 @warehouse_option
 @bootstrap_option
@@ -99,6 +104,7 @@ def enable(topic: str, bootstrap: str, warehouse: str, **given: Any) -> None:
     """
     with failures_in_a_sentence():
         from ottla.lake.plan.definition import TableDefinition, checked
+        from ottla.lake.retention import require_table
         from ottla.lake.tables.schemas import declared_type
         from ottla.lake.topic import log_state
         from ottla.lake.warehouse import Warehouse
@@ -116,6 +122,7 @@ def enable(topic: str, bootstrap: str, warehouse: str, **given: Any) -> None:
                 read_committed=not given["read_uncommitted"],
                 start=given["start"],
                 file_bytes=given["file_mib"] << 20,
+                retention_waits=given["retention_waits"],
                 catalog=_catalog(given["catalog"]),
             )
         )
@@ -125,6 +132,8 @@ def enable(topic: str, bootstrap: str, warehouse: str, **given: Any) -> None:
             cluster_given(bootstrap), topic, read_committed=True
         )  # a topic that is not there is a mistake
         place = Warehouse(warehouse)
+        if definition.retention_waits:
+            require_table(cluster_given(bootstrap), topic)
         place.enable(definition)
     click.echo(f"{topic} has the {definition.format} table {definition.table} in {place.location}.")
     click.echo(f"Fill it: ottla lake run {topic}")
@@ -316,11 +325,15 @@ def expire_snapshots(topics: tuple[str, ...], older_than_h: float, grace_h: floa
 @lake.command()
 @click.argument("topic")
 @warehouse_option
-def disable(topic: str, warehouse: str) -> None:
-    """Forget the table of TOPIC. The table itself stays, with all its rows."""
+@bootstrap_option
+def disable(topic: str, bootstrap: str, warehouse: str) -> None:
+    """Forget the table of TOPIC. The table itself stays, with all its rows; retention waits for it no more."""
     with failures_in_a_sentence():
+        from ottla.lake.retention import forget_table
         from ottla.lake.warehouse import Warehouse
 
+        if Warehouse(warehouse).definition(topic).retention_waits:
+            forget_table(cluster_given(bootstrap), topic)
         definition = Warehouse(warehouse).disable(topic)
     click.echo(f"{topic} has no table any more; {definition.table} stays as it is.")
 

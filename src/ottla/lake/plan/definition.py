@@ -48,6 +48,7 @@ class TableDefinition:
     read_committed: bool = True
     start: str = "earliest"
     file_bytes: int = DEFAULT_FILE_BYTES
+    retention_waits: bool = False
     catalog: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> str:

@@ -35,6 +35,7 @@ from ottla.lake.plan.next_commit import (
     tasks_of,
 )
 from ottla.lake.plan.table_offsets import TableOffsets
+from ottla.lake.retention import tell_offsets
 from ottla.lake.tables.schemas import DEAD_LETTER_SCHEMA, UnfitTypeError, merged
 from ottla.lake.tables.storage import delete, filesystem_of
 from ottla.lake.tables.table import Change, ConflictError, DataFile, LakeTable, Snapshot
@@ -118,11 +119,21 @@ class TableWriter:
         """
         for attempt in range(_MOST_CONFLICTS):
             try:
-                return self._attempt()
+                done = self._attempt()
+                if self._definition.retention_waits:
+                    self._tell_brokers()
+                return done
             except ConflictError:
                 if attempt + 1 == _MOST_CONFLICTS:
                     raise
         raise AssertionError("not reached")
+
+    def _tell_brokers(self) -> None:
+        """Let retention go on up to what the table holds, also if the last run died before it could say so."""
+        with self._warehouse.table(self._definition) as table:
+            offsets = table.snapshot().offsets
+        if offsets is not None:
+            tell_offsets(self._cluster, offsets.topic, offsets.next_offsets)
 
     def _attempt(self) -> Committed | None:
         with ExitStack() as opened:

@@ -143,6 +143,11 @@ class HostedPartition:
         else:
             self.tier.apply(remote)
 
+    @property
+    def deletable_up_to(self) -> int:
+        """The offset up to which retention may delete records."""
+        return self.config.deletable_up_to(self.index, self.high_watermark.value)
+
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
         self.config = config

@@ -100,7 +100,7 @@ class LeaderWork:
             partition.config,
             log_start_offset=start,
             now_ms=now_ms,
-            deletable_up_to=partition.high_watermark.value,
+            deletable_up_to=partition.deletable_up_to,
         )
         if plan.log_start_offset > start:
             for deletion in plan.deletions:
