@@ -3,7 +3,8 @@
 You can type everything yourself: `ottla cluster`, `ottla pipeline`, `ottla audit`. The cluster is started and
 broken with `ottla.localcluster`, the library of `ottla cluster`; the pipeline is the project in
 examples/order_pipeline, and examples/demo_receipts.py beside it, which writes a topic exactly once. The demo takes
-about a minute and leaves nothing behind, unless you ask for it.
+about a minute and leaves nothing behind, unless you ask for it. It ends with one query over an Iceberg table and the
+log after it (examples/demo_lake.py).
 
     make demo
     python -m examples.demo --seconds 60 --rate 2000 --keep
@@ -26,6 +27,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from examples.demo_commands import OTTLA, DemoError, audit, running
+from examples.demo_lake import LakeAnswer, ask_table_and_log
 from examples.demo_orders import TOPIC, Generator, Sent
 from examples.demo_view import Scene, View
 from examples.demo_watch import DEAD_TOPIC, PARTITIONS, PIPELINE, RECEIPT_TOPIC, TABLES, Seen, Watch
@@ -209,6 +211,16 @@ class Audits(NamedTuple):
     receipts: dict[str, Any]
 
 
+def lake_check(sent: Sent, answer: LakeAnswer) -> Check:
+    """One query over an Iceberg table and the log after it has each order once."""
+    cold, hot = answer.table_rows, answer.rows - answer.table_rows
+    detail = (
+        f"{cold:,} from the table, {hot:,} from the log; most orders: {answer.country}, {answer.orders:,}"
+    )
+    holds = answer.rows == sent.total and 0 < cold < sent.total
+    return Check("one query over table and log has every order: ottla sql", holds, detail)
+
+
 def checks(sent: Sent, seen: Seen, killing: Killing, audits: Audits) -> Iterator[Check]:
     """What must be true at the end."""
     total, kinds = sent.total, sent.kinds
@@ -251,7 +263,8 @@ Where to go on:
   examples/order_pipeline      the pipeline that you saw, to copy; docs/pipelines.md
   ottla pipeline init NAME     one of your own
   ottla cluster up --detach    the brokers, to stay; docs/cluster.md
-  ottla audit TOPIC TABLE      is the table, or topic:NAME, the topic? docs/exactly-once.md"""
+  ottla audit TOPIC TABLE      is the table, or topic:NAME, the topic? docs/exactly-once.md
+  ottla lake enable TOPIC      a topic as an Iceberg table, and SQL over both: docs/lake.md"""
 
 
 def run(directory: Path, options: Options, console: Console) -> bool:
@@ -268,7 +281,9 @@ def run(directory: Path, options: Options, console: Console) -> bool:
         )
         table = str(demo.project / "tables" / "raw_orders")
         audits = Audits(*(audit(TOPIC, each, bootstrap) for each in (table, f"topic:{RECEIPT_TOPIC}")))
-    return summarise(console, list(checks(demo.sent, demo.seen, killing, audits)), time.monotonic() - begun)
+        answer = ask_table_and_log(bootstrap, TOPIC, demo.sent.total, directory)
+    found = [*checks(demo.sent, demo.seen, killing, audits), lake_check(demo.sent, answer)]
+    return summarise(console, found, time.monotonic() - begun)
 
 
 def _end_by_signal(number: int, frame: FrameType | None) -> None:

@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from examples.demo import AUDITED, Audits, Check, Killing, checks
+from examples.demo import AUDITED, Audits, Check, Killing, checks, lake_check
+from examples.demo_lake import LakeAnswer
 from examples.demo_orders import Sent, sample_orders
 from examples.demo_watch import Seen, Window
 from tests.repository import ROOT
@@ -51,7 +52,7 @@ def test_the_demo_runs_and_every_check_holds(tmp_path: Path) -> None:
     done = started(tmp_path, "--seconds", "8", "--rate", "100")
     output, _ = done.communicate(timeout=390)
     assert done.returncode == 0, output
-    assert "All 7 checks hold." in output
+    assert "All 8 checks hold." in output
     assert "is dead (kill -9)" in output
     assert "Where to go on" in output
     assert list(tmp_path.glob("ottla-demo-*")) == []
@@ -105,6 +106,18 @@ def failing(sent: Sent, seen: Seen, audits: Audits) -> list[str]:
     found: list[Check] = list(checks(sent, seen, Killing(1, 0.0, 1.0), audits))
     assert len(found) == 7
     return [check.claim for check in found if not check.holds]
+
+
+def test_a_query_over_table_and_log_must_have_every_order_and_both_sides() -> None:
+    sent, _, _ = perfect()
+    assert lake_check(sent, LakeAnswer(5, 10, "SI", 4)).holds
+    for wrong in (
+        LakeAnswer(5, 9, "SI", 4),
+        LakeAnswer(5, -1, "SI", 4),
+        LakeAnswer(10, 10, "SI", 4),
+        LakeAnswer(0, 10, "SI", 4),
+    ):
+        assert not lake_check(sent, wrong).holds
 
 
 def test_a_perfect_run_fails_no_check_and_every_harm_fails_its_own() -> None:
