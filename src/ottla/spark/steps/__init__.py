@@ -16,6 +16,7 @@ from ottla.spark.steps.avro_values import parse_avro
 from ottla.spark.steps.dead_letters import dead_letters, redrive, split, valid
 from ottla.spark.steps.json_values import parse_json, require
 from ottla.spark.steps.origins import with_origin
+from ottla.spark.steps.registry_values import encode_by_registry, parse_by_registry
 from ottla.spark.steps.replays import backfill
 from ottla.spark.steps.topics import read_range, read_table, read_topic, topic_sink
 from ottla.spark.steps.upserts import latest, upsert
@@ -26,10 +27,12 @@ __all__ = [
     "backfill",
     "dead_letters",
     "deduplicate",
+    "encode_by_registry",
     "join_streams",
     "join_table",
     "latest",
     "parse_avro",
+    "parse_by_registry",
     "parse_json",
     "read_range",
     "read_table",
