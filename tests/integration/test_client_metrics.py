@@ -1,4 +1,7 @@
-"""Metrics that clients push (KIP-714): librdkafka's own pushes, single requests, and `ottla clients`."""
+"""Metrics that clients push (KIP-714): librdkafka's own pushes, single requests, and `ottla clients`.
+
+Requirements: OPS-2.
+"""
 
 from __future__ import annotations
 

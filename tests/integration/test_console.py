@@ -1,4 +1,4 @@
-"""The console's page and API over real sockets, in front of a real broker."""
+"""The console's page and API over real sockets, in front of a real broker (GTW-5)."""
 
 from __future__ import annotations
 

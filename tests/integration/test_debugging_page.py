@@ -1,4 +1,7 @@
-"""docs/debugging.md: each symptom is reproduced, its commands run, and they say what the page says."""
+"""docs/debugging.md: each symptom is reproduced, its commands run, and they say what the page says.
+
+Requirements: OPS-7, CHK-7.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gRPC of the gateway, by clients that protoc generated, in front of a real broker."""
+"""gRPC of the gateway, by clients that protoc generated, in front of a real broker (GTW-3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A gateway that is killed under load: no record that it acknowledged is lost, and its group goes on at another one."""
+"""A gateway that is killed under load: no record that it acknowledged is lost, and its group goes on at another one.
+
+Requirements: GTW-1.
+"""
 
 from __future__ import annotations
 

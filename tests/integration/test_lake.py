@@ -1,4 +1,7 @@
-"""Topics as tables with a real broker: exactly once in three formats, and one query over table and log."""
+"""Topics as tables with a real broker: exactly once in three formats, and one query over table and log.
+
+Requirements: PIPE-5.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention waits for the table: brokers delete nothing that the table does not hold."""
+"""Retention waits for the table: brokers delete nothing that the table does not hold (PIPE-5)."""
 
 from __future__ import annotations
 

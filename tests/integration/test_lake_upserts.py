@@ -1,4 +1,4 @@
-"""Upsert tables: the newest value of each key, deletes by null values, table and log as one."""
+"""Upsert tables: the newest value of each key, deletes by null values, table and log as one (PIPE-5)."""
 
 from __future__ import annotations
 

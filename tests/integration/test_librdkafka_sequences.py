@@ -1,4 +1,4 @@
-"""librdkafka's idempotent producer, when a leader refuses one batch and would accept the next.
+"""librdkafka's idempotent producer, when a leader refuses one batch and would accept the next (PRO-4).
 
 The proxy answers as brokers do while the leader of a partition changes, or while too few replicas are in
 sync. After OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka would begin a new producer epoch, and send again what the

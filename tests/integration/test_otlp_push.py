@@ -1,4 +1,7 @@
-"""Metrics pushed to a collector: what arrives is what /metrics says, and a collector that is down costs nothing."""
+"""Metrics pushed to a collector: what arrives is what /metrics says, and a collector that is down costs nothing.
+
+Requirements: OPS-2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Protobuf by a registry: our serializers and confluent-kafka's read each other's data, in both forms of the wire."""
+"""Protobuf by a registry: our serializers and confluent-kafka's read each other's data, in both forms of the wire.
+
+Requirements: GTW-4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tiered storage over TCP: closed segments move to an object store and are read back transparently."""
+"""Tiered storage over TCP: closed segments move to an object store and are read back transparently.
+
+Requirements: OPS-6.
+"""
 
 from __future__ import annotations
 

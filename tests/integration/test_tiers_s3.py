@@ -1,4 +1,4 @@
-"""Tiered storage on a real S3 server, with what goes wrong on the way to it."""
+"""Tiered storage on a real S3 server, with what goes wrong on the way to it (OPS-6)."""
 
 from __future__ import annotations
 

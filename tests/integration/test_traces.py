@@ -1,4 +1,7 @@
-"""Traces through records: the producer's spans and headers, spans of processing, and `ottla trace`."""
+"""Traces through records: the producer's spans and headers, spans of processing, and `ottla trace`.
+
+Requirements: OPS-3.
+"""
 
 from __future__ import annotations
 
