@@ -36,6 +36,7 @@ _DEPENDENCIES: Final = (
 TOOLS = {
     "acls": "org.apache.kafka.tools.AclCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

@@ -138,19 +138,18 @@ def test_a_client_is_told_what_to_push_and_its_push_is_shown(
         assert answer.accepted_compression_types == [4, 3, 1, 2]
         assert not answer.delta_temporality
         assert asked(peer, answer.client_instance_id).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        data = compress(Compression.ZSTD, payload(**{"a.x": 1.5}))
+        data = compress(Compression.ZSTD, payload(**{"a.x": 1.5, "a.y": float("nan")}))
         assert pushed(peer, answer, data, compression_type=4) is ErrorCode.NONE
         assert pushed(peer, answer, data, compression_type=4) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     name = uuid_text(answer.client_instance_id)
     (client,) = command("clients", "describe", name, "--json")
     assert client["software"] == "peer 1.5"
-    assert [(each["name"], each["kind"], each["value"]) for each in client["metrics"]] == [
-        ("a.x", "gauge", 1.5)
-    ]
+    found = [(each["name"], each["kind"], each["value"]) for each in client["metrics"]]
+    assert found == [("a.x", "gauge", 1.5), ("a.y", "gauge", None)], "JSON has no NaN"
     assert served.broker.http_port
     page = get(served.broker.http_port, "/debug/clients").json
     (shown,) = [each for each in page["clients"] if each["client"]["instance_id"] == name]
-    assert [each["name"] for each in shown["metrics"]] == ["a.x"]
+    assert [each["name"] for each in shown["metrics"]] == ["a.x", "a.y"]
     metrics = Metrics(served.broker.http_port)
     assert metrics.counted("ottla_pushing_clients") >= 1
     assert metrics.counted("ottla_client_pushes_total") >= 1

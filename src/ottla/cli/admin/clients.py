@@ -195,5 +195,7 @@ def _attributes(number: ClientNumber) -> str:
 
 
 def _value(number: ClientNumber) -> str:
+    if number.value is None:
+        return "-"
     value = f"{number.value:.6g}" if isinstance(number.value, float) else str(number.value)
     return value if number.observations is None else f"{value} in {number.observations}"

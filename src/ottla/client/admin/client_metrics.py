@@ -45,13 +45,13 @@ class PushingClient:
 
 @dataclass(frozen=True, slots=True)
 class ClientNumber:
-    """A number that a client pushed; of a histogram the sum and the number of observations."""
+    """A number that a client pushed, None if it had none; of a histogram the sum and the number of observations."""
 
     name: str
     kind: str
     unit: str
     attributes: dict[str, str]
-    value: float
+    value: float | None
     observations: int | None
 
 

@@ -9,6 +9,7 @@ form every administrator's client can, with the right to describe the cluster's 
 
 import json
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from ottla.log.files.uuids import parse_uuid
@@ -60,5 +61,6 @@ def client_as_json(instance: ClientInstance, now_ms: int) -> dict[str, Any]:
 
 
 def point_as_json(point: Point) -> dict[str, Any]:
-    """A number that a client pushed."""
-    return {**point._asdict(), "attributes": dict(point.attributes)}
+    """A number that a client pushed; None for one that is none (Java's averages of nothing), as JSON has no NaN."""
+    value = point.value if isfinite(point.value) else None
+    return {**point._asdict(), "value": value, "attributes": dict(point.attributes)}
