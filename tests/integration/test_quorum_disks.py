@@ -50,6 +50,33 @@ def test_a_controller_whose_disk_fails_halts_and_another_decides(tmp_path: Path)
     asyncio.run(test())
 
 
+def test_a_voter_without_room_for_the_file_of_epochs_flushes_when_there_is_room(tmp_path: Path) -> None:
+    """The file is written before a flush of a new epoch: nothing is unknown if it cannot be."""
+
+    async def test() -> None:
+        async with nodes(tmp_path) as cluster:
+            await cluster.start(1, 2, 3)
+            first = await cluster.controller()
+            full, other = cluster.others(first)
+            asked = list[str]()
+
+            def is_full(path: str) -> bool:
+                is_meant = "__cluster_metadata" in path and "leader-epoch-checkpoint" in path
+                asked.extend([path] if is_meant else [])
+                return is_meant
+
+            cluster.disks[full].is_full = is_full
+            await cluster.kill(first)
+            await eventually(lambda: bool(asked), "the voter wants to write the epoch down", SOON_S)
+            assert not cluster.running[full].halted.done()
+            cluster.disks[full].is_full = lambda path: False
+            await create(cluster, other, "t", replicas=2)
+            await eventually(knows(cluster, "t"), "both voters go on", SOON_S)
+            assert not cluster.running[full].halted.done()
+
+    asyncio.run(test())
+
+
 def test_a_controller_whose_disk_is_full_resigns_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     async def test() -> None:
         async with nodes(tmp_path) as cluster:

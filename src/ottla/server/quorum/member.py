@@ -21,14 +21,7 @@ from ottla.protocol.apis import api_of
 from ottla.protocol.declaration import declaration_of
 from ottla.raft import events
 from ottla.raft.events import Effect, Event
-from ottla.raft.messages import (
-    Answer,
-    BeginEpoch,
-    Fetch,
-    FetchAnswer,
-    FetchSnapshot,
-    FetchSnapshotAnswer,
-)
+from ottla.raft.messages import Answer, BeginEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.replica import RaftReplica
 from ottla.raft.voters import VoterSet
@@ -369,7 +362,10 @@ class QuorumMember:
             self._fail(problem)
 
     async def _flush(self) -> None:
-        job = self._log.begin_flush()
+        while (job := self._log.begin_flush()) is None:
+            await asyncio.sleep(_REFUSED_APPEND_PAUSE_S)
+            if self._is_stopped:
+                return
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
         except OSError as problem:

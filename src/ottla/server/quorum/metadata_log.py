@@ -28,7 +28,7 @@ from ottla.raft.voters import LoggedVoters, VoterSet
 from ottla.records.batch import CorruptRecord, iter_batches, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
-from ottla.runtime.disk import Disk
+from ottla.runtime.disk import Disk, is_out_of_room
 from ottla.server.quorum.snapshots import Snapshots
 from ottla.server.quorum.state_file import QuorumStateFile
 
@@ -192,8 +192,15 @@ class MetadataLog:
         self._start = snapshot_id
         self._voters = self._voters_of_start()
 
-    def begin_flush(self) -> FlushJob:
-        return self._log.durability.begin_flush()
+    def begin_flush(self) -> FlushJob | None:
+        """None while the disk has no room for the file of leader epochs: nothing was synced, and nothing is unknown."""
+        try:
+            return self._log.durability.begin_flush()
+        except OSError as problem:
+            if not is_out_of_room(problem):
+                raise
+            self._log.status.write_failed(problem)
+            return None
 
     def complete_flush(self, job: FlushJob) -> None:
         self._log.durability.complete_flush(job)

@@ -27,6 +27,7 @@ def record(name: str) -> TopicRecord:
 
 def flush(log: MetadataLog) -> None:
     job = log.begin_flush()
+    assert job is not None
     job.run()
     log.complete_flush(job)
 
