@@ -270,6 +270,13 @@ def test_everybody_can_say_how_the_quorum_is(tmp_path: Path) -> None:
             async def described(node_id: int) -> Any:
                 return (await cluster.ask(node_id, description())).topics[0].partitions[0]
 
+            async def observers(node_id: int) -> list[int]:
+                return [observer.replica_id for observer in (await described(node_id)).observers]
+
+            async with asyncio.timeout(20):
+                # A voter that has not heard all others yet cannot vote, and is an observer so long.
+                while await observers(controller_id) != [4]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
             for node_id in cluster.running:
                 partition = await described(node_id)
                 assert partition.leader_id == controller_id

@@ -186,8 +186,8 @@ class SecurityFaults(Kind):
         ledger = self._story.ledger
         ledger.counts["revocations"] += 1
         for name, sent in ledger.sent.items():
-            # The pipeline does not log in, and has its own rights.
-            if name in sent_before or sent.partition[0] != topic or name.startswith("p0"):
+            # The pipeline and the writer in sequence do not log in, and have their own rights.
+            if name in sent_before or sent.partition[0] != topic or name.startswith(("p0", "q0")):
                 continue
             if sent.is_told and not sent.is_failed and sent.offset is not None:
                 ledger.broken.append(f"{name} was acknowledged without the right to write to {topic}")

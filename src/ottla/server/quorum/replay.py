@@ -53,6 +53,13 @@ class MetadataReplay:
         if log.latest_snapshot is not None:
             self._load(log.latest_snapshot, log.take_snapshot_records())
 
+    def has_kept(self, epoch: int, end_offset: int) -> bool:
+        """Whether all that the leader of `epoch` appended before `end_offset` is in the log.
+
+        Also False if a snapshot has taken the place of the records.
+        """
+        return self._log.end_offset_for(epoch) >= (epoch, end_offset)
+
     @property
     def image(self) -> ClusterImage:
         """The cluster as of the last record replayed."""

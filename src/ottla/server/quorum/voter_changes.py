@@ -83,7 +83,8 @@ class VoterChanges:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "The change was made here, and is not committed in time."
             ) from None
-        if self._member.replica.epoch != epoch:
+        # A leader that removed itself has resigned by now, and another one may lead already.
+        if not self._replay.has_kept(epoch, end_offset):
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 "Another leader took over, and may or may not have made the change.",
