@@ -53,11 +53,9 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "epoch",
-        "is_heard",
         "is_whole",
         "last_timestamp",
         "next_sequence",
-        "seen_ms",
         "txn_first_offset",
     )
 
@@ -79,8 +77,6 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
-        self.is_heard = True  # since the last look at who is silent
-        self.seen_ms = -1
 
     def copy(self) -> "ProducerEntry":
         """An independent copy. Every append makes one, hence without the constructor's defaults."""
@@ -92,8 +88,6 @@ class ProducerEntry:
         copied.last_timestamp = self.last_timestamp
         copied.coordinator_epoch = self.coordinator_epoch
         copied.txn_first_offset = self.txn_first_offset
-        copied.is_heard = self.is_heard
-        copied.seen_ms = self.seen_ms
         return copied
 
     @property
@@ -126,7 +120,6 @@ class ProducerEntry:
         self.batches.append(batch)
         self.next_sequence = (batch.last_sequence + 1) & SEQUENCE_MASK
         self.last_timestamp = batch.timestamp
-        self.is_heard = True
 
     def recall(self, earlier: list[ProducedBatch]) -> None:
         """Add batches before the oldest known one, newest first, up to five in all."""
@@ -155,16 +148,6 @@ class ProducerEntry:
         self.txn_first_offset = NO_OFFSET
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
-        self.is_heard = True
-
-    def is_silent_since(self, before_ms: int, now_ms: int) -> bool:
-        """Whether the producer wrote nothing since `before_ms`, by the times of such looks and of its records.
-
-        The times of its records alone do not tell: a producer may copy records that are years old.
-        """
-        if self.is_heard:
-            self.is_heard, self.seen_ms = False, now_ms
-        return max(self.seen_ms, self.last_timestamp) < before_ms
 
     def forget_transaction(self) -> None:
         """None of the transaction's records is left."""
@@ -190,13 +173,21 @@ class Ending(NamedTuple):
     timestamp: int
 
 
+class _Look(NamedTuple):
+    """What a producer had written when somebody looked at it first after that."""
+
+    written: tuple[int, int, int, int]
+    at_ms: int
+
+
 class Producers:
     """The producers of one log, by id, and their transactions."""
 
-    __slots__ = ("_entries", "transactions", "verifications")
+    __slots__ = ("_entries", "_looks", "transactions", "verifications")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self._looks: dict[int, _Look] = {}
         self.transactions = Transactions()
         self.verifications = Verifications()
 
@@ -216,6 +207,7 @@ class Producers:
     def restore(self, entries: dict[int, ProducerEntry]) -> None:
         """Have these producers, with their open transactions, and no others."""
         self._entries = entries
+        self._looks = {}
         self.transactions = Transactions()
         self.verifications = Verifications()
         begun = [(entry.txn_first_offset, producer_id) for producer_id, entry in entries.items()]
@@ -244,11 +236,23 @@ class Producers:
         silent = [
             producer_id
             for producer_id, entry in self._entries.items()
-            if entry.is_silent_since(before_ms, now_ms) and entry.txn_first_offset < 0
+            if self._last_heard_ms(producer_id, entry, now_ms) < before_ms and entry.txn_first_offset < 0
         ]
         for producer_id in silent:
             del self._entries[producer_id]
+        self._looks = {known: look for known, look in self._looks.items() if known in self._entries}
         return len(silent)
+
+    def _last_heard_ms(self, producer_id: int, entry: ProducerEntry, now_ms: int) -> int:
+        """When a producer last wrote, by the times of such looks at it and of its records.
+
+        The times of its records alone do not tell: a producer may copy records that are years old.
+        """
+        written = (entry.epoch, entry.last_offset, entry.last_timestamp, entry.txn_first_offset)
+        look = self._looks.get(producer_id)
+        if look is None or look.written != written:
+            look = self._looks[producer_id] = _Look(written, now_ms)
+        return max(look.at_ms, entry.last_timestamp)
 
     def forget_transactions_before(self, offset: int) -> None:
         """Close transactions whose records are all deleted: a marker for them may never arrive."""
