@@ -19,6 +19,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -40,6 +41,7 @@ RECORDS: Final = 20_000
 ECHOES: Final = 300
 SOCKETS: Final = 5_000
 INSTANCES: Final = 1_000
+IDLE_SECONDS: Final = 5.0
 FLOOR: Final = """
 import asyncio
 from ottla.config.gateway import GatewayConfig
@@ -195,10 +197,16 @@ def instances(gateway: Running, count: int) -> list[str]:
         call("POST", f"/consumers/bench-{number}", {"name": "i", "format": "json"})
         call("POST", f"{path}/subscription", {"topics": ["echo"]})
         call("GET", f"{path}/records?timeout=0")
-    connection.close()
     resident = memory_mebibytes(gateway.pid)[0]
     each_kib = (resident - before) * 1024 / max(count, 1)
-    return [f"{count:,} instances, each in its group", f"{resident:.0f} MiB ({each_kib:.0f} KiB each)", "-"]
+    spent = cpu_seconds(gateway.pid)
+    time.sleep(IDLE_SECONDS)
+    cores = (cpu_seconds(gateway.pid) - spent) / IDLE_SECONDS
+    for number in range(count):
+        call("DELETE", f"/consumers/bench-{number}/instances/i")
+    connection.close()
+    words = f"{count:,} instances, each in its group: {cores:.2f} CPU seconds a second while nobody asks"
+    return [words, f"{resident:.0f} MiB ({each_kib:.0f} KiB each)", "-"]
 
 
 def report(rounds: list[dict[str, Figure]], echoes: list[float], many: list[list[str]], command: str) -> str:
