@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 from tests.integration.in_process import BrokerThread, broker_thread
 from tests.integration.peer import (
@@ -354,3 +355,41 @@ def test_the_layout_is_documented_names_and_nothing_else(
     names = {str(path.relative_to(store)) for path in objects(store, topic)}
     assert all(name.startswith(f"{topic}-") and name.count("/") == 2 for name in names), json.dumps([*names])
     assert {name.split("/")[1] for name in names} == {"0"}
+
+
+def test_readers_of_committed_records_skip_what_was_aborted_in_the_store(
+    tiering: BrokerThread, peer: Peer, topic: str
+) -> None:
+    create_topic(peer, topic, **TIERED)
+    address = f"127.0.0.1:{tiering.port}"
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": address, "transactional.id": topic, "linger.ms": 0}
+    )
+    producer.init_transactions(15)
+    committed: list[int] = []
+    for number in range(24):
+        producer.begin_transaction()
+        for part in range(2):
+            producer.produce(topic, value(10 * number + part))
+            producer.flush(15)
+        if number % 3 == 1:
+            producer.abort_transaction(15)
+        else:
+            producer.commit_transaction(15)
+            committed += [10 * number, 10 * number + 1]
+    wait_until(lambda: tiering.log(topic).log_start_offset > 30, "local segments are deleted")
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": address, "group.id": topic, "isolation.level": "read_committed"}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+    found: list[int] = []
+
+    def has_all() -> bool:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            found.append(int((message.value() or b"").rstrip(b".")))
+        return len(found) >= len(committed)
+
+    wait_until(has_all, "all committed records are read")
+    consumer.close()
+    assert found == committed

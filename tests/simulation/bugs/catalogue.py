@@ -20,6 +20,7 @@ from tests.simulation.bugs import (
     replication,
     requests,
     security,
+    tiers,
     transactional_records,
     transactions,
 )
@@ -38,6 +39,7 @@ ROOMS: Final = (
     consumers,
     damage,
     security,
+    tiers,
     transactions,
     transactional_records,
 )

@@ -30,7 +30,14 @@ class Stage:
     With `voters_apart` the nodes that hold the partition have no vote: their disks hold no metadata.
     """
 
-    def __init__(self, seed: int, topic_settings: Mapping[str, str], *, voters_apart: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        topic_settings: Mapping[str, str],
+        *,
+        voters_apart: bool = False,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.world = World(seed)
         self.world.network.late_share = 0.0
         count = 2 * VOTERS if voters_apart else VOTERS
@@ -38,7 +45,12 @@ class Stage:
         self.written: list[int] = []  # acknowledged, in order
         self._nodes = {
             number: Node(
-                self.world, number, node_settings(number, VOTERS, flushes=False, snapshot_bytes=6_000)
+                self.world,
+                number,
+                {
+                    **node_settings(number, VOTERS, flushes=False, snapshot_bytes=6_000),
+                    **(settings or {}),
+                },
             )
             for number in range(1, count + 1)
         }
@@ -111,6 +123,31 @@ class Stage:
         """Wait until a replica that is there leads; it must be one of these."""
         self._await(self._is_led)
         assert self._partition().leader in allowed
+
+    def node(self, number: int) -> Node:
+        return self._nodes[number]
+
+    @property
+    def leader(self) -> Node:
+        """The node that leads the partition, as soon as one does."""
+        self._await(self._is_led)
+        return self._nodes[self._partition().leader]
+
+    def leader_now(self) -> Node:
+        """The node that leads the partition; for code that runs within the world."""
+        return self._nodes[self._partition().leader]
+
+    def await_that(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds."""
+        self._await(condition)
+
+    def delete_before(self, offset: int) -> None:
+        """Delete records, as DeleteRecords does."""
+        self._complete(self._delete(offset))
+
+    def read(self, start: int = 0) -> list[int]:
+        """All records that a consumer gets from an offset on."""
+        return self._complete(self._consume(start))
 
     # ---- how tales end
 
@@ -205,14 +242,20 @@ class Stage:
             for value in values:
                 await producer.send(TOPIC, str(value), partition=0)
 
-    async def _consume(self) -> list[int]:
+    async def _delete(self, offset: int) -> None:
+        async with ottla.Admin(self._servers) as admin:
+            ottla.succeeded(await admin.delete_records({PARTITION: offset}))
+
+    async def _consume(self, start: int = 0) -> list[int]:
         values: list[int] = []
         async with ottla.Admin(self._servers) as admin:
             ends = await admin.list_offsets({PARTITION: ottla.OffsetSpec.LATEST})
         end = ottla.succeeded(ends)[PARTITION].offset
         async with ottla.Consumer(self._servers, **CONSUMER) as consumer:
             consumer.assign([PARTITION])
-            while len(values) < end:
+            if start:
+                consumer.seek(PARTITION, start)
+            while len(values) < end - start:
                 values += [int(record.value or b"") for record in await consumer.poll(timeout_ms=500)]
         return values
 

@@ -160,5 +160,6 @@ def runtime_of(
         threads=SimulatedThreads(process, slowness),
         network=SimulatedNetwork(process, disk),
         process=SimulatedProcess(boot_id),
+        stores=process.world.store,
         **parts,
     )

@@ -21,6 +21,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.simulation.world.network import Network
+from tests.simulation.world.object_store import WorldStore
 from tests.simulation.world.process import ProcessLoop
 
 # What a turn of an event loop takes. A process that polls in a loop would stop the world otherwise.
@@ -43,6 +44,7 @@ class World:
         # The arguments of a client's constructor with which it reaches the cluster, by the client's name.
         self.access: Callable[[str], dict[str, Any]] = lambda name: {}
         self.network = Network(self)
+        self.store = WorldStore(Random(seed))
         self.processes: list[ProcessLoop] = []
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0

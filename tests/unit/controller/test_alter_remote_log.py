@@ -200,6 +200,30 @@ def test_no_copy_begins_where_tiered_storage_or_copying_is_off() -> None:
         assert cluster.commit(asked).error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_a_deleted_topic_keeps_its_segments_until_their_objects_are_deleted() -> None:
+    cluster = tiered_cluster()
+    copy(cluster, 1, 0, 10)
+    cluster.commit(request(cluster, START, segment=segment(2, 10, 20)))
+    topic_id = cluster.topic("a").topic_id
+    finished = request(cluster, DELETED, segment_ids=[UUID(int=1), UUID(int=2)])
+    cluster.commit(DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic_id, name=None)]))
+    gone = cluster.image.remote_logs[topic_id]
+    assert gone.name == "a"
+    assert {each.segment_id.int for each in gone.partitions[0].deleting} == {1, 2}
+    cluster.commit(finished)
+    assert topic_id not in cluster.image.remote_logs
+
+
+def test_a_snapshot_says_what_the_store_holds() -> None:
+    cluster = tiered_cluster()
+    copy(cluster, 1, 0, 10)
+    cluster.commit(request(cluster, START, segment=segment(2, 10, 20)))
+    cluster.commit(request(cluster, ADVANCE, offset=4))
+    other = Controller(NODE_ID, CLUSTER_ID, CONFIG, numbered_uuids())
+    other.load_snapshot(snapshot_records(cluster.image), 100, 0)
+    assert other.image.remote_logs == cluster.image.remote_logs != {}
+
+
 class RemoteLife(RuleBasedStateMachine):
     """Leaders that come and go copy and delete one partition's segments; some do not know that they are gone.
 

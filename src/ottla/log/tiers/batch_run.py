@@ -22,11 +22,13 @@ class Bounds(NamedTuple):
     size_bytes: int
     base_offset: int
     next_offset: int
-    epochs: tuple[tuple[int, int], ...]
+    epochs: tuple[tuple[int, int], ...] | None  # None: they are not known, and not compared
 
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at `offset`; -1 if none is known."""
-        return next((epoch for epoch, start in reversed(self.epochs) if start <= offset), NO_EPOCH)
+    def has_epoch(self, epoch: int, offset: int) -> bool:
+        """Whether the record at `offset` was written in a leader epoch."""
+        if self.epochs is None:
+            return True
+        return epoch == next((known for known, start in reversed(self.epochs) if start <= offset), NO_EPOCH)
 
 
 class BatchRun:
@@ -80,6 +82,7 @@ class PlacedBatch(NamedTuple):
     end: int
     base_offset: int
     last_offset: int
+    leader_epoch: int
 
 
 def parse_run(
@@ -126,9 +129,10 @@ def whole_batches(
             raise CorruptRecord(f"{batch} is not what was written, or does not follow offset {expected - 1}")
         if batch.base_offset >= bounds.next_offset:
             return batches, at, True
-        if batch.partition_leader_epoch != bounds.epoch_at(batch.base_offset):
+        epoch = batch.partition_leader_epoch
+        if not bounds.has_epoch(epoch, batch.base_offset):
             raise CorruptRecord(f"{batch} has another leader epoch than was written")
-        batches.append(PlacedBatch(at, at + batch.size_bytes, batch.base_offset, batch.last_offset))
+        batches.append(PlacedBatch(at, at + batch.size_bytes, batch.base_offset, batch.last_offset, epoch))
         at, expected = at + batch.size_bytes, batch.next_offset
     return batches, at, has_all
 

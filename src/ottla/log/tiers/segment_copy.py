@@ -5,7 +5,7 @@ with the same checksum. Local segments are deleted because of that, so a store t
 only some of them, must be found out before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -33,6 +33,13 @@ class CopiedObject(NamedTuple):
     crc: int
 
 
+class CopiedSegment(NamedTuple):
+    """The objects of a segment, and the leader epochs of its records with their first offsets."""
+
+    objects: tuple[CopiedObject, ...]
+    epochs: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentCopy:
     """What is to be copied, as it stood on the event loop: `files` by kind, the batches first."""
@@ -42,26 +49,26 @@ class SegmentCopy:
     files: tuple[tuple[str, str, int], ...]  # kind, path, size
     bounds: Bounds
 
-    @property
-    def epochs(self) -> tuple[tuple[int, int], ...]:
-        """The leader epochs of the segment's records."""
-        return self.bounds.epochs
-
-    def run(self, store: ObjectStore) -> tuple[CopiedObject, ...]:
+    def run(self, store: ObjectStore) -> "CopiedSegment":
         """Write and verify every object, the batches last.
 
         StoreError or OSError if it cannot be done now, CorruptRecord if the segment must not be copied.
         """
-        self._check()
-        epochs = render_lines([f"{epoch} {start}" for epoch, start in self.epochs])
-        copied = [self._copy(store, EPOCHS, len(epochs), lambda: iter((epochs,)))]
+        epochs = self._checked_epochs()
+        lines = render_lines([f"{epoch} {start}" for epoch, start in epochs])
+        copied = [self._copy(store, EPOCHS, len(lines), lambda: iter((lines,)))]
         for kind, path, size_bytes in reversed(self.files):
             pieces = _Pieces(self.disk, path, size_bytes)
             copied.append(self._copy(store, kind, size_bytes, pieces))
-        return tuple(reversed(copied))
+        return CopiedSegment(tuple(reversed(copied)), epochs)
 
-    def _check(self) -> None:
-        """Look at every batch once more: a reader of the copy would refuse what is wrong with it."""
+    def _checked_epochs(self) -> tuple[tuple[int, int], ...]:
+        """Look at every batch once more: a reader of the copy would refuse what is wrong with it.
+
+        The leader epochs of the records, with their first offsets. The log itself has forgotten those of records
+        below its start, which a segment may begin with.
+        """
+        epochs: list[tuple[int, int]] = []
         _, path, size_bytes = self.files[0]
         file, position, next_offset = self.disk.open(path), 0, self.bounds.base_offset
         while position < size_bytes:
@@ -73,9 +80,13 @@ class SegmentCopy:
                 if batches:
                     break
                 wanted *= 2
+            for batch in batches:
+                if not epochs or epochs[-1][0] != batch.leader_epoch:
+                    epochs.append((batch.leader_epoch, batch.base_offset))
             position, next_offset = position + end, batches[-1].last_offset + 1
         if next_offset != self.bounds.next_offset:
             raise CorruptRecord(f"the segment ends at {next_offset}, and the next one begins later")
+        return tuple(epochs)
 
     def _copy(
         self, store: ObjectStore, kind: str, size_bytes: int, pieces: Callable[[], Iterator[bytes]]
@@ -143,7 +154,6 @@ def plan_copy(log: Log, segment: Segment, name_of: Callable[[str], str]) -> Segm
     On the event loop; OSError if a file cannot be found.
     """
     disk, location = log.extent.location.disk, log.extent.location
-    base_offset = segment.base_offset
     paths = [(kind, segment.path(kind)) for kind in SEGMENT_KINDS]
     paths.append((SNAPSHOT, location.path(segment.next_offset, SNAPSHOT)))
     files = tuple(
@@ -155,23 +165,5 @@ def plan_copy(log: Log, segment: Segment, name_of: Callable[[str], str]) -> Segm
         disk=disk,
         name_of=name_of,
         files=tuple(each for each in files if each[2] > 0),
-        bounds=Bounds(
-            segment.size_bytes,
-            base_offset,
-            segment.next_offset,
-            epochs_between(log.extent.leader_epochs.entries, base_offset, segment.next_offset),
-        ),
+        bounds=Bounds(segment.size_bytes, segment.base_offset, segment.next_offset, epochs=None),
     )
-
-
-def epochs_between(
-    entries: Sequence[tuple[int, int]], base_offset: int, next_offset: int
-) -> tuple[tuple[int, int], ...]:
-    """The leader epochs of the records between two offsets; the first of them starts at `base_offset`."""
-    found: list[tuple[int, int]] = []
-    for epoch, start in entries:
-        if start <= base_offset:
-            found = [(epoch, base_offset)]
-        elif start < next_offset:
-            found.append((epoch, start))
-    return tuple(found)

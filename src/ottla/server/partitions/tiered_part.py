@@ -105,10 +105,13 @@ class TieredPart:
         for segment in self.remote.segments:
             if self._agrees(segment):
                 continue
-            for epoch, _ in reversed(segment.epochs):
+            # The newest epoch that both have: they are equal up to where it ends first.
+            end_offset = segment.next_offset
+            for epoch, start in reversed(segment.epochs):
                 own = self._log.end_offset_for(epoch)
                 if own.epoch == epoch:
-                    return max(min(own.end_offset, segment.next_offset), self._log.log_start_offset)
+                    return max(min(own.end_offset, end_offset), self._log.log_start_offset)
+                end_offset = start
             return max(segment.base_offset, self._log.log_start_offset)
         return None
 

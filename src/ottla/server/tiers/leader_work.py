@@ -132,7 +132,7 @@ class LeaderWork:
         await self._changes.start_copy(partition, begun, tier.log_start_offset)
         max_timestamp_ms = segment.largest_timestamp[0]
         try:
-            objects = await self._access.copy(copy.run)
+            objects, epochs = await self._access.copy(copy.run)
         except CorruptRecord as problem:
             # Somebody looks again, and repairs the segment from another replica if it is damaged.
             log.status.note_unread(segment.base_offset)
@@ -142,7 +142,7 @@ class LeaderWork:
             size_bytes=next(each.size_bytes for each in objects if each.kind == LOG),
             max_timestamp_ms=max_timestamp_ms,
             objects=tuple(RemoteObject(*each) for each in objects),
-            epochs=copy.epochs,
+            epochs=epochs,
         )
         await self._changes.finish_copy(partition, copied)
         self.copied_segments += 1

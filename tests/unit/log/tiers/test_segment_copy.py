@@ -12,7 +12,7 @@ from tests.unit.log.tiers.lying_store import LyingStore, fails
 
 from ottla.log.log import Log
 from ottla.log.tiers.object_names import object_name, segment_id_in, topic_prefix
-from ottla.log.tiers.segment_copy import SegmentCopy, epochs_between, plan_copy
+from ottla.log.tiers.segment_copy import SegmentCopy, plan_copy
 from ottla.records.corruption import CorruptRecord
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.object_store import StoreError
@@ -41,7 +41,7 @@ def copy(log: Log) -> SegmentCopy:
 
 def test_every_file_is_an_object_with_the_same_bytes(log: Log, copy: SegmentCopy) -> None:
     store, directory = LyingStore(), Path(log.directory)
-    copied = copy.run(store)
+    copied = copy.run(store).objects
     base = f"{0:020d}"
     for kind in (".log", ".index", ".timeindex"):
         assert store.objects[NAME(kind)] == (directory / f"{base}{kind}").read_bytes()
@@ -110,11 +110,11 @@ def test_a_damaged_segment_is_not_copied(log: Log, copy: SegmentCopy) -> None:
     assert not store.objects
 
 
-def test_epochs_are_those_of_the_segments_records() -> None:
-    entries = [(0, 0), (2, 10), (3, 20), (7, 30)]
-    assert epochs_between(entries, 12, 30) == ((2, 12), (3, 20))
-    assert epochs_between(entries, 0, 10) == ((0, 0),)
-    assert epochs_between(entries, 30, 31) == ((7, 30),)
+def test_epochs_are_those_of_the_segments_records_below_the_log_start_too(log: Log) -> None:
+    segment = next(each for each in log.extent.segments if each.base_offset < 30 < each.next_offset)
+    log.advance_log_start_offset(31)
+    epochs = plan_copy(log, segment, NAME).run(LyingStore()).epochs
+    assert epochs == ((0, segment.base_offset), (1, 30))
 
 
 def test_an_objects_name_tells_its_segment() -> None:
