@@ -9,6 +9,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ import ottla.lake
 import ottla.testing
 from ottla.blocking import Producer
 from ottla.lake.plan.conditions import ConditionError
-from ottla.lake.plan.next_commit import LostRecordsError, WrongTopicError
+from ottla.lake.plan.next_commit import Cadence, LostRecordsError, WrongTopicError
 from ottla.lake.topic import Cluster, NoTopicError
 from ottla.lake.topic_queries import QueryError
 from ottla.lake.writing.job import TableWriter
@@ -234,3 +235,18 @@ def test_a_table_from_the_latest_takes_only_what_comes_later(place: LakePlace) -
     place.produce(orders(10, 14))
     assert [each.rows for each in place.writer().run()] == [4]
     assert place.rows() == [(0, 5), (0, 6), (1, 5), (1, 6)]
+
+
+def test_a_continuous_writer_waits_for_a_cluster_that_is_away(tmp_path: Path) -> None:
+    with ottla.testing.broker(tmp_path / "data") as broker:
+        place = LakePlace(broker, tmp_path / "lake")
+        place.enable(format="parquet")
+        place.produce(orders(0, 10))
+        commits = place.writer().follow(Cadence(records=10, wait_ms=60_000), poll_s=0.05)
+        assert next(commits).rows == 10
+        place.produce(orders(10, 30))
+        broker.stop()
+        back = threading.Timer(0.5, broker.start)
+        back.start()
+        assert next(commits).rows == 20
+        back.join()

@@ -3,13 +3,16 @@
 Rules
 - One statement that reads: nothing is written, and no file of the machine is opened by it.
 - A topic that a query names several times is the same snapshot each time.
-- DuckDB pushes its filters and columns into the table's files; the log after the seam is read into memory once.
+- DuckDB pushes its filters and columns into the table's files. The log after the seam is read once, into memory or,
+  if it is long, into files that go with the query.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import duckdb
@@ -18,9 +21,10 @@ import pyarrow as pa
 from ottla.lake.plan.definition import DEAD_LETTERS_SUFFIX
 from ottla.lake.reading.cold import cold_dataset
 from ottla.lake.reading.hot import hot_tables
+from ottla.lake.reading.log_spool import LogSpool
 from ottla.lake.reading.query import At, planned
 from ottla.lake.reading.scan import reader_of
-from ottla.lake.tables.schemas import DEAD_LETTER_SCHEMA, in_columns, merged
+from ottla.lake.tables.schemas import DEAD_LETTER_SCHEMA
 from ottla.lake.topic import Cluster, topic_names
 from ottla.lake.warehouse import NoTableError, Warehouse
 from ottla.security.settings import PLAINTEXT, Security
@@ -49,16 +53,18 @@ def sql(
 def query_topics(query: str, warehouse: Warehouse, cluster: Cluster, at: At = None) -> pa.Table:
     """The same with objects; QueryError, or what `planned` raises."""
     connection = duckdb.connect(config={"enable_external_access": "false"})
+    scratch = TemporaryDirectory(prefix="ottla-sql-")
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        for name in _topics_of(connection, query):
-            _add_topic(connection, name, warehouse, cluster, at)
+        for number, name in enumerate(_topics_of(connection, query)):
+            _add_topic(connection, name, warehouse, cluster, at, Path(scratch.name) / str(number))
         found: pa.Table = connection.sql(query).to_arrow_table()
         return found
     except duckdb.Error as error:
         raise QueryError(_in_words(error, connection, warehouse, cluster)) from error
     finally:
         connection.close()
+        scratch.cleanup()
 
 
 def _topics_of(connection: Any, query: str) -> list[str]:
@@ -74,19 +80,19 @@ def _topics_of(connection: Any, query: str) -> list[str]:
     return sorted(connection.get_table_names(query, qualified=False))
 
 
-def _add_topic(connection: Any, name: str, warehouse: Warehouse, cluster: Cluster, at: At) -> None:
+def _add_topic(
+    connection: Any, name: str, warehouse: Warehouse, cluster: Cluster, at: At, scratch: Path
+) -> None:
     if name.endswith(DEAD_LETTERS_SUFFIX) and _add_dead_letters(connection, name, warehouse):
         return
     query = planned(warehouse, cluster, name, at=at)
     if query.definition.is_upsert:
         connection.register(name, reader_of(query).read_all())
         return
-    tables = list(hot_tables(query))
-    schema = query.schema
-    for each in tables:
-        schema = merged(schema, each.schema)
-    hot = pa.concat_tables([in_columns(each, schema) for each in tables]) if tables else schema.empty_table()
-    cold = cold_dataset(query.files, schema)
+    spool = LogSpool(scratch, query.schema)
+    for each in hot_tables(query):
+        spool.add(each)
+    hot, cold = spool.dataset(), cold_dataset(query.files, spool.schema)
     if query.filter is not None:
         cold, hot = cold.filter(query.filter), hot.filter(query.filter)
     connection.register("_ottla_cold_" + name, cold)

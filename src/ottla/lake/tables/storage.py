@@ -88,11 +88,20 @@ def write_new(path: Path, text: str) -> bool:
         return False
     finally:
         draft.unlink(missing_ok=True)
-    _flush_directory(path.parent)
+    _flush(path.parent)
     return True
 
 
-def _flush_directory(path: Path) -> None:
+def make_durable(location: str) -> None:
+    """Have a file on the disk before a commit refers to it: after a commit, retention may delete its records.
+    Object storage has done so when the file is closed.
+    """
+    if is_local(location):
+        _flush(Path(location))
+        _flush(Path(location).parent)
+
+
+def _flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

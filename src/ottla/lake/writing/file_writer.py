@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from ottla.lake.plan.definition import TableDefinition
 from ottla.lake.plan.seam import FileSpan
 from ottla.lake.tables.parts import part_directory, parts_of
-from ottla.lake.tables.storage import filesystem_of
+from ottla.lake.tables.storage import filesystem_of, make_durable
 from ottla.lake.tables.table import DataFile
 
 # Rows of a row group: enough for good compression, few enough to be pruned by their statistics.
@@ -29,12 +30,14 @@ _MOST_OPEN: Final = 16
 
 
 class FileWriter:
-    """Writes the files of one task. Names begin with `name`, which no other task has."""
+    """Writes the files of one task. Names begin with `name`, and end with what only this attempt has: Spark may run
+    a task twice, and the late attempt must not write into files that the table has by then.
+    """
 
     def __init__(self, definition: TableDefinition, location: str, name: str) -> None:
         self._definition = definition
         self._location = location
-        self._name = name
+        self._name = f"{name}-{uuid4().hex[:12]}"
         self._open: dict[int | None, _OpenFile] = {}
         self._done: list[DataFile] = []
         self._count = 0
@@ -114,6 +117,7 @@ class _OpenFile:
         self._writer.close()
         size_bytes = self._stream.tell()
         self._stream.close()
+        make_durable(self._path)
         times = self._times.pair
         milliseconds = None if times is None else (times[0] // 1000, times[1] // 1000)
         span = FileSpan(self._partitions.pair, self._offsets.pair, milliseconds)

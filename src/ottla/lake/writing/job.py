@@ -12,6 +12,7 @@ Rules
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -46,6 +47,7 @@ from ottla.lake.writing.merging import merge_bucket, merge_tasks
 from ottla.lake.writing.task import WriteTask, WrittenRange, write_range
 from ottla.spark.source.plan.offsets import OffsetRange
 
+_log: Final = logging.getLogger(__name__)
 # A task of a million records takes seconds, and its files stay below the usual size.
 _RECORDS_PER_TASK: Final = 1_000_000
 _RECORDS_PER_COMMIT: Final = 20_000_000
@@ -96,15 +98,18 @@ class TableWriter:
             yield done
 
     def follow(self, cadence: Cadence, *, poll_s: float = 1.0) -> Iterator[Committed]:
-        """Commit for ever, as often as the cadence says."""
+        """Commit for ever, as often as the cadence says. A cluster that cannot be reached is waited for."""
         waiting_since: float | None = None
         while True:
-            behind = self.lag()
-            now = time.monotonic()
-            waiting_since = None if behind == 0 else waiting_since if waiting_since is not None else now
-            if waiting_since is not None and cadence.is_due(behind, (now - waiting_since) * 1000):
-                yield from self.run()
-                waiting_since = None
+            try:
+                behind = self.lag()
+                now = time.monotonic()
+                waiting_since = None if behind == 0 else waiting_since if waiting_since is not None else now
+                if waiting_since is not None and cadence.is_due(behind, (now - waiting_since) * 1000):
+                    yield from self.run()
+                    waiting_since = None
+            except (ConnectionError, TimeoutError) as error:
+                _log.warning("the table of %s waits for the cluster: %s", self._definition.topic, error)
             time.sleep(poll_s)
 
     def lag(self) -> int:
