@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -24,6 +25,7 @@ from ottla.errors import KafkaError
 from ottla.version import __version__
 
 if TYPE_CHECKING:
+    from ottla.gateway.console.broker_control import BrokerControl
     from ottla.gateway.gateway import Gateway
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -44,6 +46,9 @@ _GRPC_LIBRARIES: Final = {"grpc", "grpc_health", "grpc_reflection", "google"}
 )
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One setting; repeatable.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
+@click.option(
+    "--local-cluster", type=click.Path(path_type=Path), hidden=True, help="The cluster that it ends with."
+)
 @click.option("-q", "--quiet", "level", flag_value="WARNING", help="Log only warnings and errors.")
 @click.option("-v", "--verbose", "level", flag_value="DEBUG", help="Log in detail.")
 def gateway(
@@ -53,6 +58,7 @@ def gateway(
     console_writes: bool,
     assignments: tuple[str, ...],
     until_eof: bool,
+    local_cluster: Path | None,
     level: str | None,
 ) -> None:
     """Serve a cluster over REST, WebSocket and gRPC, with a console for browsers, until Ctrl-C or SIGTERM.
@@ -70,7 +76,9 @@ def gateway(
     """
     logging.basicConfig(level=level or "INFO", format=_LOG_FORMAT, stream=sys.stderr)
     given = _settings(listen, grpc, assignments, console_writes)
-    _run(bootstrap, given, ends_with_input=until_eof)
+    if until_eof:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    _run(bootstrap, given, local_cluster)
 
 
 def _settings(
@@ -90,7 +98,7 @@ def _settings(
         raise Refusal(str(error)) from error
 
 
-def _run(bootstrap: str, settings: GatewayConfig, *, ends_with_input: bool) -> None:
+def _run(bootstrap: str, settings: GatewayConfig, local_cluster: Path | None) -> None:
     try:
         from ottla.gateway.gateway import Gateway, run
     except ModuleNotFoundError as error:
@@ -98,7 +106,7 @@ def _run(bootstrap: str, settings: GatewayConfig, *, ends_with_input: bool) -> N
             raise Refusal(NOT_INSTALLED) from error
         raise
     try:
-        made = Gateway(bootstrap, security_given(), settings)
+        made = Gateway(bootstrap, security_given(), settings, _control(local_cluster))
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] in _GRPC_LIBRARIES:
             raise Refusal(GRPC_NOT_INSTALLED) from error
@@ -113,14 +121,23 @@ def _run(bootstrap: str, settings: GatewayConfig, *, ends_with_input: bool) -> N
         if started.console_url is not None:
             click.echo(f"The console is at {started.console_url}")
 
-    if ends_with_input:
-        threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         run(made, announce)
     except (OSError, KafkaError, ConfigError, ValueError) as error:
         if is_ready:
             raise
         raise Refusal(refusal(error, settings, bootstrap)) from error
+
+
+def _control(local_cluster: Path | None) -> BrokerControl | None:
+    """How the console starts and stops brokers, and the end of the gateway with them."""
+    if local_cluster is None:
+        return None
+    # Imported here: most gateways have no local cluster.
+    from ottla.cli.cluster.local_gateway import LocalBrokers, end_with_cluster
+
+    threading.Thread(target=end_with_cluster, args=[local_cluster], daemon=True).start()
+    return LocalBrokers(local_cluster)
 
 
 def refusal(error: Exception, settings: GatewayConfig, bootstrap: str) -> str:

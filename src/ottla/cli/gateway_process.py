@@ -18,6 +18,11 @@ _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # of a listener
 _STOP_S: Final = 15.0
 
 
+def is_installed() -> bool:
+    """Whether the libraries of the gateway are there."""
+    return find_spec("h11") is not None and find_spec("wsproto") is not None
+
+
 class GatewayProcess:
     """A gateway in front of one broker. It ends with the broker, also if the broker is killed: its input ends then."""
 
@@ -34,7 +39,7 @@ class GatewayProcess:
 
         Raises ConfigError if there can be no gateway in front of this listener.
         """
-        if find_spec("h11") is None or find_spec("wsproto") is None:
+        if not is_installed():
             raise ConfigError(NOT_INSTALLED)
         if broker.protocol != "PLAINTEXT" and not options:
             raise ConfigError(

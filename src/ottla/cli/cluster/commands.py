@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -22,7 +22,7 @@ from ottla.localcluster.cluster import LocalCluster, ProcessOutcome
 from ottla.localcluster.launch import claim, launch
 from ottla.localcluster.plan.cluster import HTTP_SETTING, MEMORY_SETTING, MOST_BROKERS, ClusterOptions
 from ottla.localcluster.state import ClusterState, numbers
-from ottla.localcluster.supervisor import Supervisor
+from ottla.localcluster.supervisor import READY, Supervisor
 
 # All brokers lose power together with their machine: without this every partition would wait for its user.
 _NEW_CLUSTER: Final = {"unclean.recovery.strategy": "Balanced"}
@@ -76,6 +76,14 @@ for command in (status, add, drain, rebalance, recover, voters):
     help="Clients log in over TLS, brokers have certificates, and rights are checked (DIR/security).",
 )
 @click.option("--proxy", is_flag=True, help="Lead all connections through a proxy, so that they can be cut.")
+@click.option(
+    "--gateway",
+    is_flag=False,
+    flag_value="localhost:8082",
+    metavar="[HOST:PORT]",
+    help="Also serve REST, WebSocket and a console that starts and stops brokers.  [without an address: localhost:8082]",
+)
+@click.option("--console-writes", is_flag=True, help="Let the console of --gateway change things.")
 @click.option("--detach", is_flag=True, help="Run on in the background; end with: ottla cluster down")
 @click.option(
     "--until-eof", is_flag=True, help="End when standard input ends: for programs that start a cluster."
@@ -92,6 +100,8 @@ def up(
     assignments: tuple[str, ...],
     secure: bool,
     proxy: bool,
+    gateway: str | None,
+    console_writes: bool,
     detach: bool,
     until_eof: bool,
 ) -> None:
@@ -120,12 +130,14 @@ def up(
             "All data is in memory: a broker that restarts is empty, and a cluster that stops loses everything.",
             err=True,
         )
+    beside = _gateway_beside(data, gateway, console_writes, detach)
     if detach:
         launch(data, options, is_detached=True)
         click.echo(LocalCluster(data).said().rstrip())
+        beside()
         return
     with claim(data, options) as claimed:
-        _run_here(data, claimed.state, sys.stdin if until_eof else None)
+        _run_here(data, claimed.state, sys.stdin if until_eof else None, beside)
 
 
 @cluster.command()
@@ -247,11 +259,37 @@ def heal(broker: int | None, data: Path) -> None:
     click.echo(f"Healed. Still broken: {'; '.join(cuts)}." if cuts else "The network is whole.")
 
 
-def _run_here(data: Path, state: ClusterState, ends_with: IO[Any] | None) -> None:
+def _gateway_beside(data: Path, listen: str | None, console_writes: bool, detach: bool) -> Callable[[], None]:
+    """What to do when the cluster is ready: start a gateway, or nothing."""
+    if listen is None:
+        if console_writes:
+            raise click.UsageError("--console-writes is served by a gateway: add --gateway.")
+        return lambda: None
+    # Imported here: most clusters have no gateway.
+    from ottla.cli.cluster.local_gateway import check_installed, gateway_said, start_gateway
+
+    check_installed()
+
+    def start() -> None:
+        start_gateway(data, listen, console_writes=console_writes, is_detached=detach)
+        if detach:
+            click.echo(gateway_said(data))
+
+    return start
+
+
+def _run_here(
+    data: Path, state: ClusterState, ends_with: IO[Any] | None, when_ready: Callable[[], None]
+) -> None:
     """Run the supervisor in this process."""
 
+    def say(text: str) -> None:
+        click.echo(text)
+        if text.startswith(READY):
+            when_ready()
+
     async def run() -> None:
-        await Supervisor(data, state, click.echo).run(ends_with=ends_with)
+        await Supervisor(data, state, say).run(ends_with=ends_with)
 
     asyncio.run(run())
 

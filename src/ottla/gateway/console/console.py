@@ -62,6 +62,7 @@ class Console:
         self._sampler = Sampler(sources.pool)
         self.page = PageRoutes()
         door = Door(sources.pool, self._sessions, bootstrap)
+        self._home = HomePage(door, self._sampler, bootstrap)
         planners = {
             **topic_actions.planners(),
             **group_actions.planners(),
@@ -70,7 +71,7 @@ class Console:
         }
         self._rooms: tuple[Any, ...] = (
             self.page,
-            HomePage(door, self._sampler, bootstrap),
+            self._home,
             TopicPages(door, self._sampler),
             RecordPages(door, sources.events, Decoder(sources.values)),
             GroupPages(door, self._sampler),
@@ -101,7 +102,8 @@ class Console:
         self._sessions.sweep()
 
     async def close(self) -> None:
-        """End the sampling."""
+        """End the sampling, and what is asked beside the page."""
+        await self._home.close()
         await self._sampler.close()
 
     async def _session(self, request: Request) -> Answer:

@@ -2,7 +2,7 @@
 
 Each login is sampled with its own clients, and sees only what was sampled for it: nobody learns more than the
 cluster's access control lists allow. The first sample is taken when a user first asks. The pause is fifteen seconds,
-or fifty times as long as a sample takes, so that a large cluster spends at most a fiftieth of its time on it.
+or ten times as long as a sample takes, three minutes at most.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _PAUSE_MS: Final = 15_000
 # At first faster, so that whoever has just come sees a rate.
 _FIRST_PAUSE_MS: Final = 4_000
 _FIRST_SAMPLES: Final = 8
-_SHARE: Final = 50
+_SHARE: Final = 10
+_MOST_PAUSE_MS: Final = 180_000
 _LOOKED_AT_MS: Final = 3 * 3_600_000
 # Logins that are sampled at once: each costs its samples and a few megabytes.
 _MOST_LOGINS: Final = 16
@@ -89,7 +90,7 @@ class Sampler:
                 logger.debug("rates and lag could not be asked for: %s", error)
             took_ms = monotonic_ms() - began_ms
             pause_ms = _FIRST_PAUSE_MS if taken < _FIRST_SAMPLES else _PAUSE_MS
-            await asyncio.sleep(max(pause_ms, took_ms * _SHARE) / 1000)
+            await asyncio.sleep(min(max(pause_ms, took_ms * _SHARE), _MOST_PAUSE_MS) / 1000)
             watch = self._watches.get(login)
             if watch is None or monotonic_ms() - watch.looked_ms > _LOOKED_AT_MS:
                 self._watches.pop(login, None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.admin.admin import Admin
+from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
 from ottla.errors import KafkaError
 from ottla.gateway.http.machine.credentials import Login
@@ -17,6 +18,8 @@ from ottla.runtime.clock import monotonic_ms
 # Brokers answer with every partition that they have: a page that is looked at again and again shall not ask each time.
 _REMEMBERED_MS: Final = 10_000
 _MOST_REMEMBERED: Final = 64
+_LIST_REMEMBERED_MS: Final = 5_000
+_MANY_TOPICS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,25 @@ async def ends_of(admin: Admin, places: Iterable[TopicPartition]) -> dict[TopicP
 
 def _offsets(listed: Mapping[TopicPartition, ListedOffset | KafkaError]) -> dict[TopicPartition, int]:
     return {place: found.offset for place, found in listed.items() if isinstance(found, ListedOffset)}
+
+
+class TopicLists:
+    """All topics, remembered for a moment by login: whoever turns pages, or types a search, asks once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Login | None, bool], tuple[float, list[TopicInfo]]] = {}
+
+    async def of(self, admin: Admin, login: Login | None, *, internal: bool) -> list[TopicInfo]:
+        known = self._known.get((login, internal))
+        if known is not None and monotonic_ms() < known[0]:
+            return known[1]
+        found = await admin.list_topics(include_internal=internal)
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        # A small cluster answers at once, and shows what has just been created.
+        remembered_ms = 0 if len(found) < _MANY_TOPICS else _LIST_REMEMBERED_MS
+        self._known[login, internal] = monotonic_ms() + remembered_ms, found
+        return found
 
 
 class LogSizes:

@@ -12,7 +12,7 @@ from ottla.errors import KafkaError
 from ottla.gateway.console.door import Door, Visit
 from ottla.gateway.console.machine.listing import LIST_PARAMETERS, named_like, page_of
 from ottla.gateway.console.sampling import Sampler
-from ottla.gateway.console.topic_figures import Ends, LogSizes, ends_of
+from ottla.gateway.console.topic_figures import Ends, LogSizes, TopicLists, ends_of
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.machine.parameters import Parameter
 from ottla.gateway.http.machine.routes import Route
@@ -30,6 +30,7 @@ class TopicPages:
         self._door = door
         self._sampler = sampler
         self._sizes = LogSizes()
+        self._lists = TopicLists()
 
     def routes(self) -> tuple[Route, ...]:
         reads = self._door.reads
@@ -51,7 +52,7 @@ class TopicPages:
         )
 
     async def _list(self, visit: Visit) -> Any:
-        topics = await visit.admin.list_topics(include_internal=visit.query["internal"])
+        topics = await self._lists.of(visit.admin, visit.login, internal=visit.query["internal"])
         found = named_like(topics, visit.query["search"], lambda each: each.name)
         if visit.query["troubled"]:
             found = [each for each in found if not _is_well(each)]

@@ -119,8 +119,11 @@ def check_newest_record(
 # ---- as an administrator
 
 
-async def examine_cluster(admin: Admin, subject: str, now_ms: int) -> Examination:
-    """Examine what the administrator's user may see; a question that is refused becomes a note."""
+async def examine_cluster(admin: Admin, subject: str) -> tuple[Examination, list[TopicPartition]]:
+    """Examine brokers, topics and replicas, and return the partitions that have a leader.
+
+    It asks what the administrator's user may ask; a question that is refused becomes a note.
+    """
     report = Examination(subject)
     cluster = await admin.describe_cluster(include_fenced=True)
     alive = {each.node_id for each in cluster.brokers if not each.is_fenced}
@@ -141,7 +144,22 @@ async def examine_cluster(admin: Admin, subject: str, now_ms: int) -> Examinatio
     }
     led = _check_topics(topics, alive, report)
     await _check_brokers(admin, sorted(alive), report)
-    await _check_records(admin, led, now_ms, report)
+    return report, led
+
+
+async def examine_records(admin: Admin, subject: str, led: list[TopicPartition], now_ms: int) -> Examination:
+    """Examine clocks and transactions, for which every partition is asked: slow in a large cluster."""
+    report = Examination(subject)
+    try:
+        newest = await admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.MAX_TIMESTAMP)))
+        for place, listed in newest.items():
+            if isinstance(listed, ListedOffset):
+                check_newest_record(place, listed.offset, listed.timestamp_ms, now_ms, report)
+        await check_transactions(admin, led, report, now_ms)
+    except KafkaError as refusal:
+        report.note(
+            "transactions", f"they could not be asked about: {refusal.message}", "Ask as a user who may."
+        )
     return report
 
 
@@ -177,17 +195,4 @@ async def _check_brokers(admin: Admin, node_ids: list[int], report: Examination)
     except KafkaError as refusal:
         report.note(
             "brokers", f"their disks could not be asked about: {refusal.message}", "Ask as a user who may."
-        )
-
-
-async def _check_records(admin: Admin, led: list[TopicPartition], now_ms: int, report: Examination) -> None:
-    try:
-        newest = await admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.MAX_TIMESTAMP)))
-        for place, listed in newest.items():
-            if isinstance(listed, ListedOffset):
-                check_newest_record(place, listed.offset, listed.timestamp_ms, now_ms, report)
-        await check_transactions(admin, led, report, now_ms)
-    except KafkaError as refusal:
-        report.note(
-            "transactions", f"they could not be asked about: {refusal.message}", "Ask as a user who may."
         )

@@ -22,7 +22,7 @@ export function Groups() {
         { label: "Topics", kind: "clip", show: (row) => row.topics.join(", ") || "–" },
         { label: "Lag", right: true, show: (row) => number(row.lag) },
       ]} />
-      <${Pager} facts=${data} noun="groups" onPage=${(page) => setView({ ...view, page })} />
+      <${Pager} busy=${list.isLoading} facts=${data} noun="groups" onPage=${(page) => setView({ ...view, page })} />
       <${Command} line=${data.command} />`}<//></div>`;
 }
 

@@ -56,7 +56,7 @@ export function Table({ name, columns, rows, empty = "There are none.", keyOf })
     </div>`;
 }
 
-export function Pager({ facts, onPage, noun }) {
+export function Pager({ facts, onPage, noun, busy }) {
   const { total, page, pages, per_page: per } = facts;
   if (!total) return "";
   const first = (page - 1) * per + 1;
@@ -64,9 +64,9 @@ export function Pager({ facts, onPage, noun }) {
     <nav class="pager" aria-label="Pages">
       <span role="status">${number(first)}–${number(Math.min(total, page * per))} of ${number(total)} ${noun}</span>
       ${pages > 1 && html`<span class="tools">
-        <button type="button" disabled=${page <= 1} onClick=${() => onPage(page - 1)}>Previous</button>
+        <button type="button" disabled=${page <= 1 || busy} onClick=${() => onPage(page - 1)}>Previous</button>
         <span class="muted">Page ${number(page)} of ${number(pages)}</span>
-        <button type="button" disabled=${page >= pages} onClick=${() => onPage(page + 1)}>Next</button>
+        <button type="button" disabled=${page >= pages || busy} onClick=${() => onPage(page + 1)}>Next</button>
       </span>`}
     </nav>`;
 }

@@ -13,7 +13,7 @@ function Acls() {
         { label: "Who", show: (row) => row.principal }, { label: "", show: (row) => html`<${State} kind=${row.permission === "deny" ? "bad" : "good"}>${row.permission === "deny" ? "must not" : "may"}<//>` },
         { label: "Do", show: (row) => row.operation }, { label: "With", show: (row) => `${row.resource_type.replaceAll("_", " ")} ${row.resource}` },
         { label: "Names", show: (row) => (row.pattern === "prefixed" ? "that begin so" : "exactly so") }, { label: "From", show: (row) => (row.host === "*" ? "anywhere" : row.host) }]} />
-      <${Pager} facts=${data} noun="rules" onPage=${(page) => setView({ ...view, page })} /><${Command} line=${data.command} />`}<//></div>`;
+      <${Pager} busy=${list.isLoading} facts=${data} noun="rules" onPage=${(page) => setView({ ...view, page })} /><${Command} line=${data.command} />`}<//></div>`;
 }
 
 function Users() {
@@ -24,7 +24,7 @@ function Users() {
     <${Asked} of=${list}>${(data) => html`
       <${Table} name="Users" rows=${data.users} keyOf=${(row) => row.name} empty="No user logs in with a password." columns=${[
         { label: "User", show: (row) => row.name }, { label: "Logs in by", show: (row) => row.mechanisms.join(", ") }]} />
-      <${Pager} facts=${data} noun="users" onPage=${(page) => setView({ ...view, page })} /><${Command} line=${data.command} />`}<//></div>`;
+      <${Pager} busy=${list.isLoading} facts=${data} noun="users" onPage=${(page) => setView({ ...view, page })} /><${Command} line=${data.command} />`}<//></div>`;
 }
 
 function Quotas() {
@@ -51,7 +51,7 @@ export function Schemas() {
       <${Table} name="Subjects" rows=${data.subjects} keyOf=${(row) => row.subject} empty=${view.search ? "No subject has this in its name." : "No schema is registered yet."} columns=${[
         { label: "Subject", show: (row) => html`<a href=${link("schemas", row.subject)}>${row.subject}</a>` }, { label: "Type", show: (row) => row.type || "–" },
         { label: "Versions", right: true, show: (row) => number(row.versions) }, { label: "Latest id", right: true, show: (row) => row.id }]} />
-      <${Pager} facts=${data} noun="subjects" onPage=${(page) => setView({ ...view, page })} /><${Command} line=${data.command} />`}<//></div>`;
+      <${Pager} busy=${list.isLoading} facts=${data} noun="subjects" onPage=${(page) => setView({ ...view, page })} /><${Command} line=${data.command} />`}<//></div>`;
 }
 
 const indented = (text) => { try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; } };

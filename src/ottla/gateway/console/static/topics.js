@@ -38,7 +38,7 @@ export function Topics() {
         { label: "Size", right: true, show: (row) => bytes(of(row).bytes) },
         { label: "Written", right: true, show: (row) => rate(of(row).records_per_s) },
       ]} />
-      <${Pager} facts=${data} noun="topics" onPage=${(page) => setView({ ...view, page })} />
+      <${Pager} busy=${list.isLoading} facts=${data} noun="topics" onPage=${(page) => setView({ ...view, page })} />
       <${Command} line=${data.command} />`}<//></div>`;
 }
 
@@ -60,7 +60,7 @@ function Partitions({ name }) {
       { label: "Next offset", right: true, show: (row) => number(row.end) },
       { label: "Size", right: true, show: (row) => bytes(row.bytes) },
     ]} />
-    <${Pager} facts=${data.pages} noun="partitions" onPage=${setPage} />
+    <${Pager} busy=${topic.isLoading} facts=${data.pages} noun="partitions" onPage=${setPage} />
     <${Command} line=${data.command} />`}<//>`;
 }
 

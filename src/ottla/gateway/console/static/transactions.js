@@ -34,6 +34,6 @@ export function Transactions() {
         { label: "Producer", right: true, show: (row) => row.producer_id }, { label: "Coordinator", right: true, show: (row) => `broker ${row.coordinator}` },
         { label: "Partitions", kind: "clip", show: (row) => row.partitions.join(", ") || "–" },
         { label: "", show: (row) => row.is_open && html`<${Action} label="Abort" kind="danger-quiet" action="abort-transaction" verb="Abort it" body=${{ transactional_id: row.transactional_id }} onDone=${list.reload} />` }]} />
-      <${Pager} facts=${data} noun="transactional ids" onPage=${(page) => setView({ ...view, page })} />
+      <${Pager} busy=${list.isLoading} facts=${data} noun="transactional ids" onPage=${(page) => setView({ ...view, page })} />
       <${Command} line=${data.command} />`}<//><//></div>`;
 }
