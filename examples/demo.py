@@ -37,6 +37,8 @@ from rich.table import Table
 
 from ottla import NewTopic
 from ottla.blocking import Admin
+from ottla.cli.cluster.local_gateway import gateway_said, start_gateway
+from ottla.cli.gateway_process import is_installed
 from ottla.client.requests.outcomes import succeeded
 from ottla.errors import KafkaError
 from ottla.localcluster.cluster import LocalCluster
@@ -267,11 +269,23 @@ Where to go on:
   ottla lake enable TOPIC      a topic as an Iceberg table, and SQL over both: docs/lake.md"""
 
 
+def console_link(data: Path) -> str | None:
+    """The address of a console for this cluster, if the gateway's libraries are there; it ends with the cluster."""
+    if not is_installed():
+        return None
+    start_gateway(data, "localhost:0", console_writes=False, is_detached=True)
+    found = re.search(r"http\S+/console", gateway_said(data))
+    return None if found is None else found[0]
+
+
 def run(directory: Path, options: Options, console: Console) -> bool:
     begun = time.monotonic()
     with running_cluster(directory / "cluster", ClusterOptions(brokers=BROKERS, port=0)) as cluster:
         bootstrap = cluster.bootstrap
         console.print(f"Three brokers are ready at {bootstrap}.", highlight=False, soft_wrap=True)
+        link = console_link(directory / "cluster")
+        if link is not None:
+            console.print(f"See it live in a browser: {link}", highlight=False, soft_wrap=True)
         demo = Demo(directory, cluster, options, console)
         demo.prepare()
         killing = demo.stream()

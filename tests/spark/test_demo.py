@@ -53,6 +53,7 @@ def test_the_demo_runs_and_every_check_holds(tmp_path: Path) -> None:
     output, _ = done.communicate(timeout=390)
     assert done.returncode == 0, output
     assert "All 8 checks hold." in output
+    assert "See it live in a browser: http://localhost:" in output
     assert "is dead (kill -9)" in output
     assert "Where to go on" in output
     assert list(tmp_path.glob("ottla-demo-*")) == []
