@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.integration.command_line import ottla_here
 from tests.integration.in_process import BrokerThread, broker_thread
-from tests.integration.peer import Peer
-from tests.integration.test_tiers import COUNT, objects, settings, tiered
+from tests.integration.peer import Peer, create_topic
+from tests.integration.test_tiers import COUNT, TIERED, fill, objects, settings, tiered
 from tests.repository import ROOT
 
 from ottla.config import BrokerConfig, TopicConfig
@@ -108,6 +108,32 @@ def test_missing_damaged_and_orphaned_objects_are_found_and_orphans_removed(
         for path, data in zip(logs, right, strict=False):
             path.write_bytes(data)
     assert ottla_here("tiers", "check", "--deep", bootstrap=address(tiering)).returncode == 0
+
+
+def test_topics_describe_shows_both_parts(tiering: BrokerThread) -> None:
+    done = ottla_here("topics", "describe", TOPIC, "--json", bootstrap=address(tiering))
+    (topic,) = json.loads(done.stdout)
+    (partition,) = topic["partitions"]
+    assert partition["log_start_offset"] == 0
+    assert partition["local_start_offset"] == tiering.log(TOPIC).log_start_offset > 0
+    assert partition["latest_tiered_offset"] >= partition["local_start_offset"] - 1
+    assert "last in store" in ottla_here("topics", "describe", TOPIC, bootstrap=address(tiering)).stdout
+
+
+def test_doctor_tells_of_a_store_that_cannot_be_used(tiering: BrokerThread, tmp_path: Path) -> None:
+    healthy = ottla_here("doctor", "--bootstrap", address(tiering), bootstrap=address(tiering))
+    assert "object store" not in healthy.stdout
+    (tmp_path / "file").write_text("")
+    with broker_thread(tmp_path / "data", settings(tmp_path / "file" / "tier")) as broker:
+        with Peer(broker.port) as peer:
+            create_topic(peer, "stuck", **TIERED)
+            fill(peer, "stuck")
+        assert broker.broker.partitions.find("stuck", 0) is not None
+        wait_until(lambda: "cannot be made" in _doctor(broker), "the doctor knows")
+
+
+def _doctor(broker: BrokerThread) -> str:
+    return ottla_here("doctor", "--bootstrap", address(broker), bootstrap=address(broker)).stdout
 
 
 def test_a_broker_without_tiered_storage_says_what_to_set(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ottla.client.admin.admin import Admin
@@ -38,6 +38,9 @@ class PartitionDetails:
     log_start_offset: int | None
     high_watermark: int | None
     size_bytes: int | None
+    # Of a topic with tiered storage: where its local part starts, and its last offset in the object store.
+    local_start_offset: int | None = None
+    latest_tiered_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,17 @@ async def gather_details(admin: Admin, topics: Iterable[TopicInfo]) -> list[Topi
     sizes = await _sizes(admin, {each.leader for topic in topics for each in topic.partitions})
     configs = await _own_configs(admin, [topic.name for topic in topics])
     live = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
+    tiered = [each for each in led if _is_tiered(configs.get(each.topic, {}))]
+    local = await admin.list_offsets(dict.fromkeys(tiered, int(OffsetSpec.EARLIEST_LOCAL)))
+    remote = await admin.list_offsets(dict.fromkeys(tiered, int(OffsetSpec.LATEST_TIERED)))
     return [
         TopicDetails(
             name=topic.name,
             topic_id=uuid_text(topic.topic_id),
             is_internal=topic.is_internal,
             partitions=tuple(
-                _partition(topic.name, each, first, last, sizes, live) for each in topic.partitions
+                _with_tier(_partition(topic.name, each, first, last, sizes, live), topic.name, local, remote)
+                for each in topic.partitions
             ),
             configs={name: entry.value for name, entry in configs.get(topic.name, {}).items()},
             without_effect=tuple(
@@ -113,6 +120,20 @@ def _partition(
         log_start_offset=_offset(first.get(key)),
         high_watermark=_offset(last.get(key)),
         size_bytes=sizes.get((info.leader, key)),
+    )
+
+
+def _is_tiered(configs: Mapping[str, ConfigEntry]) -> bool:
+    entry = configs.get("remote.storage.enable")
+    return entry is not None and entry.value == "true"
+
+
+def _with_tier(details: PartitionDetails, topic: str, local: Offsets, remote: Offsets) -> PartitionDetails:
+    key = TopicPartition(topic, details.partition)
+    return replace(
+        details,
+        local_start_offset=_offset(local.get(key)),
+        latest_tiered_offset=_offset(remote.get(key)),
     )
 
 

@@ -235,7 +235,10 @@ def _print_details(details: TopicDetails) -> None:
         note = "  (without effect)" if setting in details.without_effect else ""
         click.echo(f"  {setting}={value}{note}")
     columns = ["partition", "leader", "epoch", "replicas", "in sync", "start", "end", "bytes"]
-    rows = [
+    is_tiered = any(each.local_start_offset is not None for each in details.partitions)
+    if is_tiered:
+        columns += ["local start", "last in store"]
+    rows: list[tuple[Any, ...]] = [
         (
             each.partition,
             each.leader,
@@ -245,6 +248,7 @@ def _print_details(details: TopicDetails) -> None:
             each.log_start_offset,
             each.high_watermark,
             each.size_bytes,
+            *((each.local_start_offset, each.latest_tiered_offset) if is_tiered else ()),
         )
         for each in details.partitions
     ]

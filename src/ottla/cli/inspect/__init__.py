@@ -8,6 +8,7 @@ data_directory_check, partition_check    a data directory, and the directory of 
 broker_check                             a running broker and its cluster, seen by a client
 security_check                           settings, files and rights that are open to others than they should be
 running_security_check                   the same of a running cluster
+tier_check                               a running broker's object store
 segment_file                             segments and indexes, opened to read only
 
 What is decided about a running cluster stands in client/admin/checks, which the console uses, too.

@@ -16,6 +16,7 @@ from ottla.cli.inspect.running_security_check import (
     check_running_settings,
 )
 from ottla.cli.inspect.security_check import check_rights
+from ottla.cli.inspect.tier_check import check_tier
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.checks.cluster_check import (
     DAMAGED_REPLICAS,
@@ -219,7 +220,13 @@ async def _check_member(broker: MetadataResponseBroker, cluster: Cluster) -> boo
         )
         return False
     async with connection:
-        for check in (_check_log_directories, _check_damage, _check_newest_records, _check_security):
+        for check in (
+            _check_log_directories,
+            _check_damage,
+            _check_newest_records,
+            _check_security,
+            _check_tier,
+        ):
             try:
                 await check(connection, broker.node_id, cluster)
             except _FAILURES as problem:
@@ -251,6 +258,10 @@ async def _check_security(connection: Connection, node_id: int, cluster: Cluster
     await check_running_settings(connection, node_id, cluster.report)
     if cluster.security.uses_tls:
         await check_certificate(connection.address, node_id, cluster.report)
+
+
+async def _check_tier(connection: Connection, node_id: int, cluster: Cluster) -> None:
+    await check_tier(connection, node_id, cluster.report)
 
 
 async def _check_newest_records(connection: Connection, node_id: int, cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from ottla.model import CONSUMER_REPLICA_ID, TopicPartition
 from ottla.protocol.messages.list_offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     ListOffsetsPartition,
@@ -42,6 +43,7 @@ class OffsetSpec(IntEnum):
     EARLIEST = EARLIEST_TIMESTAMP
     MAX_TIMESTAMP = MAX_TIMESTAMP
     EARLIEST_LOCAL = EARLIEST_LOCAL_TIMESTAMP
+    LATEST_TIERED = LATEST_TIERED_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)
