@@ -212,6 +212,7 @@ def test_a_search_that_cannot_be_is_refused_in_words(
 
 def test_the_newest_record_of_each_key_is_the_compacted_view(console: ConsoleCaller) -> None:
     page = console.get("/topics/orders/records", by_key="true", limit=500)
+    assert page["cursor"] is None
     keys = [(each["partition"], each["key"]) for each in page["records"]]
     assert len(keys) == len(set(keys)) == 12
 

@@ -92,7 +92,8 @@ class RecordPages:
             "scanned": findings.scanned,
             "remaining": search.remaining,
             "is_cut_short": findings.is_cut_short,
-            "cursor": search.cursor,
+            # Another request would not know the keys that this one has shown.
+            "cursor": None if visit.query["by_key"] else search.cursor,
             "command": _consume_command(visit),
         }
 

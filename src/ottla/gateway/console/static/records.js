@@ -71,7 +71,7 @@ function useTail(name, view, isLive) {
 }
 
 const conditions = (text) => text.split(/\s+AND\s+/).join("\n");
-const asked = (view) => ({ from: view.from === "offset" || view.from === "time" ? view.at : view.from, partition: view.partition, where: conditions(view.where), by_key: view.by_key });
+const asked = (view) => ({ from: view.from === "offset" || view.from === "time" ? view.at : view.from, partition: view.partition, where: conditions(view.where), by_key: view.by_key, limit: view.by_key ? 500 : null });
 
 function SearchForm({ view, partitions, onSearch, isLive, onLive }) {
   const [draft, setDraft] = useState(view);
@@ -135,10 +135,10 @@ function Finder({ name, partitions }) {
     <${Problem} error=${error} />
     <div class="bar">
       <span role="status" class="muted">${isLive ? `${tail.words} ${count(tail.seen, "record")} so far.`
-        : busy ? "Searching…" : `${count(found.records.length, "record")} of ${count(found.scanned, "record")} looked at.`}</span>
+        : busy ? "Searching…" : `${count(found.records.length, "record")} of ${count(found.scanned, "record")} looked at.${view.by_key && found.remaining ? ` ${count(found.remaining, "older offset")} were not.` : ""}`}</span>
       <span class="tools">
         ${letters.length > 0 && html`<${Action} label=${`Redrive ${count(letters.length, "record")}`} kind="main" action="redrive" verb="Send them" body=${{ topic: name, records: letters }} form=${redriveForm} />`}
-        <a class="button" href=${address(`${path("topics", name)}/export${query({ ...asked(view), by_key: false })}`)} download>Export</a>
+        <a class="button" href=${address(`${path("topics", name)}/export${query({ ...asked(view), by_key: false, limit: null })}`)} download>Export</a>
         <${Action} label="Send a record" action="send-record" verb="Send it" body=${{ topic: name, value: "" , value_encoding: "text" }} form=${sendForm} onDone=${() => search(view, "")} />
       </span>
     </div>
