@@ -426,3 +426,39 @@ def test_reads_under_way_are_limited(broker: EmbeddedBroker) -> None:
         reply = small.call("GET", f"/topics/{topic}/partitions/0/records?from=0&wait=100")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert "ottla.gateway.max.readers" in reply.json["message"]
+
+
+# ---- acknowledgements
+
+
+def test_a_group_goes_on_at_the_first_record_that_is_not_acknowledged(
+    gateway: GatewayPlace, broker: EmbeddedBroker
+) -> None:
+    topic = broker.create_topic("acknowledged")
+    gateway.produce(topic, *range(5))
+    path = gateway.instance("acknowledging", **{"ottla.acknowledgements": "true"})
+    gateway.call("POST", f"{path}/assignments", {"partitions": [{"topic": topic, "partition": 0}]})
+    assert len(gateway.call("GET", f"{path}/records?timeout=10000").json) == 5
+
+    def done(*offsets: int, **fields: Any) -> Any:
+        named = [{"topic": topic, "partition": 0, "offset": each} for each in offsets]
+        return gateway.call("POST", f"{path}/acknowledgements", {"offsets": named, **fields})
+
+    def committed() -> Any:
+        asked = {"partitions": [{"topic": topic, "partition": 0}]}
+        found = gateway.call("GET", f"{path}/offsets", asked, content_type=V2).json["offsets"]
+        return found[0]["offset"] if found else None
+
+    assert done(3, 0).status == 204
+    assert committed() == 1
+    assert done(2, up_to=True).status == 204
+    assert committed() == 4
+    assert done(9).error == (422, 422)
+    assert done(4, up_to="yes").error == (422, 422)
+    gateway.call("DELETE", path)  # the last record was not acknowledged, and an end commits nothing
+    path = gateway.instance("acknowledging", "one", **{"ottla.acknowledgements": True})
+    gateway.call("POST", f"{path}/assignments", {"partitions": [{"topic": topic, "partition": 0}]})
+    assert [each["value"] for each in gateway.call("GET", f"{path}/records?timeout=10000").json] == [4]
+    plain = gateway.instance("plain")
+    ask = {"offsets": [{"topic": topic, "partition": 0, "offset": 0}]}
+    assert gateway.call("POST", f"{plain}/acknowledgements", ask).error == (409, 40903)

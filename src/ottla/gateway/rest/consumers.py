@@ -60,6 +60,7 @@ _SETTINGS: Final[Schema] = {
         "isolation.level": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
         "fetch.min.bytes": {"type": ["integer", "string"]},
         "consumer.request.timeout.ms": {"type": ["integer", "string"]},
+        "ottla.acknowledgements": {"type": ["boolean", "string"]},
     },
     "additionalProperties": False,
 }
@@ -120,6 +121,14 @@ class ConsumerRoutes:
         return (
             made(
                 "POST", "/offsets", self._commit, "Commit offsets; none given: all read.", "optional", OFFSETS
+            ),
+            made(
+                "POST",
+                "/acknowledgements",
+                self._acknowledge,
+                "These records are done: the group goes on at the first that is not.",
+                "required",
+                record_of(("offsets",), offsets=OFFSETS["properties"]["offsets"], up_to={"type": "boolean"}),
             ),
             made("GET", "/offsets", self._committed, "Committed offsets.", "optional", PARTITIONS, OFFSETS),
             made("POST", "/positions", self._seek, "Go on at these offsets.", "required", OFFSETS),
@@ -224,6 +233,15 @@ class ConsumerRoutes:
         )
         async with self._instances.used(*_names(request), request.login, request.target) as instance:
             await instance.commit(offsets)
+        return NO_CONTENT
+
+    async def _acknowledge(self, request: Request) -> Answer:
+        body = json_object(request.body)
+        records, up_to = consumer_bodies.listed_offsets(body), body.get("up_to", False)
+        if not isinstance(up_to, bool):
+            raise unprocessable("up_to must be true or false")
+        async with self._instances.used(*_names(request), request.login, request.target) as instance:
+            await instance.acknowledge(records, up_to=up_to)
         return NO_CONTENT
 
     async def _committed(self, request: Request) -> Answer:

@@ -23,6 +23,7 @@ from ottla.gateway.records.machine.produced import INVALID_DATA
 from ottla.gateway.rest.machine.consumer_bodies import CONFLICT, InstanceFormat, InstanceSettings
 from ottla.gateway.schema_values.decoding import ValueDecoder
 from ottla.gateway.schema_values.machine.formats import TYPES, SchemaFormat
+from ottla.gateway.subscriptions.machine.open_records import OpenRecords
 from ottla.model import TopicPartition
 from ottla.runtime.clock import monotonic_ms
 
@@ -57,6 +58,7 @@ class ConsumerInstance:
         self._commits = settings.commits
         self._consumer = consumer
         self._handover = Handover()
+        self._acknowledging = OpenRecords(is_used=settings.acknowledges)
         self._has_subscribed = False
         self._turn = asyncio.Lock()
         self._committed_ms = monotonic_ms()
@@ -115,6 +117,7 @@ class ConsumerInstance:
             await self._consumer.unsubscribe()
             self._has_subscribed = False
             self._handover = Handover()
+            self._acknowledging.drop_all()
 
     @property
     def topics(self) -> list[str]:
@@ -131,6 +134,7 @@ class ConsumerInstance:
         async with self._turn:
             self._handover.confirm()
             await self._commit_now_and_then()
+            self._acknowledging.check_room()
             before = self._handover.handed
             if not self._handover.has_waiting:
                 await self._read(wait_ms, max_bytes)
@@ -138,7 +142,9 @@ class ConsumerInstance:
             try:
                 if self.form in TYPES:
                     await self._decoder.prepare(taken)
-                return [self._shown(record) for record in taken]
+                shown = [self._shown(record) for record in taken]
+                self._acknowledging.sent(taken)
+                return shown
             except (HttpError, KafkaError, OSError):
                 self._handover.take_back(taken, before)
                 raise
@@ -194,6 +200,18 @@ class ConsumerInstance:
             self._handover.confirm()
             await self._consumer.commit(self._handover.done if offsets is None else offsets)
 
+    async def acknowledge(self, records: list[tuple[TopicPartition, int]], *, up_to: bool) -> None:
+        """Records are done, in any order: commits up to the first that is not. Raises HttpError(409 or 422)."""
+        if not self._acknowledging.is_used:
+            words = "this instance takes no acknowledgements: create it with ottla.acknowledgements=true"
+            raise HttpError(409, words, error_code=CONFLICT)
+        async with self._turn:
+            for place, offset in records:
+                self._acknowledging.acknowledge(place, offset, up_to=up_to)
+            if done := self._acknowledging.to_commit():
+                await self._consumer.commit(done)
+                self._acknowledging.committed(done)
+
     async def committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         async with self._turn:
             return await self._consumer.committed(partitions)
@@ -204,7 +222,7 @@ class ConsumerInstance:
             await self._needs(list(positions))
             for partition, offset in positions.items():
                 self._consumer.seek(partition, offset)
-                self._handover.move(partition)
+                self._move(partition)
 
     async def seek_to(self, end: OffsetSpec, partitions: list[TopicPartition]) -> None:
         """Raises HttpError(404) for a partition that is not assigned."""
@@ -212,7 +230,7 @@ class ConsumerInstance:
             await self._needs(partitions)
             await self._consumer.seek_to(end, partitions)
             for partition in partitions:
-                self._handover.move(partition)
+                self._move(partition)
 
     async def _needs(self, partitions: list[TopicPartition]) -> None:
         """A subscription gets its partitions while records are asked for: let it, before refusing one."""
@@ -238,7 +256,12 @@ class ConsumerInstance:
             done = {each: offset for each, offset in self._handover.done.items() if each in partitions}
             if done:
                 await self._consumer.commit(done)
-        self._handover.drop(partitions)
+        self._lost(partitions)
 
     def _lost(self, partitions: frozenset[TopicPartition]) -> None:
         self._handover.drop(partitions)
+        self._acknowledging.drop(partitions)
+
+    def _move(self, partition: TopicPartition) -> None:
+        self._handover.move(partition)
+        self._acknowledging.drop((partition,))

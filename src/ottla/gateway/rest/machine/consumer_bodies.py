@@ -40,13 +40,14 @@ class InstanceSettings:
     isolation: Literal["read_uncommitted", "read_committed"]
     fetch_min_bytes: int
     wait_ms: int | None
+    acknowledges: bool = False
 
 
 def instance_settings(body: dict[str, Any]) -> InstanceSettings:
     """The settings in the body of POST /consumers/{group}. Numbers and booleans may be texts. Raises HttpError(422)."""
     known = {
         "name", "format", "auto.offset.reset", "auto.commit.enable", "fetch.min.bytes", "isolation.level",
-        "consumer.request.timeout.ms",
+        "consumer.request.timeout.ms", "ottla.acknowledgements",
     }  # fmt: skip
     if unknown := sorted(body.keys() - known):
         raise _refusal(f"there is no setting {unknown[0][:100]!r}: {', '.join(sorted(known))} can be given")
@@ -54,14 +55,16 @@ def instance_settings(body: dict[str, Any]) -> InstanceSettings:
     if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
         raise _refusal("name must be a text of 1 to 200 characters without spaces and slashes")
     wait = body.get("consumer.request.timeout.ms")
+    acknowledges = _flag("ottla.acknowledgements", body.get("ottla.acknowledgements", False))
     return InstanceSettings(
         name,
         _format(body.get("format", "binary")),
         cast(Any, _choice("auto.offset.reset", body.get("auto.offset.reset", "latest"), _RESETS)),
-        _flag("auto.commit.enable", body.get("auto.commit.enable", True)),
+        _flag("auto.commit.enable", body.get("auto.commit.enable", True)) and not acknowledges,
         cast(Any, _choice("isolation.level", body.get("isolation.level", "read_uncommitted"), _ISOLATIONS)),
         max(1, _number("fetch.min.bytes", body.get("fetch.min.bytes", 1), -1)),
         None if wait is None else _number("consumer.request.timeout.ms", wait, 0),
+        acknowledges,
     )
 
 
@@ -103,6 +106,13 @@ def offsets_to_commit(body: dict[str, Any]) -> dict[TopicPartition, CommittedOff
         )
         for index, each in _items(body, "offsets")
     }
+
+
+def listed_offsets(body: dict[str, Any]) -> list[tuple[TopicPartition, int]]:
+    """The records that a body names; several of one partition. Raises HttpError(422)."""
+    return [
+        (_partition("offsets", index, each), _offset(index, each)) for index, each in _items(body, "offsets")
+    ]
 
 
 def positions(body: dict[str, Any]) -> dict[TopicPartition, int]:
