@@ -197,6 +197,8 @@ def test_a_search_begins_at_an_offset_or_a_time_in_one_partition(console: Consol
     [
         ({"where": "colour=red"}, 400, "there is no field"),
         ({"where": "value~("}, 400, "no regular expression"),
+        ({"where": "value~(a+)+$"}, 400, "may take too long here"),
+        ({"where": "key!~a|b"}, 400, "may take too long here"),
         ({"from": "yesterday"}, 400, "a read cannot begin"),
         ({"partition": "9"}, 404, "no partition 9"),
         ({"limit": "100000"}, 400, "at most 500"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -25,10 +26,12 @@ from ottla.gateway.http.machine.parameters import Parameter
 from ottla.gateway.http.machine.routes import Route
 from ottla.gateway.records.machine.start import Start, parse_start
 from ottla.gateway.rest.events import EVENT_STREAM, EventRoutes
+from ottla.gateway.schema_values.machine.safe_patterns import is_safe
 from ottla.model import TopicPartition
 
 _MOST_PARTITIONS: Final = 200
 _MOST_EXPORTED: Final = 100_000
+_SEARCHED: Final = re.compile(r"[^=!~]+!?~(?P<pattern>.*)", re.DOTALL)
 _NDJSON: Final = "application/x-ndjson"
 _WHERE: Final = Parameter(
     "where",
@@ -206,9 +209,11 @@ def conditions_in(text: str) -> Condition:
 def _condition(line: str) -> Condition:
     if any(operator in line for operator in "=~"):
         try:
-            return parse_condition(line)
+            parsed = parse_condition(line)
         except ValueError as error:
             raise HttpError(400, str(error)) from error
+        _check_pattern(line)
+        return parsed
     wanted = line.encode()
     return lambda record: (
         wanted in (record.key or b"")
@@ -218,6 +223,17 @@ def _condition(line: str) -> Condition:
             for name, data in record.headers
         )
     )
+
+
+def _check_pattern(line: str) -> None:
+    """The gateway searches for all callers on one loop: an expression must not take long. Raises HttpError(400)."""
+    found = _SEARCHED.fullmatch(line)
+    if found is not None and not is_safe(found["pattern"]):
+        raise HttpError(
+            400,
+            f"{found['pattern'][:100]!r} may take too long here: leave out groups, alternatives and repeated repetitions,"
+            " or run ottla consume --filter, which takes any expression",
+        )
 
 
 def _newest_of_key() -> Condition:
