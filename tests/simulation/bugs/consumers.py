@@ -30,8 +30,8 @@ BUGS = (
         "The answer to a fetch from an older position is handed out.",
         Edit(
             FetchPlan.answers,
-            "if reader is not None and reader.fetch_offset == offset:",
-            "if reader is not None:",
+            "if asked is not None and asked.reader.fetch_offset == asked.offset:",
+            "if asked is not None:",
         ),
         faults=("hold", "elect", "chase"),
     ),
@@ -71,6 +71,12 @@ BUGS = (
             "if data.error_code in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER):",
         ),
         faults=("elect", "chase"),
+    ),
+    Bug(
+        "former_leader_is_believed_about_the_range",
+        "A former leader, which old metadata names, makes the consumer begin where its reset policy says.",
+        Edit(fetch_plan.take_in, "if reader.doubts(asked.leader_epoch):", "if False:"),
+        faults=("cut-leader", "crash-client"),
     ),
     Bug(
         "committed_offset_is_not_asked_for",

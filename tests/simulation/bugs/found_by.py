@@ -167,6 +167,7 @@ FOUND_BY: Final[Mapping[str, int | str]] = {
     "first_record_after_a_position_is_skipped": 4,
     "whole_batches_are_handed_out_again": 3,
     "error_that_passes_resets_the_position": 1,
+    "former_leader_is_believed_about_the_range": "tests/unit/client/fetching/plan/test_fetch_plan.py::test_a_former_leader_that_old_metadata_names_does_not_make_a_reader_begin_anew",
     "committed_offset_is_not_asked_for": 5,
     "session_is_not_told_of_a_new_offset": 3,
     "blocked_reader_is_never_unblocked": 2,

@@ -235,7 +235,8 @@ class Fetcher:
     def _take_in(self, plan: FetchPlan, response: FetchResponse) -> None:
         for endpoint in response.node_endpoints:
             self._connections.learn(BrokerInfo(endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack))
-        for reader, data in plan.answers(response):
+        for asked, data in plan.answers(response):
+            reader = asked.reader
             if self.readers.get(reader.partition) is not reader:
                 continue  # the partition was given up meanwhile
             if data.error_code != ErrorCode.NONE and self._leave_nearby([reader]):
@@ -243,7 +244,7 @@ class Fetcher:
             if data.preferred_read_replica >= 0:
                 self._nearby.name(reader.partition, data.preferred_read_replica)
                 self.pump_one(reader)
-            verdict = take_in(reader, data)
+            verdict = take_in(asked, data)
             if verdict is Verdict.PASSING:
                 self._block(reader, data)
                 continue

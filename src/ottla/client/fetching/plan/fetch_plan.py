@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.client.fetching.plan.fetch_session import FetchSession, SessionPartition
@@ -76,22 +76,30 @@ class Verdict(Enum):
     FAILED = "an error for the application"
 
 
+class Asked(NamedTuple):
+    """A reader, the offset that it asked for, and the epoch of the leader that it asked."""
+
+    reader: PartitionReader
+    offset: int
+    leader_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
     """A request, and which reader waits for which part of its answer."""
 
     request: FetchRequest
-    readers: Mapping[TopicPartition, tuple[PartitionReader, int]]  # with the offset that was asked for
+    asked: Mapping[TopicPartition, Asked]
     topic_names: Mapping[UUID, str]
 
-    def answers(self, response: FetchResponse) -> Iterator[tuple[PartitionReader, PartitionData]]:
+    def answers(self, response: FetchResponse) -> Iterator[tuple[Asked, PartitionData]]:
         """The parts of an answer whose readers are still where they were when they asked."""
         for topic in response.responses:
             name = topic.topic or self.topic_names.get(topic.topic_id, "")
             for data in topic.partitions:
-                reader, offset = self.readers.get(TopicPartition(name, data.partition_index), (None, 0))
-                if reader is not None and reader.fetch_offset == offset:
-                    yield reader, data
+                asked = self.asked.get(TopicPartition(name, data.partition_index))
+                if asked is not None and asked.reader.fetch_offset == asked.offset:
+                    yield asked, data
 
 
 def is_fetchable(reader: PartitionReader, settings: FetchSettings) -> bool:
@@ -117,7 +125,7 @@ def plan_fetch(
     """A request for these partitions, all led by the same broker."""
     names: dict[UUID, str] = {}
     wanted: dict[SessionPartition, FetchPartition] = {}
-    asking: dict[TopicPartition, tuple[PartitionReader, int]] = {}
+    asking: dict[TopicPartition, Asked] = {}
     for reader, leader, topic_id in readers:
         name, index = key = reader.partition
         offset = reader.fetch_offset
@@ -128,7 +136,7 @@ def plan_fetch(
             fetch_offset=offset,
             partition_max_bytes=settings.partition_max_bytes,
         )
-        asking[key] = (reader, offset)
+        asking[key] = Asked(reader, offset, leader.epoch)
     part = session.request(wanted)
     request = FetchRequest(
         max_wait_ms=settings.max_wait_ms if may_wait else 0,
@@ -149,12 +157,15 @@ def last_version(plan: FetchPlan) -> int | None:
     return _TOPIC_IDS_SINCE - 1 if ZERO_UUID in plan.topic_names else None
 
 
-def take_in(reader: PartitionReader, data: PartitionData) -> Verdict:
+def take_in(asked: Asked, data: PartitionData) -> Verdict:
     """Pass a reader its part of the response."""
+    reader = asked.reader
     if data.error_code == ErrorCode.NONE:
         reader.fetched(data)
         return Verdict.FETCHED
     if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if reader.doubts(asked.leader_epoch):
+            return Verdict.PASSING
         reader.leave_range()
         return Verdict.OUT_OF_RANGE
     return Verdict.PASSING if data.error_code in _PASSING else Verdict.FAILED

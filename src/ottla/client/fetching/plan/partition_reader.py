@@ -32,6 +32,8 @@ __all__ = ["ConsumerRecord", "PartitionReader"]
 
 # Batches with fewer records than this are decoded together: producers that do not wait write tiny ones.
 SMALL_BATCH_RECORDS: Final = 500
+# How often an answer of an earlier leader is doubted: for some seconds, which metadata may take to name a later one.
+MOST_DOUBTS: Final = 50
 
 
 class PartitionReader:
@@ -40,6 +42,7 @@ class PartitionReader:
     __slots__ = (
         "_batches",
         "_checks_crcs",
+        "_doubts",
         "_leader_epoch",
         "_open",
         "_position",
@@ -72,6 +75,7 @@ class PartitionReader:
         self.is_paused = False
         self.is_out_of_range = False
         self._checks_crcs = check_crcs
+        self._doubts = 0
         self._position: int | None = None  # as far as no open batch says more
         self._leader_epoch: int = NO_EPOCH
         self._proven_epoch: int = NO_EPOCH
@@ -112,7 +116,7 @@ class PartitionReader:
         """Forget the position: it has to be looked up."""
         self._position, self.fetch_offset = None, NO_OFFSET
         self._leader_epoch = self.fetch_epoch = self._proven_epoch = NO_EPOCH
-        self.is_out_of_range, self.error = False, None
+        self.is_out_of_range, self.error, self._doubts = False, None, 0
         self._drop_batches()
         self._open = None
 
@@ -146,6 +150,17 @@ class PartitionReader:
         """Raise `error` when the application has taken the buffered records."""
         self.error = error
 
+    def doubts(self, leader_epoch: int) -> bool:
+        """Whether the fetch offset may exist although a leader of this epoch says that it does not.
+
+        Who gave the offset out led in a later epoch: old metadata named a former leader, which may be cut off and
+        not know it. Not for ever, because a topic that was created again begins with a low epoch.
+        """
+        if leader_epoch >= self.fetch_epoch or self._doubts >= MOST_DOUBTS:
+            return False
+        self._doubts += 1
+        return True
+
     def leave_range(self) -> None:
         """The leader has no records at the fetch offset: after the buffered records a position is needed."""
         self.is_out_of_range = True
@@ -175,6 +190,7 @@ class PartitionReader:
 
     def fetched(self, data: PartitionData) -> None:
         """Take in the answer to a fetch from `fetch_offset`."""
+        self._doubts = 0
         self.high_watermark, self.log_start_offset = data.high_watermark, data.log_start_offset
         self.last_stable_offset = data.last_stable_offset
         if not data.records:

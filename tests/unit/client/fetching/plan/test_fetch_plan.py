@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from ottla.client.fetching.plan.fetch_plan import (
+    Asked,
     FetchSettings,
     Verdict,
     is_fetchable,
@@ -13,7 +14,7 @@ from ottla.client.fetching.plan.fetch_plan import (
     take_in,
 )
 from ottla.client.fetching.plan.fetch_session import FetchSession
-from ottla.client.fetching.plan.partition_reader import PartitionReader
+from ottla.client.fetching.plan.partition_reader import MOST_DOUBTS, PartitionReader
 from ottla.client.requests.metadata import Leader
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
@@ -58,6 +59,40 @@ def test_without_topic_ids_names_are_used() -> None:
     assert last_version(plan) == 12
 
 
+def out_of_range(of: PartitionReader, leader_epoch: int) -> Verdict:
+    """The answer of a leader of this epoch: the offset does not exist."""
+    plan = plan_fetch(FetchSession(), [(of, Leader(1, leader_epoch), ID)], SETTINGS, max_bytes=1)
+    data = PartitionData(of.partition.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    ((asked, found),) = plan.answers(FetchResponse(responses=[FetchableTopicResponse("", ID, [data])]))
+    return take_in(asked, found)
+
+
+def test_a_former_leader_that_old_metadata_names_does_not_make_a_reader_begin_anew() -> None:
+    """A group would process records twice: the offset was committed under a later leader."""
+    committed = reader(0, 5)
+    committed.seek(9, leader_epoch=4)
+    assert out_of_range(committed, 3) is Verdict.PASSING
+    assert not committed.is_out_of_range
+    assert out_of_range(committed, 4) is Verdict.OUT_OF_RANGE
+    assert committed.is_out_of_range
+
+
+def test_a_topic_that_was_created_again_is_believed_in_the_end() -> None:
+    former = reader(0, 5)
+    former.seek(9, leader_epoch=4)
+    verdicts = [out_of_range(former, 0) for _ in range(MOST_DOUBTS + 1)]
+    assert verdicts == [Verdict.PASSING] * MOST_DOUBTS + [Verdict.OUT_OF_RANGE]
+
+
+def test_an_answer_ends_the_doubts_of_before() -> None:
+    committed = reader(0, 5)
+    committed.seek(9, leader_epoch=4)
+    for _ in range(MOST_DOUBTS):
+        out_of_range(committed, 3)
+    committed.fetched(PartitionData(0, high_watermark=9))
+    assert out_of_range(committed, 3) is Verdict.PASSING
+
+
 @pytest.mark.parametrize("by_id", [True, False])
 def test_answers_find_their_readers_unless_those_have_moved(by_id: bool) -> None:
     stays, moves = reader(0, 5), reader(1, 6)
@@ -68,7 +103,8 @@ def test_answers_find_their_readers_unless_those_have_moved(by_id: bool) -> None
     name, topic_id = ("", ID) if by_id else ("t", ZERO_UUID)
     known = FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=data)
     strange = FetchableTopicResponse(topic="u" if not by_id else "", topic_id=UUID(int=9), partitions=data)
-    assert list(plan.answers(FetchResponse(responses=[known, strange]))) == [(stays, data[0])]
+    answers = plan.answers(FetchResponse(responses=[known, strange]))
+    assert list(answers) == [(Asked(stays, 5, 3), data[0])]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +122,7 @@ def test_answers_find_their_readers_unless_those_have_moved(by_id: bool) -> None
 )
 def test_every_error_has_its_consequence(code: int, verdict: Verdict) -> None:
     waiting = reader(0, 5)
-    assert take_in(waiting, PartitionData(error_code=code)) is verdict
+    assert take_in(Asked(waiting, 5, 3), PartitionData(error_code=code)) is verdict
     assert waiting.is_out_of_range == (verdict is Verdict.OUT_OF_RANGE)
 
 
