@@ -13,7 +13,7 @@ from tests.conformance.foreign import ForeignCodec, KafkaPython, Kio, ours
 from tests.conformance.strategies import Narrowing, messages
 
 from ottla.errors import ErrorCode
-from ottla.protocol.apis import DECLARED_APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey
+from ottla.protocol.apis import CLIENT_METRICS_APIS, DECLARED_APIS, INTERNAL_APIS, QUORUM_APIS, ApiKey
 from ottla.protocol.codec import decode, encode
 from ottla.protocol.layout import Field
 
@@ -129,13 +129,13 @@ def test_both_codecs_know_nearly_everything_we_declare() -> None:
     }
     assert {cls.__name__ for cls, _ in pairs_of(KIO)} >= wire
     # kafka-python is a client: it knows nothing of what brokers and voters tell each other, nor how one is
-    # added or given up. It has no delegation tokens, either.
+    # added or given up. It has no delegation tokens and pushes no metrics, either.
     internal = {api.key for api in (*INTERNAL_APIS.values(), *QUORUM_APIS.values())}
     of_nodes = (ApiKey.UNREGISTER_BROKER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
     of_tokens = [key for key in ApiKey if key.name.endswith("_DELEGATION_TOKEN")]
     unknown = {
         cls.__name__
-        for key in (*internal, *of_nodes, *of_tokens)
+        for key in (*internal, *of_nodes, *of_tokens, *CLIENT_METRICS_APIS)
         for cls in (DECLARED_APIS[key].request, DECLARED_APIS[key].response)
     }
     known = {cls.__name__ for cls, _ in pairs_of(KAFKA_PYTHON)}

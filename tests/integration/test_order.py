@@ -193,7 +193,7 @@ class TestUnknownWords:
             (3, -1, "METADATA version -1 is not served"),
             (18, -1, "API_VERSIONS version -1 is not served"),
             (62, 5, "BROKER_REGISTRATION version 5 is not served"),
-            (71, 0, "there is no API with key 71"),
+            (76, 0, "there is no API with key 76"),
             (999, 0, "there is no API with key 999"),
             (-1, 0, "there is no API with key -1"),
         ],

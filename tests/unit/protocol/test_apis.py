@@ -132,6 +132,8 @@ SERVED = {
     "DESCRIBE_ACLS": (1, 3),
     "CREATE_ACLS": (1, 3),
     "DELETE_ACLS": (1, 3),
+    "GET_TELEMETRY_SUBSCRIPTIONS": (0, 0),
+    "PUSH_TELEMETRY": (0, 0),
 }
 
 

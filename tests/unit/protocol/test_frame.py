@@ -56,7 +56,7 @@ def test_tagged_fields_of_a_header_are_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "version"), [(API_VERSIONS, 99), (9999, 0), (-1, -1), (METADATA, 14), (71, 0)]
+    ("key", "version"), [(API_VERSIONS, 99), (9999, 0), (-1, -1), (METADATA, 14), (76, 0)]
 )
 def test_the_header_of_an_unknown_key_or_version_is_read_without_tags(key: int, version: int) -> None:
     data = kio_header(HeaderV1, key, version, "me")
