@@ -74,6 +74,20 @@ class TestFullDisk:
         with broker_thread(data) as again, Peer(again.port) as reading:
             assert read_all(reading, topic) == kept
 
+    def test_a_broker_that_cannot_write_does_not_say_that_a_later_offset_does_not_exist(
+        self, peer: Peer, topic: str, disk: TroubledDisk
+    ) -> None:
+        """Another broker may lead by now, and have it: a consumer would begin anew by its reset policy."""
+        create_topic(peer, topic)
+        produce(peer, topic, batch(b"a"))
+        disk.is_full = lambda path: in_topic(topic) in path
+        produce(peer, topic, batch(b"lost"))
+        assert fetch(peer, topic, 5).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert values_of(fetch(peer, topic, 0)) == [b"a"]
+        disk.is_full = lambda path: False
+        assert produce(peer, topic, batch(b"b")).base_offset == 1
+        assert fetch(peer, topic, 5).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
     def test_other_partitions_and_the_rest_of_a_pipeline_are_not_harmed(
         self, peer: Peer, topic: str, disk: TroubledDisk
     ) -> None:

@@ -194,7 +194,7 @@ def _read_partition(
     whole = log if tier is None else tier
     verdict = judge_read(whole, partition.replica.leader_epoch, want.fetch_offset, want.last_fetched_epoch)
     if verdict is not ErrorCode.NONE and not isinstance(verdict, EpochEnd):
-        raise KafkaError(verdict)
+        raise KafkaError(_known_verdict(verdict, partition, want.fetch_offset))
     result = PartitionResult(want.topic, want.topic_id, want.partition, ErrorCode.NONE)
     result.high_watermark = partition.replica.high_watermark
     result.last_stable_offset = partition.last_stable_offset
@@ -224,6 +224,18 @@ def _read_partition(
         # The range ended with its segment or its limit although there is more: waiting would bring nothing.
         reading.is_complete |= found.next_offset < upper
     return result
+
+
+def _known_verdict(verdict: ErrorCode, partition: HostedPartition, fetch_offset: int) -> ErrorCode:
+    """The verdict of a leader that may not be one any more.
+
+    A broker that cannot write does not learn of newer leaders: an offset after its own end may exist there. A consumer
+    that heard that it does not would begin anew by its reset policy.
+    """
+    status, end_offset = partition.log.status, partition.log.log_end_offset
+    if fetch_offset > end_offset and (status.is_failing or status.refusal is not None):
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return verdict
 
 
 def _read_cold(
