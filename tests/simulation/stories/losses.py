@@ -1,7 +1,8 @@
 """Which node may lose what is on its disk: what a cluster promises to survive, and no more.
 
 Every committed record is on two disks, as long as topics ask for two replicas in sync. So one node may lose its disk,
-or what it had not flushed, again and again; another one only after all replicas are complete again.
+or what it had not flushed, again and again; another one only after all replicas are complete again, and every voter
+remembers its votes again.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Losses:
         brokers = [node.broker for node in story.nodes if node.is_ready and node.broker is not None]
         if len(brokers) < len(story.nodes) or not story.administrator.is_idle:
             return False
+        if any(each.quorum.member.is_voter and not each.quorum.member.replica.can_vote for each in brokers):
+            return False  # a voter whose disk was lost has not caught up: a majority must remember its votes
         if not all(self._is_complete(broker, brokers) for broker in brokers):
             return False
         self._unreliable, self._commits_alone = None, False
