@@ -5,9 +5,10 @@ python -m bench.mixed --quick             a tenth of everything in one round: is
 python -m bench.mixed --target apache     against Apache Kafka; writes no results
 
 The records are those of `bench/mixed_records.py`, the topics have six partitions, the codecs are none, lz4
-and zstd. Each measurement is a process of its own (`bench/mixed_loads.py`). The clients take turns within
-each round, another one first each time; ratios are taken within a round. One round before the others is not
-counted.
+and zstd. Each measurement is a process of its own (`bench/mixed_loads.py`, `bench/mixed_latency.py`). Ottla's
+client is measured as `pip install` leaves it, and with its compiled loops where this installation has them. The
+clients take turns within each round, another one first each time; ratios are taken within a round. One round
+before the others is not counted.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from bench import report
+from bench import mixed_latency, report
 from bench.memory import WarmPages
-from bench.mixed_loads import PARTITIONS, PRODUCE
+from bench.mixed_loads import COMPILED, CONSUME, PARTITIONS, PRODUCE, is_compiled
+from bench.mixed_targets import TARGETS, verdicts
 from bench.targets import Target, started
 from bench.verdicts import Spread
 
@@ -40,31 +43,54 @@ from ottla.blocking import Admin
 RESULTS = Path(__file__).with_name("RESULTS_MIXED.md")
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 CODECS: Final = ("none", "lz4", "zstd")
-WORKS: Final = ("produce", "consume")
+LATENCIES: Final[Mapping[str, Mapping[str, object]]] = {"one send": mixed_latency.SENDERS, "end to end": mixed_latency.READERS}
+BATCHES: Final = ("ottla", COMPILED, "confluent-kafka")
 ROUNDS, QUICK_SCALE, WARM_UP_SCALE = 5, 0.1, 0.3
 DEADLINE_SECONDS = 300
 # As many records as take each client half a second or more on a quiet machine.
 RECORDS: Final[Mapping[str, int]] = {
-    "ottla": 120_000,
-    "aiokafka": 80_000,
-    "confluent-kafka": 200_000,
-    "kafka-python": 25_000,
+    "ottla": 300_000,
+    COMPILED: 400_000,
+    "aiokafka": 120_000,
+    "confluent-kafka": 400_000,
+    "kafka-python": 40_000,
 }
-FILLED: Final = 300_000  # records in a topic to read: more than any client reads, with its warm-up
-WARM_BYTES = 150 << 20  # more than one measurement writes
+SINGLE: Final = 3_000  # records of a measurement of time
+FILLED: Final = 480_000  # records in a topic to read: more than any client reads, with its warm-up
+WARM_BYTES = 250 << 20  # more than one measurement writes
 SETTINGS = {"log.segment.delete.delay.ms": "0"}  # the space of a deleted topic is free at once
 
 Measured = dict[str, dict[str, list[float]]]  # workload → client → one figure per round
 
 
-def clients_for(codec: str) -> list[str]:
-    """All clients, but for kafka-python without the package that it needs for lz4."""
-    lacks_lz4 = codec == "lz4" and find_spec("lz4") is None
-    return [client for client in PRODUCE if not (lacks_lz4 and client == "kafka-python")]
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One work with one codec."""
+
+    work: str
+    codec: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.work}, {self.codec}"
+
+    @property
+    def clients(self) -> list[str]:
+        """All that can: kafka-python needs a package for lz4, and the compiled loops may not be there."""
+        known = BATCHES if self.work == "batches" else PRODUCE if self.work == "produce" else CONSUME
+        lacks_lz4 = self.codec == "lz4" and find_spec("lz4") is None
+        lacking = {"kafka-python": lacks_lz4, COMPILED: not is_compiled()}
+        return [client for client in known if not lacking.get(client)]
+
+
+def workloads(codecs: Sequence[str]) -> list[Workload]:
+    """Every codec, but where the shape of the reading loop is the question."""
+    found = [Workload(work, codec) for work in ("produce", "consume") for codec in codecs]
+    return [*found, *(Workload(work, codecs[-1]) for work in ("one by one", "batches"))]
 
 
 class MixedBench:
-    """Runs the measurements of one broker and keeps records per second, and the client's CPU per record."""
+    """Runs the measurements of one broker: records per second and the client's CPU per record, and times."""
 
     def __init__(self, target: Target, pages: WarmPages, codecs: Sequence[str] = CODECS) -> None:
         self._target = target
@@ -73,6 +99,7 @@ class MixedBench:
         self._bootstrap = f"127.0.0.1:{target.port}"
         self.rates: Measured = {}
         self.costs_us: Measured = {}
+        self.times_ms: Measured = {}
 
     def fill(self, scale: float) -> None:
         """Write the topics that consumers read, one for each codec."""
@@ -80,31 +107,45 @@ class MixedBench:
             with Admin(self._bootstrap) as admin:
                 admin.create_topics([NewTopic(f"read-{codec}", partitions=PARTITIONS)])
             count = int(FILLED * scale) + 10_000
-            self._run("produce", "confluent-kafka", codec, f"read-{codec}", count)
+            self._run(Workload("produce", codec), "confluent-kafka", f"read-{codec}", count)
 
     def round(self, number: int, scale: float, *, keep: bool) -> None:
-        for work in WORKS:
-            for codec in self._codecs:
-                clients = clients_for(codec)
-                first = number % len(clients)
-                for client in clients[first:] + clients[:first]:
-                    self._measure(work, client, codec, int(RECORDS[client] * scale) + 1, keep)
+        for workload in workloads(self._codecs):
+            for client in _in_turn(workload.clients, number):
+                self._measure(workload, client, int(RECORDS[client] * scale) + 1, keep)
+        for work, clients in LATENCIES.items():
+            known = [client for client in clients if client != COMPILED or is_compiled()]
+            for client in _in_turn(known, number):
+                self._measure_time(work, client, int(SINGLE * scale) + 100, keep)
 
-    def _measure(self, work: str, client: str, codec: str, records: int, keep: bool) -> None:
+    def _measure(self, workload: Workload, client: str, records: int, keep: bool) -> None:
         with contextlib.ExitStack() as stack:
-            topic = f"read-{codec}"
-            if work == "produce":
-                topic = stack.enter_context(self._passing_topic(f"{client}-{codec}"))
+            topic = f"read-{workload.codec}"
+            if workload.work == "produce":
+                topic = stack.enter_context(self._passing_topic("written"))
                 self._pages.keep()
                 self._pages.release()
-            figures = self._run(work, client, codec, topic, records)
+            figures = self._run(workload, client, topic, records)
         if not keep:
             return
         rate = figures["records"] / figures["seconds"] / 1_000
         cost = figures["cpu_seconds"] / figures["records"] * 1e6
-        print(f"  {work}, {codec:5} {client:16} {rate:8.0f} krec/s {cost:7.2f} µs of CPU", flush=True)
+        print(f"  {workload.name:16} {client:16} {rate:8.0f} krec/s {cost:7.2f} µs of CPU", flush=True)
         for measured, figure in ((self.rates, rate), (self.costs_us, cost)):
-            measured.setdefault(f"{work}, {codec}", {}).setdefault(client, []).append(figure)
+            measured.setdefault(workload.name, {}).setdefault(client, []).append(figure)
+
+    def _measure_time(self, work: str, client: str, records: int, keep: bool) -> None:
+        with self._passing_topic("timed") as topic:
+            figures = self._ask("bench.mixed_latency", client, work, topic, records)
+        if not keep:
+            return
+        print(
+            f"  {work:16} {client:16} {figures['p50_ms']:8.3f} ms p50 {figures['p99_ms']:8.3f} ms p99",
+            flush=True,
+        )
+        for figure in ("p50", "p99"):
+            by_client = self.times_ms.setdefault(f"{work}, {figure}", {})
+            by_client.setdefault(client, []).append(figures[f"{figure}_ms"])
 
     @contextlib.contextmanager
     def _passing_topic(self, topic: str) -> Iterator[str]:
@@ -119,32 +160,48 @@ class MixedBench:
                 raise TimeoutError(f"the files of {topic} are still there")
             time.sleep(0.01)
 
-    def _run(self, work: str, client: str, codec: str, topic: str, records: int) -> dict[str, float]:
-        command = [sys.executable, "-m", "bench.mixed_loads", "--client", client, "--work", work]
-        command += ["--codec", codec, "--bootstrap", self._bootstrap, "--topic", topic]
-        command += ["--records", str(records)]
+    def _run(self, workload: Workload, client: str, topic: str, records: int) -> dict[str, float]:
+        return self._ask(
+            "bench.mixed_loads", client, workload.work, topic, records, "--codec", workload.codec
+        )
+
+    def _ask(
+        self, module: str, client: str, work: str, topic: str, records: int, *more: str
+    ) -> dict[str, float]:
+        command = [sys.executable, "-m", module, "--client", client, "--work", work, *more]
+        command += ["--bootstrap", self._bootstrap, "--topic", topic, "--records", str(records)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
         if done.returncode:
-            raise AssertionError(f"{client} could not {work}:\n{done.stderr[-3000:]}")
+            raise AssertionError(f"{client} could not do {work}:\n{done.stderr[-3000:]}")
         figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         return figures
 
 
+def _in_turn(clients: Sequence[str], number: int) -> list[str]:
+    first = number % len(clients)
+    return [*clients[first:], *clients[:first]]
+
+
+PEERS: Final = [client for client in PRODUCE if client not in ("ottla", COMPILED)]
+
+
 def ratios(measured: Measured) -> list[list[str]]:
     """Ours divided by each other client's, round by round; the median and the spread."""
-    peers = [client for client in PRODUCE if client != "ottla"]
     return [
-        [workload, *(_ratio(by_client["ottla"], by_client.get(peer, ())) for peer in peers)]
+        [workload, ours, *(_ratio(by_client[ours], by_client.get(peer, ())) for peer in PEERS)]
         for workload, by_client in measured.items()
+        for ours in ("ottla", COMPILED)
+        if ours in by_client
     ]
 
 
 def cpu_ratios(measured: Measured) -> list[list[str]]:
     """The CPU of each other client divided by ours, round by round: above one, ours costs less."""
-    peers = [client for client in PRODUCE if client != "ottla"]
     return [
-        [workload, *(_ratio(by_client.get(peer, ()), by_client["ottla"]) for peer in peers)]
+        [workload, ours, *(_ratio(by_client.get(peer, ()), by_client[ours]) for peer in PEERS)]
         for workload, by_client in measured.items()
+        for ours in ("ottla", COMPILED)
+        if ours in by_client
     ]
 
 
@@ -165,7 +222,7 @@ def figures_of(measured: Measured) -> list[list[str]]:
 
 def page(bench: MixedBench, command: str, rounds: int, facts: Sequence[str]) -> str:
     others = ", ".join(f"{name} {version(name)}" for name in ("aiokafka", "kafka-python"))
-    peers = [client for client in PRODUCE if client != "ottla"]
+    loops = "has" if is_compiled() else "does not have"
     return "\n".join(
         [
             "# The Python clients on mixed records",
@@ -177,20 +234,38 @@ def page(bench: MixedBench, command: str, rounds: int, facts: Sequence[str]) -> 
             "Records (`bench/mixed_records.py`): JSON values of 60 to 900 bytes with log-normal sizes, 5,000 keys with a Zipf",
             "distribution, two headers on a third of the records, six partitions. A consumer reads key, value and headers.",
             "Settings of the clients: `bench/mixed_loads.py`. kafka-python needs the package lz4 for that codec and is left out",
-            "where it is missing. There is no target for these figures yet.",
+            'where it is missing. "ottla" is the client as `pip install` leaves it, in pure Python; "ottla compiled" has the',
+            "two loops over records compiled (`OTTLA_NATIVE=1 pip install`,",
+            f"[decision 0006](../docs/decisions/0006-one-loop-may-be-compiled.md)), which this installation {loops}.",
+            "",
+            "*consume* takes lists of records, *one by one* single ones from each client's loop, *batches* the columns of",
+            "`Consumer.batches()`, beside the lists of confluent-kafka. *one send* is the time of one record that is sent and",
+            "acknowledged before the next, without lingering; *end to end* the time from sending to reading at 1,000 records",
+            "per second (`bench/mixed_latency.py`).",
             "",
             *facts,
             f"- {others}",
             "",
+            "## Targets",
+            "",
+            'Medians of the ratios, and whether the target "mixed" of [docs/benchmarks.md](../docs/benchmarks.md) is held.',
+            "",
+            *report.table(
+                ["figure", "target", "ottla", "ottla compiled"],
+                verdicts(TARGETS, bench.rates | bench.times_ms, ("ottla", COMPILED)),
+            ),
+            "",
             "## Ottla's client divided by the others, records per second",
             "",
-            *report.table(["workload", *(f"÷ {peer}" for peer in peers)], ratios(bench.rates)),
+            *report.table(["workload", "client", *(f"÷ {peer}" for peer in PEERS)], ratios(bench.rates)),
             "",
             "## The CPU per record of the others, divided by that of Ottla's client",
             "",
             "CPU is less disturbed by other work of the machine than the time that passes. confluent-kafka uses two threads.",
             "",
-            *report.table(["workload", *(f"{peer} ÷ ottla" for peer in peers)], cpu_ratios(bench.costs_us)),
+            *report.table(
+                ["workload", "client", *(f"{peer} ÷" for peer in PEERS)], cpu_ratios(bench.costs_us)
+            ),
             "",
             "## Thousand records per second",
             "",
@@ -199,6 +274,10 @@ def page(bench: MixedBench, command: str, rounds: int, facts: Sequence[str]) -> 
             "## Microseconds of the client's CPU per record",
             "",
             *report.table(["workload", *PRODUCE], figures_of(bench.costs_us)),
+            "",
+            "## Milliseconds",
+            "",
+            *report.table(["work", *PRODUCE], figures_of(bench.times_ms)),
             "",
         ]
     )

@@ -2,6 +2,13 @@
 
     python -m bench.mixed_loads --client ottla --work produce --codec lz4 --bootstrap localhost:9092 --topic t --records 200000
 
+    produce       records as fast as they are taken
+    consume       lists of records, as the client's call for several returns them
+    one by one    single records, as the client's loop or its call for one returns them
+    batches       Ottla's columns; of confluent-kafka the same as consume
+
+"ottla" is what `pip install` gives, "ottla compiled" the installation with `OTTLA_NATIVE=1`, for the same work.
+
 Settings are those of `bench/client_loads.py`: ours has its defaults (acks=all, idempotence), the other
 clients have acks=1 without idempotence and the batch sizes with which they were fastest. Each client chooses
 partitions by key with its own default. The clock runs from the first record to the last acknowledgement, or
@@ -14,8 +21,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from importlib.util import find_spec
 from itertools import chain, cycle, islice
 from typing import Any, Final
 
@@ -34,6 +43,9 @@ from bench.mixed_records import MixedRecord, mixed_records
 
 PARTITIONS: Final = 6
 AT_ONCE: Final = 10_000  # records that one call of a consumer returns at most
+ONE_BY_ONE: Final = 1_000  # single records between two looks at their number
+COMPILED: Final = "ottla compiled"
+_NATIVE: Final = "ottla.records._native"
 
 Records = Iterable[MixedRecord]
 Reading = tuple[Callable[[], Awaitable[Iterable[Any]]], Callable[[Any], tuple[Any, Any, Any]]]
@@ -134,11 +146,25 @@ async def consume_ottla(chosen: argparse.Namespace, measured: Watch) -> None:
 
     async with ottla.Consumer(chosen.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([ottla.TopicPartition(chosen.topic, number) for number in range(PARTITIONS)])
-        await until_read(chosen, measured, (lambda: consumer.poll(max_records=AT_ONCE), _attributes))
+        if chosen.work == "one by one":
+            await until_read(chosen, measured, (_one_by_one(consumer), _attributes))
+        elif chosen.work == "batches":
+            batches = consumer.batches()
+
+            async def rows() -> Iterable[Any]:
+                batch = await anext(batches)
+                return zip(batch.keys, batch.values, batch.headers, strict=True)
+
+            await until_read(chosen, measured, (rows, _themselves))
+        else:
+            await until_read(chosen, measured, (lambda: consumer.poll(max_records=AT_ONCE), _attributes))
 
 
 async def consume_aiokafka(chosen: argparse.Namespace, measured: Watch) -> None:
     async with aiokafka_consumer(chosen, PARTITIONS) as consumer:
+        if chosen.work == "one by one":
+            await until_read(chosen, measured, (_one_by_one(consumer), _attributes))
+            return
 
         async def records() -> Iterable[Any]:
             return chain(*(await consumer.getmany(timeout_ms=1_000, max_records=AT_ONCE)).values())
@@ -150,6 +176,8 @@ async def consume_kafka_python(chosen: argparse.Namespace, measured: Watch) -> N
     consumer = kafka_python_consumer(chosen, PARTITIONS)
 
     async def records() -> Iterable[Any]:
+        if chosen.work == "one by one":
+            return islice(consumer, ONE_BY_ONE)
         return chain(*consumer.poll(timeout_ms=1_000, max_records=AT_ONCE).values())
 
     await until_read(chosen, measured, (records, _attributes))
@@ -159,9 +187,13 @@ async def consume_kafka_python(chosen: argparse.Namespace, measured: Watch) -> N
 async def consume_confluent(chosen: argparse.Namespace, measured: Watch) -> None:
     consumer = confluent_consumer(chosen, PARTITIONS)
 
+    def singly() -> Iterable[Any]:
+        for _ in range(ONE_BY_ONE):
+            if (message := consumer.poll(1.0)) is not None:
+                yield message
+
     async def messages() -> Iterable[Any]:
-        found: list[Any] = consumer.consume(AT_ONCE, 1.0)
-        return found
+        return singly() if chosen.work == "one by one" else consumer.consume(AT_ONCE, 1.0)
 
     def parts(message: Any) -> tuple[Any, Any, Any]:
         return message.key(), message.value(), message.headers()
@@ -172,6 +204,22 @@ async def consume_confluent(chosen: argparse.Namespace, measured: Watch) -> None
 
 def _attributes(record: Any) -> tuple[Any, Any, Any]:
     return record.key, record.value, record.headers
+
+
+def _themselves(row: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    return row
+
+
+def _one_by_one(consumer: AsyncIterable[Any]) -> Callable[[], Awaitable[list[Any]]]:
+    async def some() -> list[Any]:
+        taken: list[Any] = []
+        async for record in consumer:
+            taken.append(record)
+            if len(taken) == ONE_BY_ONE:
+                break
+        return taken
+
+    return some
 
 
 async def until_read(chosen: argparse.Namespace, measured: Watch, reading: Reading) -> None:
@@ -197,21 +245,38 @@ async def until_read(chosen: argparse.Namespace, measured: Watch, reading: Readi
 
 PRODUCE: dict[str, Callable[[argparse.Namespace, Watch], Awaitable[None]]] = {
     "ottla": produce_ottla,
+    COMPILED: produce_ottla,
     "aiokafka": produce_aiokafka,
     "confluent-kafka": produce_confluent,
     "kafka-python": produce_kafka_python,
 }
 CONSUME: dict[str, Callable[[argparse.Namespace, Watch], Awaitable[None]]] = {
     "ottla": consume_ottla,
+    COMPILED: consume_ottla,
     "aiokafka": consume_aiokafka,
     "confluent-kafka": consume_confluent,
     "kafka-python": consume_kafka_python,
 }
+WORKS: Final = ("produce", "consume", "one by one", "batches")
+
+
+def is_compiled() -> bool:
+    """Whether this installation has the compiled loops."""
+    return find_spec(_NATIVE) is not None
+
+
+def choose_loops(client: str) -> None:
+    """Before Ottla is imported: a client that is not the compiled one finds no compiled loops."""
+    if client == COMPILED:
+        if not is_compiled():
+            raise SystemExit("this installation has no compiled loops: OTTLA_NATIVE=1 pip install .")
+    else:
+        sys.modules[_NATIVE] = None  # type: ignore[assignment]
 
 
 async def work(chosen: argparse.Namespace) -> dict[str, float]:
     measured, chosen.read = Watch(), 0
-    await {"produce": PRODUCE, "consume": CONSUME}[chosen.work][chosen.client](chosen, measured)
+    await (PRODUCE if chosen.work == "produce" else CONSUME)[chosen.client](chosen, measured)
     count = chosen.read or chosen.records
     return {"seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds, "records": count}
 
@@ -219,12 +284,14 @@ async def work(chosen: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--client", choices=sorted(PRODUCE), required=True)
-    options.add_argument("--work", choices=["produce", "consume"], required=True)
+    options.add_argument("--work", choices=WORKS, required=True)
     options.add_argument("--codec", default="none")
     options.add_argument("--bootstrap", required=True)
     options.add_argument("--topic", required=True)
     options.add_argument("--records", type=int, required=True)
-    print(json.dumps(asyncio.run(work(options.parse_args()))))
+    chosen = options.parse_args()
+    choose_loops(chosen.client)
+    print(json.dumps(asyncio.run(work(chosen))))
 
 
 if __name__ == "__main__":
