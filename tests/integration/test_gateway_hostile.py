@@ -16,8 +16,8 @@ from tests.integration.gateway_place import GatewayPlace, Reply, gateway_place, 
 
 import ottla.blocking
 import ottla.testing
-from ottla.gateway.registry.machine.records import version_record
-from ottla.gateway.registry.machine.values import StoredVersion
+from ottla.schemas.registry.records import version_record
+from ottla.schemas.registry.values import StoredVersion
 from ottla.schemas.schema import Reference, SchemaText
 from ottla.testing.embedded_broker import EmbeddedBroker
 

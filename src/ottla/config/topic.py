@@ -152,6 +152,36 @@ class TopicConfig:
     retention_ms: int = topic_setting(
         "retention.ms", "log.retention.ms", "log.retention.minutes", "log.retention.hours"
     )
+    schema_validation: bool = setting(
+        "schema.validation",
+        False,
+        dynamic=True,
+        doc="Whether a record is refused unless its value names a schema that is registered for this topic (a null "
+        "value needs none); docs/schemas.md.",
+    )
+    schema_validation_confluent: bool = setting(
+        "confluent.value.schema.validation",
+        False,
+        dynamic=True,
+        doc="Confluent's name of schema.validation: either of the two turns it on.",
+    )
+    schema_validation_keys: bool = setting(
+        "schema.validation.keys", False, dynamic=True, doc="The same for the keys of records."
+    )
+    schema_validation_keys_confluent: bool = setting(
+        "confluent.key.schema.validation",
+        False,
+        dynamic=True,
+        doc="Confluent's name of schema.validation.keys: either of the two turns it on.",
+    )
+    schema_validation_subjects: str = setting(
+        "schema.validation.subjects",
+        "topic",
+        choices=("topic", "any"),
+        dynamic=True,
+        doc="topic: a schema has to be registered under TOPIC-value, or TOPIC-key for keys. any: under some subject, for "
+        "topics whose serializers choose subjects by the names of records.",
+    )
     segment_bytes: int = topic_setting("segment.bytes", "log.segment.bytes")
     segment_index_bytes: int = topic_setting("segment.index.bytes", "log.index.size.max.bytes")
     segment_jitter_ms: int = topic_setting("segment.jitter.ms", "log.roll.jitter.ms", "log.roll.jitter.hours")
@@ -212,6 +242,13 @@ class TopicConfig:
         pairs = (each.split(":") for each in self.ottla_retention_table_offsets)
         held = {int(index): int(offset) for index, offset in pairs}
         return min(high_watermark, held.get(partition, 0))
+
+    @property
+    def checked_parts(self) -> tuple[str, ...]:
+        """The parts of records that must name a registered schema: keys, values, or nothing."""
+        keys = self.schema_validation_keys or self.schema_validation_keys_confluent
+        values = self.schema_validation or self.schema_validation_confluent
+        return ("key",) * keys + ("value",) * values
 
     @property
     def is_compacted(self) -> bool:

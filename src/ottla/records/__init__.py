@@ -4,5 +4,6 @@ batch, header, corruption                              the view of a batch, its 
 builder, record, columns, control                      batches written, records read, columns of records, control records
 decoding, uniform_runs, single_record_batches          many records decoded at once
 compiled, _native.c                                    the loops of `decoding` and `columns` in C, where they are installed
+aborted_transactions                                   the batches that a reader of committed records skips
 compression, varint                                    codecs and zig-zag varints
 """

@@ -6,5 +6,7 @@ formats      the table of formats: how a text of each type is read and compared
 avro         Avro: parser, canonical text, resolution rules
 json_schema  JSON Schema: references, and whether one accepts all that another one does
 protobuf     Protobuf: parser, descriptors, canonical text, rules of reading
+registry     the records of `_schemas`, and the schemas that they say are registered
+wire_format  how data says which schema it was written with
 json_text    JSON read strictly and written compactly
 """

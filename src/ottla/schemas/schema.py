@@ -19,6 +19,10 @@ class InvalidSchemaError(ValueError):
     """A text that is no schema of its type; the message says what is wrong and where."""
 
 
+class SchemaDataError(ValueError):
+    """A value that does not fit its schema, or data that is not in a form of the registry's."""
+
+
 class Reference(NamedTuple):
     """A schema that another one needs: the name it is used by there, and the version of a subject it is."""
 

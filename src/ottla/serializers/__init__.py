@@ -1,7 +1,6 @@
 """Keys and values by the schemas of a registry, in the forms that Confluent's serializers write and read.
 
 registry_client   a registry over HTTP: register, look up, fetch, with what never changes remembered
-wire_format       the id before the data, or the GUID in a header
 subject_names     the subject under which the schema of a topic is registered
 errors            what is wrong with a value, with data, or with the registry's answer
 encoding          what the serializers of all formats share: registration, and the form of the bytes

@@ -12,11 +12,11 @@ from ottla.schemas.avro.canonical import canonical_text
 from ottla.schemas.avro.parser import parse_avro
 from ottla.schemas.avro.types import Enumeration, Fixed, Record
 from ottla.schemas.schema import AVRO, Imported, Reference
+from ottla.schemas.wire_format import Framed
 from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
 from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Framed
 
 try:
     import fastavro

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from ottla.schemas.schema import Imported, Reference
+from ottla.schemas.wire_format import Framed, Headers, framed
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Framed, Headers, framed
 
 # A circle of references would be followed for ever.
 _MOST_REFERENCES = 500

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
+from ottla.schemas.wire_format import guid_header, with_prefix
 from ottla.serializers.registry_client import Registry, RegistrySchema
 from ottla.serializers.subject_names import SubjectName, topic_name
-from ottla.serializers.wire_format import guid_header, with_prefix
 
 Part = Literal["key", "value"]
 Registration = Literal["register", "lookup", "latest"]

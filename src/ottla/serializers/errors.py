@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-
-class SchemaDataError(ValueError):
-    """A value that does not fit its schema, or data that is not in a form of the registry's."""
+from ottla.schemas.schema import SchemaDataError as SchemaDataError
 
 
 class RegistryRequestError(Exception):

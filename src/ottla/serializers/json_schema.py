@@ -13,11 +13,11 @@ from typing import Any
 
 from ottla.schemas.json_schema.model import canonical_text, parse_json_schema
 from ottla.schemas.schema import JSON, Imported, Reference
+from ottla.schemas.wire_format import Framed
 from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
 from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Framed
 
 try:
     import jsonschema

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.schemas.schema import PROTOBUF, Reference
+from ottla.schemas.wire_format import Framed, message_indexes, split_indexes
 from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
 from ottla.serializers.encoding import Encoder, RegistrySerializer, Written
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.message_classes import MessageClasses, message_classes
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Framed, message_indexes, split_indexes
 
 try:
     from google.protobuf.json_format import MessageToDict, ParseDict, ParseError

@@ -43,6 +43,7 @@ from ottla.server.replicas.fetcher_lane import FetcherServices
 from ottla.server.replicas.fetchers import Fetchers
 from ottla.server.replicas.follower_sessions import FollowerSessions
 from ottla.server.replicas.isr_proposals import Isr
+from ottla.server.schemas.schemas_topic import SchemasTopic
 from ottla.server.tiers.opening import open_tiers
 from ottla.telemetry.clients.instances import ClientInstances, Subscriptions
 from ottla.telemetry.clients.subscriptions import subscriptions_of
@@ -150,6 +151,7 @@ def _services(
         coordinators=groups,
         markers=MarkerWriter(partitions, groups, node.flusher, now_ms),
         transactions=Transactions(config, quorum, partitions, node.flusher, producer_ids, runtime),
+        schemas=SchemasTopic(quorum, partitions),
         rights=_rights(config, quorum, now_ms),
         quotas=Quotas(config.quotas, monotonic_ms),
         load=Load(config.logs.directory, partitions, lambda: listeners().traffic, runtime),

@@ -191,6 +191,7 @@ class Broker:
         await parts.fetchers.stop()
         for partition in parts.partitions:
             partition.waiters.wake()
+        await parts.services.schemas.stop()
         await parts.services.transactions.stop()
         await parts.services.coordinators.stop()
         await parts.listeners.drain(_DRAIN_S)

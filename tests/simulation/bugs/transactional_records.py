@@ -2,7 +2,6 @@
 
 from tests.simulation.bugs.bug import Bug, Edit
 
-from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions
 from ottla.client.producer.machine import transaction_errors
 from ottla.client.producer.machine.transaction import TransactionalProducer
 from ottla.client.producer.transactions import Transactions as ProducerTransactions
@@ -12,6 +11,7 @@ from ottla.log.producers.transactions import Transactions
 from ottla.log.producers.verification import Verification, Verifications
 from ottla.log.segments.transaction_index import TransactionIndex
 from ottla.log.writing.append import Appender
+from ottla.records.aborted_transactions import AbortedTransactions
 from ottla.server.apis.produce_verification import Claim, Verdict
 
 BUGS = (

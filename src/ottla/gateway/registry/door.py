@@ -17,10 +17,10 @@ from ottla.gateway.http.machine.parameters import Parameter
 from ottla.gateway.http.machine.routes import BodyKind, Route
 from ottla.gateway.registry.machine import subjects
 from ottla.gateway.registry.machine.problems import RegistryError
-from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.gateway.registry.readers import Readers
 from ottla.gateway.registry.registry import SchemaRegistry
 from ottla.schemas.protobuf.model import is_descriptor
+from ottla.schemas.registry.values import StoredVersion
 from ottla.schemas.schema import PROTOBUF
 from ottla.security.settings import Security
 

@@ -21,11 +21,11 @@ from ottla.gateway.registry.machine.problems import (
     subject_not_found,
 )
 from ottla.gateway.registry.machine.registration import ReadSchema, Submission
-from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.gateway.registry.schemas_topic import SchemasTopic
 from ottla.gateway.registry.writer import SchemasWriter
 from ottla.schemas.formats import parse_schema
 from ottla.schemas.levels import Level
+from ottla.schemas.registry.values import StoredVersion
 from ottla.schemas.schema import InvalidSchemaError
 from ottla.security.settings import Security
 

@@ -20,8 +20,8 @@ from ottla.gateway.registry.door import (
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.problems import schema_not_found
 from ottla.gateway.registry.machine.submissions import id_in
-from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.schemas.formats import FORMATS
+from ottla.schemas.registry.values import StoredVersion
 
 _SUBJECT = Parameter("subject", "A subject, or a context such as :.sales:, in which the id counts.", "string")
 _MAXIMUM = Parameter("fetchMaxId", "Whether to say the highest id, too.", "boolean", False)

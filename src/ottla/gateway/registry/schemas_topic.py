@@ -21,8 +21,8 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.gateway.registry.machine.catalog import Catalog
-from ottla.gateway.registry.machine.records import RegistryRecord, change_of
 from ottla.model import TopicPartition
+from ottla.schemas.registry.records import RegistryRecord, change_of
 from ottla.security.settings import Security
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from ottla.gateway.registry.machine import deletion, subjects
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.problems import schema_not_found, subject_not_found
 from ottla.gateway.registry.machine.submissions import submission_of, version_in
-from ottla.gateway.registry.machine.values import StoredVersion
+from ottla.schemas.registry.values import StoredVersion
 
 _DELETED_ONLY = Parameter("deletedOnly", "Only those that are soft deleted.", "boolean", False)
 _ONLY_TOO = Parameter("deleted_only", "The same, as confluent-kafka spells it.", "boolean", False)

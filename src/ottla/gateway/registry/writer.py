@@ -27,8 +27,8 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.decision import Decision
 from ottla.gateway.registry.machine.problems import RegistryError
-from ottla.gateway.registry.machine.records import RegistryRecord
 from ottla.gateway.registry.schemas_topic import CLIENT_ID, TOPIC, SchemasTopic
+from ottla.schemas.registry.records import RegistryRecord
 from ottla.security.settings import Security
 
 logger = logging.getLogger(__name__)

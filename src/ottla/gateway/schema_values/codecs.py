@@ -11,10 +11,10 @@ from typing import Any, Final
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.schema_values.machine.safe_patterns import unsafe_pattern
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF
+from ottla.schemas.wire_format import Framed, with_prefix
 from ottla.serializers.decoding import SchemaSource, imports_of
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import RegistrySchema
-from ottla.serializers.wire_format import Framed, with_prefix
 
 _MOST_REMEMBERED: Final = 256
 

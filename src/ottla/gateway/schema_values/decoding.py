@@ -18,9 +18,9 @@ from ottla.gateway.registry.registry import SchemaRegistry
 from ottla.gateway.schema_values.codecs import decoded
 from ottla.gateway.schema_values.known_schemas import KnownSchemas
 from ottla.runtime.clock import monotonic_ms
+from ottla.schemas.wire_format import Framed, framed, header_name
 from ottla.serializers.errors import SchemaDataError
 from ottla.serializers.registry_client import RegistrySchema
-from ottla.serializers.wire_format import Framed, framed, header_name
 
 _CATCH_UP_MS: Final = 1_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.gateway.registry.machine import subjects
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.problems import schema_not_found
-from ottla.gateway.registry.machine.values import StoredVersion
+from ottla.schemas.registry.values import StoredVersion
 from ottla.serializers.registry_client import RegistrySchema
 
 

@@ -24,10 +24,10 @@ from ottla.lake.values.avro_types import Column, column_of
 from ottla.lake.values.decoded import Decoded
 from ottla.lake.values.json_values import JsonDecoder
 from ottla.schemas.schema import AVRO, JSON, Imported
+from ottla.schemas.wire_format import Framed, framed
 from ottla.serializers.decoding import imports_of
 from ottla.serializers.errors import RegistryRequestError, SchemaDataError
 from ottla.serializers.registry_client import Registry, RegistrySchema
-from ottla.serializers.wire_format import Framed, framed
 
 _MOST_PARSED: Final = 256
 _MOST_REASON: Final = 300

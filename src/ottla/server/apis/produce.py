@@ -7,8 +7,9 @@ The requests of one socket read are gathered and appended together, one call per
 send the same bytes again and again around different records; `produce_shape.py` recognises such requests
 without decoding them.
 
-While the transactions of a read are verified, the reads after it wait: a producer's batches are appended in the
-order in which they came.
+While the transactions of a read are verified, or a schema that its records name is looked for (`schema.validation`),
+the reads after it wait: a producer's batches are appended in the order in which they came. Requests to topics that
+check schemas have no remembered shape.
 
 When an append is acknowledged, and with which error if it is not, partitions/acknowledgement.py says.
 """
@@ -59,6 +60,7 @@ from ottla.server.gate.services import Services
 from ottla.server.gate.session import Session
 from ottla.server.partitions.acknowledgement import Acknowledgements, Failures
 from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.schemas.schemas_topic import SchemaChecks, schemas_demanded
 
 api = ApiFamily()
 
@@ -113,12 +115,14 @@ _Entry = tuple[int, ProduceShape | _Decoded, int]
 
 
 class _Gathered(NamedTuple):
-    """The requests of one read, the record sets for each partition, and the strictest acks."""
+    """The requests of one read, the record sets for each partition, the strictest acks, what has to be asked first."""
 
     entries: list[_Entry]
     staged: dict[HostedPartition, list[memoryview]]
     acks: int
     throttle_ms: int
+    claims: list[Claim]
+    schemas: SchemaChecks
 
 
 @api.gathers(ProduceRequest)
@@ -137,6 +141,7 @@ class ProduceGatherer:
         self._staged: dict[HostedPartition, list[memoryview]] = {}
         self._verifier = Verifier(services)
         self._claims: list[Claim] = []
+        self._schemas: SchemaChecks = {}
         # The verification that the next read has to wait for; None in front of nearly every read.
         self._verifying: asyncio.Future[None] | None = None
         # The strictest acks of the read: its requests are answered together.
@@ -207,7 +212,7 @@ class ProduceGatherer:
         decoded = self._entries[-1][1]
         assert isinstance(decoded, _Decoded), "what was just added was decoded"
         partition = decoded.only_partition
-        if partition is None or decoded.acks not in (-1, 1):
+        if partition is None or decoded.acks not in (-1, 1) or partition.config.checked_parts:
             return
         shape = learn_shape(frame, decoded.version, decoded.request, partition)
         if shape is not None:
@@ -222,36 +227,41 @@ class ProduceGatherer:
         acks, self._acks = self._acks, ACKS_LEADER
         quotas = self._services.quotas
         throttle_ms = quotas.produced(self._session, _size_bytes(staged)) if quotas.are_set else 0
-        if (self._claims or self._verifying is not None) and (claims := self._unverified()) is not None:
+        claims, self._claims = self._claims, []
+        schemas, self._schemas = self._schemas, {}
+        if (claims or schemas or self._verifying is not None) and self._must_wait(claims, schemas):
             earlier, verified = self._verifying, asyncio.get_running_loop().create_future()
             self._verifying = verified
-            gathered = _Gathered(entries, _kept(staged), acks, throttle_ms)
-            return self._append_verified(gathered, claims, earlier, verified)
+            gathered = _Gathered(entries, _kept(staged), acks, throttle_ms, claims, schemas)
+            return self._append_verified(gathered, earlier, verified)
         now_ms, none_verified = self._services.now_ms(), self._verifier.none_verified
         outcomes: Outcomes = {}
         for partition, record_sets in staged.items():
             outcomes[partition] = partition.append(record_sets, now_ms, none_verified)
         return self._acknowledged(entries, outcomes, acks, throttle_ms)
 
-    def _unverified(self) -> list[Claim] | None:
-        """The claims of a read that has to wait; None for a read that may be appended at once."""
-        claims, self._claims = self._claims, []
-        must_wait = self._verifying is not None or self._verifier.unverified(claims)
-        return claims if must_wait else None
+    def _must_wait(self, claims: list[Claim], schemas: SchemaChecks) -> bool:
+        """Whether a read may not be appended at once: something has to be asked, or an earlier read waits."""
+        return (
+            self._verifying is not None
+            or bool(self._verifier.unverified(claims))
+            or not all(self._services.schemas.knows(each) for each in schemas.values())
+        )
 
     async def _append_verified(
         self,
         gathered: _Gathered,
-        claims: list[Claim],
         earlier: asyncio.Future[None] | None,
         verified: asyncio.Future[None],
     ) -> list[Part]:
-        """Append once the coordinators have answered, and everything that came earlier is appended."""
+        """Append once everything is known that decides, and everything that came earlier is appended."""
         try:
             if earlier is not None:
                 await earlier
-            verdict = await self._verifier.verdict(claims)
-            entries, staged, acks, throttle_ms = gathered
+            entries, staged, acks, throttle_ms, claims, schemas = gathered
+            unregistered = await self._services.schemas.refused(schemas) if schemas else {}
+            verdict = await self._verifier.verdict([c for c in claims if c.record_set not in unregistered])
+            verdict.refused.update(unregistered)
             now_ms = self._services.now_ms()
             outcomes = {
                 partition: verdict.append(partition, record_sets, acks, now_ms)
@@ -293,6 +303,7 @@ class ProduceGatherer:
         try:
             partition = self._partition(header, request.acks, topic, data)
             records = _checked_records(header.api_version, data.records)
+            schemas = schemas_demanded(partition, records)
         except KafkaError as error:
             return _Placement(data.index, None, 0, error)
         staged = self._staged.setdefault(partition, [])
@@ -300,6 +311,8 @@ class ProduceGatherer:
         place = len(staged) - 1
         if is_transactional(records):
             self._claims.append(claim_of(partition, place, request, header.api_version, records))
+        if schemas:
+            self._schemas[partition, place] = schemas
         return _Placement(data.index, partition, place, None)
 
     def _partition(

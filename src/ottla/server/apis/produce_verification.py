@@ -13,7 +13,7 @@ the same question. The answer is worth something only as long as nothing ends th
     the last transaction is still being ended          the same; CONCURRENT_TRANSACTIONS from version 12 on
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -43,6 +43,8 @@ _NO_COORDINATOR: Final = frozenset(
 )
 
 
+# A partition, and a place in what a read brought for it.
+RecordSet = tuple[HostedPartition, int]
 # Transactional id, producer id, epoch, whether partitions join the transaction.
 _Transaction = tuple[str, int, int, bool]
 
@@ -68,6 +70,10 @@ class Claim(NamedTuple):
         return TopicPartition(self.partition.topic, self.partition.index)
 
     @property
+    def record_set(self) -> RecordSet:
+        return self.partition, self.place
+
+    @property
     def adds(self) -> bool:
         """Whether the partition joins the transaction by the question."""
         return self.version >= _ADDS_SINCE
@@ -82,7 +88,7 @@ class Verdict(NamedTuple):
     """The verifications that appends may present, and the record sets that must not be appended."""
 
     verified: Collection[Verification] | None
-    refused: Mapping[tuple[HostedPartition, int], KafkaError]
+    refused: dict[RecordSet, KafkaError]
 
     def append(
         self, partition: HostedPartition, record_sets: Sequence[memoryview], acks: int, now_ms: int
@@ -177,7 +183,7 @@ class Verifier:
         asked: dict[_Transaction, list[Claim]] = {}
         for claim in unverified:
             asked.setdefault(claim.transaction, []).append(claim)
-        refused: dict[tuple[HostedPartition, int], KafkaError] = {}
+        refused: dict[RecordSet, KafkaError] = {}
         for transaction, claimed in asked.items():
             refused |= await self._ask(transaction, claimed)
         return Verdict(None if self.none_verified is None else verified, refused)
@@ -191,9 +197,7 @@ class Verifier:
             for claim in claims
         ]
 
-    async def _ask(
-        self, transaction: _Transaction, claims: Sequence[Claim]
-    ) -> dict[tuple[HostedPartition, int], KafkaError]:
+    async def _ask(self, transaction: _Transaction, claims: Sequence[Claim]) -> dict[RecordSet, KafkaError]:
         """The record sets of one transaction that must not be appended."""
         transactional_id, producer_id, epoch, adds = transaction
         partitions = {claim.topic_partition for claim in claims}

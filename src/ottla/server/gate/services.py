@@ -20,6 +20,7 @@ from ottla.server.quorum.controller_duties import ControllerDuties
 from ottla.server.quorum.producer_ids import ProducerIds
 from ottla.server.quorum.quorum import Quorum
 from ottla.server.replicas.follower_sessions import FollowerSessions
+from ottla.server.schemas.schemas_topic import SchemasTopic
 from ottla.telemetry.clients.instances import ClientInstances
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Services:
     coordinators: Coordinators
     markers: MarkerWriter
     transactions: Transactions
+    schemas: SchemasTopic
     load: Load
     rights: Rights | None
     quotas: Quotas

@@ -238,6 +238,8 @@ class Hosting:
             config = configs.get(hosted.topic) or self._topic_config(image, hosted.topic)
             configs[hosted.topic] = config
             if hosted.config != config:
+                if hosted.config.checked_parts != config.checked_parts:
+                    self._partitions.checks_changed()
                 hosted.configure(config)
 
     def _configure_tiers(self, image: ClusterImage) -> None:

@@ -21,8 +21,8 @@ class Partitions:
         self._by_id: dict[tuple[UUID, int], HostedPartition] = {}
         # The topics that have a log which could not be opened.
         self.unopened: OrderedSet[str] = OrderedSet()
-        # Grows with every partition that is added or removed; for decisions that are remembered
-        # (gate/basis.py).
+        # Grows with every partition that is added or removed, and when one begins to check schemas; for decisions
+        # that are remembered (gate/basis.py).
         self.version = 0
         # What the partitions that are not hosted here any more have counted: totals of a broker never fall.
         self.past_counts = PartitionCounts()
@@ -70,6 +70,10 @@ class Partitions:
         self.version += 1
         self.past_counts.add(partition.counts)
         partition.close()
+
+    def checks_changed(self) -> None:
+        """Records that were taken as they are must name schemas from now on, or no longer."""
+        self.version += 1
 
     def _absence(self, topic: TopicImage, index: int) -> KafkaError:
         """Why a partition of a known topic is not here."""

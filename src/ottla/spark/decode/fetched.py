@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions
 from ottla.client.sync.range_batches import PlacedBatch, RangeBatches
 from ottla.errors import ErrorCode, KafkaError
+from ottla.records.aborted_transactions import AbortedTransactions
 from ottla.records.batch import BatchView
 from ottla.records.corruption import CorruptRecord
 from ottla.records.header import CODEC_MASK, CONTROL, CRC_START, HEADER_BYTES, LOG_APPEND_TIME, BatchHeader

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions
 from ottla.protocol.messages.fetch import AbortedTransaction
+from ottla.records.aborted_transactions import AbortedTransactions
 from ottla.records.batch import BatchView
 from ottla.records.compression import compression_of, decompress
 from ottla.records.corruption import CorruptRecord

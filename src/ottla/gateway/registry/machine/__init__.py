@@ -1,9 +1,7 @@
-"""The schema registry as a replicated machine over the records of `_schemas`. Pure.
+"""The schema registry as a replicated machine over the records of `_schemas` (`ottla.schemas.registry`). Pure.
 
 subjects        names of subjects and their contexts
 problems        refusals, with Confluent's numbers
-values          what the registry keeps: versions of subjects, settings, modes
-records         Confluent's record format
 catalog         the state that the records make, and every question about it
 references      the schemas that a schema refers to, and those behind them
 registration    a new schema: known already, compatible or refused

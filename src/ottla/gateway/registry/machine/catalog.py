@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from ottla.gateway.registry.machine import subjects
 from ottla.gateway.registry.machine.problems import subject_not_found, version_not_found
-from ottla.gateway.registry.machine.records import (
+from ottla.schemas.levels import Level
+from ottla.schemas.registry.records import (
     Change,
     ModeChange,
     SchemaKey,
@@ -21,8 +22,7 @@ from ottla.gateway.registry.machine.records import (
     SubjectClearing,
     SubjectDeletion,
 )
-from ottla.gateway.registry.machine.values import Mode, Settings, StoredVersion
-from ottla.schemas.levels import Level
+from ottla.schemas.registry.values import Mode, Settings, StoredVersion
 
 V = TypeVar("V")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla.gateway.registry.machine.records import RegistryRecord
+from ottla.schemas.registry.records import RegistryRecord
 
 
 class Decision(NamedTuple):

@@ -15,7 +15,7 @@ from ottla.gateway.registry.machine.problems import (
     version_not_soft_deleted,
     version_soft_deleted,
 )
-from ottla.gateway.registry.machine.records import (
+from ottla.schemas.registry.records import (
     RegistryRecord,
     mode_record,
     settings_record,

@@ -8,7 +8,7 @@ from typing import Final
 from ottla.gateway.registry.machine import subjects
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.problems import RegistryError, invalid_schema
-from ottla.gateway.registry.machine.values import StoredVersion
+from ottla.schemas.registry.values import StoredVersion
 from ottla.schemas.schema import MOST_CHARACTERS, Imported, Reference
 
 # More are a mistake: all of them are read whenever the schema is compared.

@@ -21,11 +21,11 @@ from ottla.gateway.registry.machine.problems import (
     invalid_schema,
     not_permitted,
 )
-from ottla.gateway.registry.machine.records import RegistryRecord, tombstone, version_record
 from ottla.gateway.registry.machine.references import pinned, resolved
-from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.schemas.formats import ParsedSchema, parse_schema
 from ottla.schemas.levels import Level, incompatibilities
+from ottla.schemas.registry.records import RegistryRecord, tombstone, version_record
+from ottla.schemas.registry.values import StoredVersion
 from ottla.schemas.schema import AVRO, MOST_CHARACTERS, Imported, InvalidSchemaError, Reference, SchemaText
 
 _MOST_ID: Final = 2**31 - 1

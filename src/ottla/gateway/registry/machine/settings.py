@@ -19,15 +19,15 @@ from ottla.gateway.registry.machine.problems import (
     reference_exists,
     subject_not_found,
 )
-from ottla.gateway.registry.machine.records import (
+from ottla.schemas.levels import Level
+from ottla.schemas.registry.records import (
     RegistryRecord,
     mode_record,
     settings_record,
     subject_clearing,
     tombstone,
 )
-from ottla.gateway.registry.machine.values import Mode, Settings
-from ottla.schemas.levels import Level
+from ottla.schemas.registry.values import Mode, Settings
 
 # Confluent's further settings: to keep them without obeying them would be a lie.
 _UNSERVED: Final = (

@@ -7,10 +7,10 @@ from typing import Any
 from ottla.gateway.registry.machine import registration
 from ottla.gateway.registry.machine.catalog import Catalog
 from ottla.gateway.registry.machine.decision import Decision
-from ottla.gateway.registry.machine.records import RegistryRecord, change_of
 from ottla.gateway.registry.machine.registration import Submission
-from ottla.gateway.registry.machine.values import StoredVersion
 from ottla.schemas.levels import Level
+from ottla.schemas.registry.records import RegistryRecord, change_of
+from ottla.schemas.registry.values import StoredVersion
 
 
 class Place:

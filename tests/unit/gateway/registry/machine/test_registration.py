@@ -14,10 +14,10 @@ from tests.unit.gateway.registry.machine.place import Place, state_of
 
 from ottla.gateway.registry.machine import deletion
 from ottla.gateway.registry.machine.problems import RegistryError
-from ottla.gateway.registry.machine.records import version_record
 from ottla.gateway.registry.machine.registration import Submission
 from ottla.gateway.registry.machine.settings import delete_settings, set_mode, set_settings
-from ottla.gateway.registry.machine.values import StoredVersion
+from ottla.schemas.registry.records import version_record
+from ottla.schemas.registry.values import StoredVersion
 from ottla.schemas.schema import AVRO, Reference, SchemaText
 
 

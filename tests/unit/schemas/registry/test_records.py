@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.gateway.registry.machine.catalog import Catalog
-from ottla.gateway.registry.machine.records import (
+from ottla.schemas.levels import Level
+from ottla.schemas.registry.records import (
     RegistryRecord,
     change_of,
     mode_record,
@@ -15,8 +16,7 @@ from ottla.gateway.registry.machine.records import (
     tombstone,
     version_record,
 )
-from ottla.gateway.registry.machine.values import Mode, Settings, StoredVersion
-from ottla.schemas.levels import Level
+from ottla.schemas.registry.values import Mode, Settings, StoredVersion
 from ottla.schemas.schema import AVRO, JSON, Reference, SchemaText
 
 # As Confluent's registry writes them, in several of its versions.

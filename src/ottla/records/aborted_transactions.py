@@ -11,10 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heapify, heappop
+from typing import Protocol
 
-from ottla.protocol.messages.fetch import AbortedTransaction
 from ottla.records.batch import BatchView
 from ottla.records.control import marker_of
+
+
+class Aborted(Protocol):
+    """A transaction of an answer's list."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
 
 
 class AbortedTransactions:
@@ -22,7 +32,7 @@ class AbortedTransactions:
 
     __slots__ = ("_coming", "_open")
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Iterable[Aborted]) -> None:
         self._coming = [(each.first_offset, each.producer_id) for each in aborted]
         self._open: set[int] = set()
         heapify(self._coming)

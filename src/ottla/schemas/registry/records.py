@@ -18,9 +18,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ottla.gateway.registry.machine.values import Mode, Settings, StoredVersion
 from ottla.schemas.json_text import to_json
 from ottla.schemas.levels import Level
+from ottla.schemas.registry.values import Mode, Settings, StoredVersion
 from ottla.schemas.schema import AVRO, Reference, SchemaText
 
 _KEPT = ("metadata", "ruleSet")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.client.fetching.plan.aborted_transactions import AbortedTransactions
 from ottla.protocol.messages.fetch import AbortedTransaction
+from ottla.records.aborted_transactions import AbortedTransactions
 from ottla.records.batch import BatchView
 from ottla.records.builder import build_batch
 from ottla.records.control import EndTransactionMarker, build_marker

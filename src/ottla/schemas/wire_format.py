@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.schemas.protobuf.wire_values import varint
-from ottla.schemas.schema import guid_text
-from ottla.serializers.errors import SchemaDataError
+from ottla.schemas.schema import SchemaDataError, guid_text
 
 _PREFIX: Final = struct.Struct(">bi")
 _ID, _GUID = 0, 1

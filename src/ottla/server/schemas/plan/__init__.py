@@ -1,0 +1,1 @@
+"""What is decided about records that must name a schema. Pure."""
