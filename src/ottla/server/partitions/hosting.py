@@ -111,6 +111,7 @@ class Hosting:
         if not self.is_active and self._is_registered(after):
             self.is_active = True
             changed = list(after.topics_by_name.values())
+            self._remove_deleted(after)
             self._remove_strays(after)
         for topic in changed:
             for _ in self._try_to_host(after, topic):
@@ -302,6 +303,12 @@ class Hosting:
             for name in self._directory.partition_names()
             if name not in hosted and not name.startswith(_METADATA_PREFIX)
         ]
+
+    def _remove_deleted(self, image: ClusterImage) -> None:
+        """Remove what was opened by an older image, and whose topic was deleted since."""
+        for hosted in tuple(self._partitions):
+            if hosted.topic_id not in image.topics_by_id:
+                self._remove(hosted, None)
 
     def _remove_strays(self, image: ClusterImage) -> None:
         """Remove what was moved away or deleted while this broker was down.

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from tests.integration.in_process import broker_thread
 from tests.integration.replicas import reassignment, running, until
 
@@ -75,6 +76,48 @@ def test_a_topic_of_the_same_name_does_not_get_the_old_records(tmp_path: Path) -
             node = await cluster.start_node(2)
             await cluster.until_isr(1, 2)
             assert node.values() == [b"new"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_created_again", [True, False])
+def test_a_topic_that_is_deleted_while_the_broker_opens_its_logs_is_removed(
+    tmp_path: Path, is_created_again: bool
+) -> None:
+    """Story 300361: the topic of the same name got the log of the deleted one."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await cluster.create_topic("t", (1, 2))
+            await cluster.produce(b"old")
+            config = cluster.nodes[1].broker.config
+            await cluster.kill(1)
+            before = cluster.image
+            await cluster.submit(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
+            if is_created_again:
+                await cluster.create_topic("t", (1, 2))
+            after = cluster.image
+        runtime = Runtime()
+        directory = LogDirectory(runtime.disk, config.logs.directory, OpenFiles())
+        directory.open(1, uuid4, after.cluster_id)
+        partitions, remover = Partitions(lambda: after), Remover(runtime.threads)
+        hosting = Hosting(
+            config,
+            directory,
+            partitions,
+            remover,
+            runtime.clock.wall_ms,
+            incarnation_id=after.brokers[1].incarnation_id,
+        )
+        hosting.open_all(before)
+        await hosting.apply(ClusterImage(after.cluster_id), after)
+        placed = [topic.topic_id for topic in after.topics_by_name.values()]
+        assert [hosted.topic_id for hosted in partitions] == placed
+        assert [hosted.log.log_end_offset for hosted in partitions] == [0] * is_created_again
+        remover.stop()
+        for hosted in partitions:
+            hosted.log.close(clean=False)
+        directory.close(clean=False)
 
     asyncio.run(scenario())
 
