@@ -11,6 +11,7 @@ from tests.simulation.stories.town import TOPIC, Town
 from tests.simulation.world.node import Node
 
 from ottla.log.files.file_names import LOG, offset_of
+from ottla.records.batch import iter_batches
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -200,4 +201,29 @@ def test_a_damaged_replica_is_not_in_sync_after_a_restart_before_it_is_repaired(
     assert comes_back(town, node)
     assert [path.partition(".quarantine-")[0] for path in quarantined(node)] == [rotten]
     assert are_equal(town)
+    town.world.bury()
+
+
+@pytest.mark.parametrize("is_controller", [False, True])
+def test_a_node_whose_metadata_rotted_while_it_was_down_fetches_them_again(is_controller: bool) -> None:
+    town = Town(1)
+    town.open(leads_from_controller=False)
+    node = town.controller() if is_controller else other(town, town.leader(), town.controller())
+    node.stop()
+    assert town.world.run(lambda: not node.is_running, town.world.now + 10)
+    path = f"/data/{node.number}/__cluster_metadata-0/00000000000000000000.log"
+    largest = max(iter_batches(bytes(node.disk.content(path))), key=lambda batch: batch.size_bytes)
+    node.disk.rot(path, largest.position + largest.size_bytes - 20)
+    town.live_on(1)
+    began_s = town.world.now
+    node.start()
+    assert town.world.run(lambda: node.is_ready and not is_out(town, node), began_s + 10)
+    town.fall_quiet()
+    images = [each.broker.quorum.image for each in town.nodes if each.broker is not None]
+    assert images[0] == images[1] == images[2]
+    logs = [
+        bytes(each.disk.content(path.replace(f"/{node.number}/", f"/{each.number}/"))) for each in town.nodes
+    ]
+    shortest = min(map(len, logs))
+    assert len({log[:shortest] for log in logs}) == 1
     town.world.bury()

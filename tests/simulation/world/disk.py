@@ -226,6 +226,15 @@ class SimulatedDisk:
         """A file's bytes, to be changed behind everybody's back."""
         return self._inode(path).data
 
+    def rot(self, path: str, position: int) -> None:
+        """One bit of a file is another one from now on, whatever was synced."""
+        inode = self._inode(path)
+        inode.data[position] ^= 4
+        if position < len(inode.durable):
+            durable = bytearray(inode.durable)
+            durable[position] ^= 4
+            inode.durable = bytes(durable)
+
     def durable(self, path: str) -> bytes | None:
         """The bytes of a file that no power loss can take; None if its name could be lost."""
         directory = self._directories.get(os.path.dirname(path))

@@ -454,7 +454,9 @@ class QuorumMember:
         self._has_failed = True
         self._resign()
         text = problem.message if isinstance(problem, KafkaError) else getattr(problem, "strerror", None)
-        reason = f"the metadata could not be made durable: {text or problem}"
+        is_damaged = isinstance(problem, KafkaError) and problem.code is ErrorCode.CORRUPT_MESSAGE
+        done = "read" if is_damaged else "made durable"
+        reason = f"the metadata could not be {done}: {text or problem}"
         logger.error("%s", reason)
         self._refuse_tickets()
         self._told.failed(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))

@@ -4,12 +4,16 @@ After a crash the log of a topic keeps what lies behind a hole; this one is cut 
 a record counts only if everything before it is there. The log begins at 0 or at the end of a snapshot
 (`quorum_snapshots`), whose epoch is that of the record before the first one. A log that was cut by its disk,
 not by its quorum, has forgotten what it promised: `is_whole` is False then.
+
+Disks damage records after they were written as well. All of the log is checked when it is opened, and is cut before
+the first damaged batch; what is read later is checked, too, so that nobody replays or fetches it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from ottla.config import TopicConfig
@@ -25,7 +29,7 @@ from ottla.raft.leader_change import leader_change_batch
 from ottla.raft.messages import METADATA_PARTITION, METADATA_TOPIC, SnapshotId
 from ottla.raft.voter_records import voters_batch, voters_in
 from ottla.raft.voters import LoggedVoters, VoterSet
-from ottla.records.batch import CorruptRecord, iter_batches, read_header
+from ottla.records.batch import BatchView, CorruptRecord, iter_batches, read_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.runtime.disk import Disk, is_out_of_room
@@ -45,8 +49,15 @@ class MetadataLog:
     """
 
     def __init__(
-        self, directory: LogDirectory, disk: Disk, file: QuorumStateFile, now_ms: Callable[[], int]
+        self,
+        directory: LogDirectory,
+        disk: Disk,
+        file: QuorumStateFile,
+        now_ms: Callable[[], int],
+        *,
+        is_alone: bool = False,
     ) -> None:
+        """`is_alone`: no other node is a voter by the settings. KafkaError if the log is damaged, and no other has it."""
         self._directory = directory
         self._file = file
         self._now_ms = now_ms
@@ -59,7 +70,7 @@ class MetadataLog:
         self._voters: list[LoggedVoters] = []
         self._find_start()
         self._cut_at_hole()
-        self._find_voters()
+        self._cut_at_damage(is_alone=is_alone)
 
     def take_snapshot_records(self) -> list[Any]:
         """The records of the snapshot that the log was opened with; once, so that they do not stay in
@@ -138,9 +149,17 @@ class MetadataLog:
         return self._log.status.is_full and not self.is_broken
 
     def read(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
-        """Whole batches from the one that holds `offset` on; at least one if there is one."""
+        """Whole batches from the one that holds `offset` on; at least one if there is one. KafkaError if one of them
+        is damaged.
+        """
         upper = self.log_end_offset if upper_offset is None else upper_offset
-        found = self._log.read(offset, max_bytes, upper_offset=upper, at_least_one=True)
+        data = self._bytes_from(offset, max_bytes, upper)
+        if sum(each.size_bytes for each in _whole_batches(data, offset)) < len(data):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.directory} is damaged behind offset {offset}")
+        return data
+
+    def _bytes_from(self, offset: int, max_bytes: int, upper_offset: int) -> bytes:
+        found = self._log.read(offset, max_bytes, upper_offset=upper_offset, at_least_one=True)
         return b"" if found is None else found.file.read(found.position, found.size)
 
     # ---- writing
@@ -250,22 +269,47 @@ class MetadataLog:
         found = None if self._start == _BEGINNING else self.snapshots.voters(self._start)
         return [] if found is None else [LoggedVoters(found, self._start.end_offset)]
 
-    def _find_voters(self) -> None:
-        """Find the sets of voters in the snapshot before the log, and in the log."""
-        self._voters = self._voters_of_start()
-        offset = self.log_start_offset
-        while offset < self.log_end_offset:
-            batches = list(iter_batches(memoryview(self.read(offset, _SCAN_BYTES))))
-            self._voters += [each for each in voters_in(batches) if each.end_offset > offset]
-            offset = batches[-1].next_offset
-
     def _cut_at_hole(self) -> None:
-        """Truncate before the first hole. If nothing is left, the log restarts empty."""
+        """Truncate before the first hole."""
         offset = self._log.extent.first_lost_offset
         if offset is None:
             return
         if offset < self._directory.recovery_point(METADATA_TOPIC, METADATA_PARTITION):
             self._lost(f"has a hole at {offset}, and more was durable once")
+        self._cut_at(offset)
+
+    def _cut_at_damage(self, *, is_alone: bool) -> None:
+        """Truncate before the first damaged batch, and find the sets of voters in the snapshot before the log, and
+        in the log.
+        """
+        self._voters = self._voters_of_start()
+        offset = self.log_start_offset
+        while offset < self.log_end_offset:
+            batches = self._whole_from(offset)
+            if not batches and is_alone and not self._voters:
+                # Without its topics the broker would take their records for those of deleted ones.
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"The metadata log in {self.directory} is damaged at offset {offset}, and no other node has it: "
+                    "restore the directory from a copy. `ottla dump` shows the records that are left.",
+                )
+            if not batches:
+                self._lost(f"is damaged at {offset}")
+                self._cut_at(offset)
+                return
+            self._voters += [each for each in voters_in(batches) if each.end_offset > offset]
+            offset = batches[-1].next_offset
+
+    def _whole_from(self, offset: int) -> list[BatchView]:
+        try:
+            return _whole_batches(self._bytes_from(offset, _SCAN_BYTES, self.log_end_offset), offset)
+        except KafkaError as problem:
+            if isinstance(problem.__cause__, CorruptRecord):
+                return []
+            raise
+
+    def _cut_at(self, offset: int) -> None:
+        """Truncate to an offset. If nothing is left, the log restarts empty."""
         if offset > self._start.end_offset:
             self.truncate_to(offset)
         else:
@@ -278,3 +322,15 @@ class MetadataLog:
         logger.error("the metadata log in %s %s", self._log.directory, what)
         self.is_whole = False
         self._file.forget()
+
+
+def _whole_batches(data: bytes, offset: int) -> list[BatchView]:
+    """The batches in what was read from an offset on, up to the first that is not what was written."""
+    whole: list[BatchView] = []
+    with suppress(CorruptRecord):
+        for batch in iter_batches(memoryview(data)):
+            expected = whole[-1].next_offset if whole else min(batch.base_offset, offset)
+            if batch.base_offset != expected or batch.next_offset <= offset or not batch.crc_is_valid():
+                break
+            whole.append(batch)
+    return whole

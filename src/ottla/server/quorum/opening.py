@@ -70,9 +70,10 @@ def open_quorum(
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     file = QuorumStateFile(disk, f"{directory.path}/{METADATA_TOPIC}-{METADATA_PARTITION}")
-    log = MetadataLog(directory, disk, file, now_ms)
     voter_set = configured_voters(config)
-    _refuse_loss(log, is_alone=voter_set.ids == {config.node.id} and log.voters is None)
+    is_alone = voter_set.ids == {config.node.id}
+    log = MetadataLog(directory, disk, file, now_ms, is_alone=is_alone)
+    _refuse_loss(log, is_alone=is_alone and log.voters is None)
     if config.node.is_voter and voter_set.ids != {config.node.id} and file.read() is None:
         # Other nodes that knew this directory knew one that remembers its votes.
         directory.renew_id(config.node.id, new_uuid())

@@ -4,10 +4,12 @@ forgotten.
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.server.metadata import NOW_MS, metadata_log, opened
+from tests.unit.server.metadata import NOW_MS, metadata_log, opened, running
 
 from ottla.controller.records import TopicRecord
 from ottla.errors import KafkaError
@@ -101,6 +103,67 @@ def test_a_log_that_lost_what_was_durable_has_forgotten_its_promises(
     assert (again.log_end_offset, again.is_whole) == (2, False)
     assert file.read() is None
     assert "more was durable once" in caplog.text
+    directory.close()
+
+
+def rot(path: Path, position: int) -> None:
+    """One bit of the segment is another one."""
+    segment = path / "__cluster_metadata-0" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[position] ^= 4
+    segment.write_bytes(data)
+
+
+def size_of(path: Path) -> int:
+    return (path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
+
+
+def test_a_log_whose_disk_forgot_a_bit_ends_before_the_damage_and_has_forgotten_its_promises(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory, _ = filled(tmp_path / "0", 1, 2, 3)
+    directory.close()
+    third = size_of(tmp_path / "0") // 3
+    # Every byte of the second batch but those of its leader epoch, which no checksum covers.
+    for position in (each for each in range(third, 2 * third) if not third + 12 <= each < third + 16):
+        path = tmp_path / str(position)
+        shutil.copytree(tmp_path / "0", path)
+        file = remember(path)
+        rot(path, position)
+        directory = opened(path)
+        log = metadata_log(directory)
+        assert (log.log_end_offset, log.is_whole, file.read()) == (2, False, None), position
+        assert log.append([record("c")], 4) == 3
+        assert len(log.read(0, 10_000)) > third
+        directory.close()
+    assert "is damaged at 2" in caplog.text
+
+
+def test_a_node_that_is_alone_does_not_start_with_damaged_metadata(tmp_path: Path) -> None:
+    """Its topics would be gone, and their records would seem to be those of deleted topics."""
+    directory, _ = filled(tmp_path, 1, 2, 3)
+    directory.close()
+    rot(tmp_path, size_of(tmp_path) // 2)
+    before = size_of(tmp_path)
+
+    async def start() -> None:
+        async with running(tmp_path):
+            pass
+
+    with pytest.raises(KafkaError, match="is damaged at offset 2, and no other node has it: restore"):
+        asyncio.run(start())
+    assert size_of(tmp_path) == before
+
+
+def test_damage_that_is_found_while_it_runs_is_not_given_to_anybody(tmp_path: Path) -> None:
+    directory, log = filled(tmp_path, 1, 2, 3)
+    third = size_of(tmp_path) // 3
+    rot(tmp_path, third + 70)
+    assert log.read(4, 10_000)
+    assert len(log.read(0, third)) == third
+    for offset, most in ((0, 10_000), (2, 10_000), (2, 1)):
+        with pytest.raises(KafkaError, match="is damaged behind offset"):
+            log.read(offset, most)
     directory.close()
 
 
