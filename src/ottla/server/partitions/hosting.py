@@ -85,15 +85,15 @@ class Hosting:
     def lost_replicas(self, *, keeps_writes: bool) -> list[HostedPartition]:
         """The replicas whose logs lack records that they held; asked before their roles are taken.
 
-        A log that ends, or has a hole, below its last known high watermark has lost committed records. With
-        `keeps_writes` (the machine has run since they were written) any damaged record was in the log once.
+        A log that ends below its last known high watermark has lost committed records, and so may have one with damage
+        before whole batches. With `keeps_writes` (the machine has run since they were written) a damaged last batch was
+        in the log once, too.
         """
         found = []
         for hosted in self._partitions:
             extent = hosted.log.extent
-            hole = extent.first_lost_offset
-            end = extent.end_offset if hole is None else hole
-            is_damaged = keeps_writes and (hole is not None or extent.has_damaged_tail)
+            hole, end = extent.first_lost_offset, extent.end_offset
+            is_damaged = hole is not None or (keeps_writes and extent.has_damaged_tail)
             if is_damaged or end < self._directory.high_watermark(hosted.topic, hosted.index):
                 found.append(hosted)
         return found

@@ -1,6 +1,8 @@
 """What lies on disk follows the image, also what happened while the broker was down (STO-1)."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -8,6 +10,7 @@ import pytest
 from tests.integration.in_process import broker_thread
 from tests.integration.replicas import reassignment, running, until
 
+from ottla.config import BrokerConfig
 from ottla.controller.image import ClusterImage
 from ottla.log.directory import LogDirectory
 from ottla.log.files.open_files import OpenFiles
@@ -80,6 +83,57 @@ def test_a_topic_of_the_same_name_does_not_get_the_old_records(tmp_path: Path) -
     asyncio.run(scenario())
 
 
+@contextmanager
+def opened(config: BrokerConfig, image: ClusterImage) -> Iterator[tuple[Hosting, Partitions]]:
+    """The directory of node 1, which is down, as its next process sees it; `image` knows the last one."""
+    runtime = Runtime()
+    directory = LogDirectory(runtime.disk, config.logs.directory, OpenFiles())
+    directory.open(1, uuid4, image.cluster_id)
+    partitions, remover = Partitions(lambda: image), Remover(runtime.threads)
+    incarnation_id = image.brokers[1].incarnation_id
+    yield (
+        Hosting(config, directory, partitions, remover, runtime.clock.wall_ms, incarnation_id=incarnation_id),
+        partitions,
+    )
+    remover.stop()
+    for hosted in partitions:
+        hosted.log.close(clean=False)
+    directory.close(clean=False)
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+@pytest.mark.parametrize("keeps_writes", [True, False])
+def test_a_log_with_damage_before_whole_batches_counts_as_lost_also_after_a_loss_of_power(
+    tmp_path: Path, keeps_writes: bool, is_damaged: bool
+) -> None:
+    """Story 377: all machines lost power, one disk had damaged records as well, and the others were truncated there.
+
+    No checkpoint says yet what was committed.
+    """
+
+    async def scenario() -> None:
+        async with running(tmp_path, *NODES) as cluster:
+            await cluster.create_topic("t", (1, 2))
+            for value in (b"a", b"b", b"c"):
+                await cluster.produce(value)
+            config = cluster.nodes[1].broker.config
+            await cluster.kill(1)
+            image = cluster.image
+        segment = tmp_path / "node-1" / "t-0" / "00000000000000000000.log"
+        data = bytearray(segment.read_bytes())
+        if is_damaged:
+            data[30] ^= 4
+        else:
+            del data[-1]  # a write that was not finished
+        segment.write_bytes(data)
+        with opened(config, image) as (hosting, partitions):
+            hosting.open_all(image)
+            lost = hosting.lost_replicas(keeps_writes=keeps_writes)
+            assert lost == list(partitions) * is_damaged
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("is_created_again", [True, False])
 def test_a_topic_that_is_deleted_while_the_broker_opens_its_logs_is_removed(
     tmp_path: Path, is_created_again: bool
@@ -97,27 +151,12 @@ def test_a_topic_that_is_deleted_while_the_broker_opens_its_logs_is_removed(
             if is_created_again:
                 await cluster.create_topic("t", (1, 2))
             after = cluster.image
-        runtime = Runtime()
-        directory = LogDirectory(runtime.disk, config.logs.directory, OpenFiles())
-        directory.open(1, uuid4, after.cluster_id)
-        partitions, remover = Partitions(lambda: after), Remover(runtime.threads)
-        hosting = Hosting(
-            config,
-            directory,
-            partitions,
-            remover,
-            runtime.clock.wall_ms,
-            incarnation_id=after.brokers[1].incarnation_id,
-        )
-        hosting.open_all(before)
-        await hosting.apply(ClusterImage(after.cluster_id), after)
-        placed = [topic.topic_id for topic in after.topics_by_name.values()]
-        assert [hosted.topic_id for hosted in partitions] == placed
-        assert [hosted.log.log_end_offset for hosted in partitions] == [0] * is_created_again
-        remover.stop()
-        for hosted in partitions:
-            hosted.log.close(clean=False)
-        directory.close(clean=False)
+        with opened(config, after) as (hosting, partitions):
+            hosting.open_all(before)
+            await hosting.apply(ClusterImage(after.cluster_id), after)
+            placed = [topic.topic_id for topic in after.topics_by_name.values()]
+            assert [hosted.topic_id for hosted in partitions] == placed
+            assert [hosted.log.log_end_offset for hosted in partitions] == [0] * is_created_again
 
     asyncio.run(scenario())
 
