@@ -8,7 +8,8 @@ Rules
 - All batches together take `buffer_memory` at most; a record for which there is no room is refused.
 - Records of a topic whose partitions are not known yet wait until they are (`hold`, then `open_topic`).
 - A batch is sent again until it is written, until it is refused for good, or until its time
-  (`delivery_timeout_ms`) is over. Its records are then done, whatever answer comes afterwards.
+  (`delivery_timeout_ms`) is over. Its records are then done, whatever answer comes afterwards. A batch takes records
+  for half of that time only: each record has the other half.
 - `take` returns the batches to send now, and sets `due_ms`: the time at which more can be sent.
 
 The machine knows no clock but the one it is given, and sends nothing itself; the ledger hands out finished
@@ -171,9 +172,9 @@ class Accumulator:
         self._check_room(first, sum(map(len, block.encoded)))
         queue = topic.queues[block.partition]
         if queue.open is not None:
-            self._close(queue)
+            self._fill(queue)
         self._begin(queue).fill(block)
-        self._close(queue)
+        self._fill(queue)
 
     def hasten(self, batch: ProducerBatch) -> None:
         """A caller waits for this batch: it lingers only while others of its partition are under way."""
@@ -306,7 +307,7 @@ class Accumulator:
         self._check_room(record, size_bytes)
         batch = queues[chosen].open
         if batch is not None and not self._grow(queues[chosen], batch, size_bytes):
-            self._close(queues[chosen])
+            self._fill(queues[chosen])
             if record.partition is None:  # perhaps there is another one to stick to now
                 assert record.key is None or isinstance(record.key, bytes)
                 try:
@@ -317,7 +318,7 @@ class Accumulator:
         batch = queues[chosen].open
         if batch is None or not self._grow(queues[chosen], batch, size_bytes):
             if batch is not None:
-                self._close(queues[chosen])
+                self._fill(queues[chosen])
             batch = self._begin(queues[chosen])
             self._grow(queues[chosen], batch, size_bytes)
         return batch
@@ -359,14 +360,17 @@ class Accumulator:
         return batch
 
     def _close(self, queue: PartitionQueue) -> None:
-        """The batch is full."""
-        batch = queue.open
+        """The batch takes no more records."""
+        if queue.open is not None:
+            self.ledger.hold(queue.open, queue.open.size_bytes)
         queue.close_open()
-        if batch is not None:
-            self.ledger.hold(batch, batch.size_bytes)
-        self.turns += 1
         self._partitions(queue).current = -1
         self._note(queue)
+
+    def _fill(self, queue: PartitionQueue) -> None:
+        """The batch is full, and can be sent."""
+        self._close(queue)
+        self.turns += 1
         self._due(self._clock())
 
     def _due(self, due_ms: float) -> None:
@@ -442,6 +446,12 @@ class Accumulator:
                 queue.close_open()
             batch = queue.waiting.popleft()
             self.ledger.fail(batch, self._too_late(batch))
+        if queue.open is not None:
+            closes_ms = queue.open.deadline_ms - self._settings.delivery_timeout_ms / 2
+            if closes_ms > now_ms:
+                self.due_ms = min(self.due_ms, closes_ms)
+            else:
+                self._close(queue)
         for batch in queue.in_flight:
             if batch.deadline_ms > now_ms:
                 self.due_ms = min(self.due_ms, batch.deadline_ms)

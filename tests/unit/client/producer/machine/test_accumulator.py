@@ -262,6 +262,27 @@ def test_a_record_whose_time_is_over_fails_and_nobody_knows_more_than_that() -> 
     assert driven.accumulator.due_ms == NEVER
 
 
+def test_a_record_that_joins_a_batch_has_at_least_half_of_its_time() -> None:
+    """Story 449: records failed that were sent long after those with which they shared a batch."""
+    driven = Driven(delivery_timeout_ms=1_000)
+    driven.leaders[0] = None
+    first = driven.append()
+    driven.now_ms += 499
+    driven.take()
+    assert driven.accumulator.due_ms == driven.now_ms + 1
+    assert driven.append() is first
+    driven.now_ms += 1
+    driven.take()
+    later = driven.append()
+    assert later is not first
+    driven.now_ms += 999
+    driven.take()
+    assert driven.done() == [first]
+    driven.now_ms += 1
+    driven.take()
+    assert driven.done() == [later]
+
+
 def test_a_batch_whose_time_is_over_on_its_way_is_uncertain_and_its_answer_is_not_heard() -> None:
     driven = Driven(delivery_timeout_ms=1_000)
     driven.append()
