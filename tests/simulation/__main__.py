@@ -84,7 +84,8 @@ def _tell(seed: int, faults: tuple[str, ...], bug: str | None, seconds: float, *
 
 def _outcome(faults: tuple[str, ...], bug: str | None, seed: int) -> Outcome:
     logging.disable(logging.CRITICAL)  # brokers under faults have much to say
-    gc.freeze()  # a story's end collects all that it made, and need not look at what was there before
+    if not gc.get_freeze_count():
+        gc.freeze()  # a story's end collects all that it made, and need not look at what was there before
     with planted(bug):
         return Story(seed, faults=faults).run()
 

@@ -14,6 +14,9 @@ faults       the faults, by name; healing
 fault_kind, process_faults, disk_faults, network_faults, deeds
              the faults by kind; what an administrator does
 security     stories with logins, rights and quotas, and what an administrator does to them
+rot          closed segments that are damaged, in some stories
+voter_changes
+             voters that are removed and added, in some stories
 losses       which node may lose what is on its disk
 watcher      what is checked while brokers run
 metadata_review, vote_review

@@ -25,7 +25,7 @@ class Faults:
 
     def __init__(self, story: Story) -> None:
         self._story = story
-        losses = Losses(story)
+        self.losses = losses = Losses(story)
         self._deeds = Deeds(story, losses)
         kinds = (ProcessFaults, DiskFaults, NetworkFaults)
         self._security = SecurityFaults(story, losses)
@@ -41,6 +41,8 @@ class Faults:
         self._story.administrator.order(self._deeds.set_back)
         if self._story.security.is_on:
             self._story.administrator.order(self._security.set_back)
+        if self._story.voter_changes.are_due:
+            self._story.administrator.order(self._story.voter_changes.set_back)
         self._story.world.network.heal_all()
         for client in self._story.clients:
             client.process.go_on()

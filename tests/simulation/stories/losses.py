@@ -54,7 +54,7 @@ class Losses:
         """Whether all that was lost is there again, and every topic asks for two replicas in sync."""
         story = self._story
         brokers = [node.broker for node in story.nodes if node.is_ready and node.broker is not None]
-        if len(brokers) < len(story.nodes) or not story.administrator.is_idle:
+        if len(brokers) < len(story.nodes) or not story.administrator.is_idle or not story.rot.is_repaired():
             return False
         if any(each.quorum.member.is_voter and not each.quorum.member.replica.can_vote for each in brokers):
             return False  # a voter whose disk was lost has not caught up: a majority must remember its votes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.simulation.stories.clients import Client
@@ -27,7 +28,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from ottla.records.batch import iter_batches
+from ottla.records.batch import BatchView, iter_batches
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 
@@ -199,7 +200,7 @@ class Pipeline(Client):
     def _fetched(self, place: Partition, response: FetchResponse) -> None:
         for topic in response.responses:
             for data in topic.partitions:
-                for batch in iter_batches(data.records or b""):
+                for batch in takewhile(BatchView.crc_is_valid, iter_batches(data.records or b"")):
                     for record in batch.records():
                         headers = tuple((key, value or b"") for key, value in record.headers)
                         content = Content(record.key, record.value or b"", headers)

@@ -16,10 +16,12 @@ from tests.simulation.stories.faults import Faults
 from tests.simulation.stories.ledger import Ledger, Promise
 from tests.simulation.stories.pipelines import Pipeline
 from tests.simulation.stories.readers import Member, Reader
+from tests.simulation.stories.rot import Rot
 from tests.simulation.stories.security import SECURITY_FAULTS, StorySecurity
 from tests.simulation.stories.sequences import SEQUENCED_EVERY, SequencedWriter
 from tests.simulation.stories.settings import COMPACTED, FLEETING, bootstrap, node_settings
 from tests.simulation.stories.transactions.cast import Cast
+from tests.simulation.stories.voter_changes import LOST_DISKS, VoterChanges
 from tests.simulation.stories.watcher import Watcher
 from tests.simulation.stories.writers import LastWriter, Writer
 from tests.simulation.world.node import Node
@@ -73,6 +75,7 @@ class Story:
         self.security = StorySecurity(seed)
         self.world.access = self.security.options_of
         # A topic that is compacted, and how many keys its records have.
+        self.rot = Rot(self)
         self.compacted = {"c0": 6} if self.world.dice.random() < 0.4 else {}
         self.ledger = Ledger(self.compacted)
         self.copies = self.ledger.copies = Copies(self)
@@ -93,8 +96,9 @@ class Story:
         self.clients: list[Client] = []
         self._committed: dict[Partition, int] = {}
         self._promised: dict[tuple[str, Partition], int] = {}
+        self.voter_changes = VoterChanges(self, self._voters)
         self._faults = Faults(self)
-        self._wanted = faults
+        self.wanted_faults = faults
         self._faults_s = faults_s
         self._watcher = Watcher(self)
         self._fate = self.world.start("fate", "fate")
@@ -105,7 +109,8 @@ class Story:
         settings = node_settings(
             number, self._voters, flushes=self.flushes, snapshot_bytes=self._snapshot_bytes
         )
-        node = Node(self.world, number, settings | self.security.node_settings(number))
+        settings |= self.security.node_settings(number) | self.rot.node_settings()
+        node = Node(self.world, number, settings)
         self.nodes.append(node)
         return node
 
@@ -209,7 +214,12 @@ class Story:
         self._start_clients()
         self._watcher.look()
         self._names = self._possible_faults()
-        fates = [self._fate.create_task(self._draw_faults(self.world.now + self._faults_s)) for _ in range(3)]
+        until_s = self.world.now + self._faults_s
+        fates = [self._fate.create_task(self._draw_faults(until_s)) for _ in range(3)]
+        if self.rot.is_due:
+            fates.append(self._fate.create_task(self.rot.run(until_s, self._faults.losses)))
+        if self.voter_changes.are_due:
+            fates.append(self._fate.create_task(self.voter_changes.run(until_s)))
         if not self._until(lambda: all(fate.done() for fate in fates), 600, "faults end"):
             return
         for fate in fates:
@@ -222,6 +232,7 @@ class Story:
         world, servers, ledger, dice = self.world, self.servers, self.ledger, self.world.dice
         self.administrator = Administrator(world, "admin", servers, ledger, group=GROUP)
         self.administrator.order(self._create_topics)
+        self.administrator.order(self.voter_changes.begin)
         self._until(lambda: self.administrator.is_idle, 30, "topics are created")
         promises = (Promise.ONCE, Promise.ONCE, dice.choice((Promise.ONCE, Promise.KEPT, Promise.NONE)))
         self._writers = [
@@ -277,7 +288,11 @@ class Story:
             possible = dice.sample(possible, dice.randrange(2, 9))
         if self.security.is_on:
             possible = list(dict.fromkeys([*possible, *SECURITY_FAULTS]))
-        wanted = [name for name in self._wanted if name in table]  # those of security are not in every story
+        if self.voter_changes.are_due:
+            possible = [name for name in possible if name not in LOST_DISKS] or ["kill"]
+        wanted = [
+            name for name in self.wanted_faults if name in table
+        ]  # those of security are not in every story
         return [name for name in wanted or possible for _ in range(table[name][0])]
 
     async def _draw_faults(self, until_s: float) -> None:
@@ -305,7 +320,7 @@ class Story:
             leading = self.nodes[partition.leader - 1].broker.partitions.find(topic.name, partition.index)  # type: ignore[union-attr]
             if leading is None or not leading.replica.is_leader:
                 return False
-        return self.administrator.is_idle and self.security.is_settled(self.nodes)
+        return self.administrator.is_idle and self.security.is_settled(self.nodes) and self.rot.is_repaired()
 
     def _write_across_a_cut(self) -> bool:
         """In some stories a leader and a follower do not hear each other: writes go on, while the cut lasts."""

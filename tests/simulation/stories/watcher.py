@@ -84,7 +84,7 @@ class Watcher:
                     f"{partition.name}: n{leader} and {node.host} both led epoch {replica.leader_epoch}"
                 )
         before = self._watermarks.get(partition, 0)
-        if watermark < before:
+        if watermark < before and not self._story.rot.is_fetched_again(node, partition.name):
             self._broken(
                 f"{partition.name}: the high watermark of {node.host} went from {before} back to {watermark}"
             )
