@@ -92,6 +92,17 @@ def checked(served: BrokerThread, *arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+def test_a_user_is_a_resource_as_well(guarded: BrokerThread) -> None:
+    """Whose delegation tokens somebody may create."""
+    added = run(guarded, "acls", "add", "gateway", "create-tokens", "--user", "alice", "--user", "User:bob")
+    assert added.output.splitlines() == [
+        "Added: User:gateway may create_tokens user User:alice.",
+        "Added: User:gateway may create_tokens user User:bob.",
+    ]
+    shown = answer(guarded, "acls", "list", "--user", "alice")
+    assert [(each["resource"], each["name"]) for each in shown] == [("user", "User:alice")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

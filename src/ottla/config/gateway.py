@@ -63,6 +63,28 @@ class GatewayConfig:
         sensitive=True,
         doc="The password of the private key, if it is encrypted.",
     )
+    client_ca_file: str | None = setting(
+        "ottla.gateway.client.ca.file",
+        None,
+        type=ConfigType.STRING,
+        doc="A PEM file with the authorities whose certificates callers may show, if ottla.gateway.client.auth asks for "
+        "one.",
+    )
+    client_auth: str = setting(
+        "ottla.gateway.client.auth",
+        "none",
+        choices=("none", "requested", "required"),
+        doc="Whether callers are asked for a certificate, or must have one. A caller that sends no Authorization header "
+        "then acts as the principal of its certificate, by a delegation token that the gateway gets for it: the "
+        "gateway's own client properties need a login with the right to create tokens for these users. gRPC asks "
+        "only if the value is required.",
+    )
+    client_principal_rules: str = setting(
+        "ottla.gateway.client.principal.rules",
+        "DEFAULT",
+        doc="How the subject of a caller's certificate becomes the name of its user, as ssl.principal.mapping.rules "
+        "says it for brokers.",
+    )
     login_mechanism: str | None = setting(
         "ottla.gateway.login.mechanism",
         None,
@@ -241,3 +263,11 @@ class GatewayConfig:
         for name, given in (("key.file", self.key_file), ("key.password", self.key_password)):
             if given is not None and self.certificate_file is None:
                 raise ConfigError(f"{PREFIX}{name} needs {PREFIX}certificate.file: there is no certificate.")
+        if self.client_auth == "none":
+            return
+        for name, given in (
+            ("certificate.file", self.certificate_file),
+            ("client.ca.file", self.client_ca_file),
+        ):
+            if given is None:
+                raise ConfigError(f"{PREFIX}client.auth={self.client_auth} needs {PREFIX}{name}.")

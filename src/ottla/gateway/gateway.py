@@ -16,9 +16,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.admin import Admin
-from ottla.config import TlsConfig
+from ottla.config import ConfigError, TlsConfig
 from ottla.config.gateway import GatewayConfig
 from ottla.gateway.cluster.callers import Callers
+from ottla.gateway.cluster.certificate_logins import CertificateLogins
 from ottla.gateway.cluster.clients import CLIENT_ID
 from ottla.gateway.cluster.failures import problem_of
 from ottla.gateway.cluster.pool import ClientPool
@@ -26,6 +27,7 @@ from ottla.gateway.console.broker_control import BrokerControl
 from ottla.gateway.console.console import Console, ConsoleSources
 from ottla.gateway.http.description import DescriptionRoutes
 from ottla.gateway.http.dispatch import Dispatch
+from ottla.gateway.http.machine.certificates import LoginOf, certificate_logins
 from ottla.gateway.http.machine.routes import Route, RouteTable
 from ottla.gateway.http.server import HttpServer
 from ottla.gateway.registry.door import Door
@@ -73,7 +75,8 @@ class Gateway:
         self.settings = settings or GatewayConfig()
         self._bootstrap = bootstrap
         self._security = security
-        self._callers = Callers(security, self.settings)
+        login_of = _certificate_logins(self.settings, security)
+        self._callers = Callers(security, self.settings, _tokens(bootstrap, security, self.settings))
         self._pool = ClientPool(bootstrap, self._callers, self.settings)
         self._schemas = SchemaRegistry(bootstrap, security)
         self._readers = Readers(self._schemas, self._pool, self._callers)
@@ -84,8 +87,11 @@ class Gateway:
         self._console = self._new_console(control)
         table = RouteTable(self._routes())
         self.routes = table.routes
-        self._server = HttpServer(Dispatch(table, self.settings.allowed_origins, problem_of), self.settings)
-        self._grpc = None if self.settings.grpc_listen is None else _grpc_server(self._pool, self.settings)
+        dispatch = Dispatch(table, self.settings.allowed_origins, problem_of, login_of)
+        self._server = HttpServer(dispatch, self.settings)
+        self._grpc = (
+            None if self.settings.grpc_listen is None else _grpc_server(self._pool, self.settings, login_of)
+        )
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
         self.grpc_port = 0
@@ -208,6 +214,7 @@ class Gateway:
             await asyncio.sleep(max(idle_ms / 4, 50) / 1000)
             self._instances.sweep()
             self._pool.sweep()
+            await self._pool.keep_tokens()
             if self._console is not None:
                 self._console.sweep()
 
@@ -231,17 +238,43 @@ def _identity(settings: GatewayConfig) -> tuple[Security, TlsConfig, Identity] |
         certificate_file=settings.certificate_file,
         key_file=settings.key_file,
         key_password=settings.key_password,
+        ca_file=settings.client_ca_file if settings.client_auth != "none" else None,
     )
     identity = read_identity(own)
     assert identity is not None
-    return own, TlsConfig(), identity
+    return own, TlsConfig(client_auth=settings.client_auth), identity
 
 
-def _grpc_server(pool: ClientPool, settings: GatewayConfig) -> GrpcServer:
+def _certificate_logins(settings: GatewayConfig, security: Security) -> LoginOf | None:
+    """Who callers with certificates are; None if nobody is asked for one. Raises ConfigError."""
+    if settings.client_auth == "none":
+        return None
+    if not security.uses_sasl:
+        raise ConfigError(
+            "ottla.gateway.client.auth needs client properties with a login (--config, security.protocol=SASL_SSL or "
+            "SASL_PLAINTEXT): callers act by delegation tokens, which the cluster gives only to a user that logs in."
+        )
+    return certificate_logins(settings.client_principal_rules)
+
+
+def _tokens(bootstrap: str, security: Security, settings: GatewayConfig) -> CertificateLogins | None:
+    if settings.client_auth == "none":
+        return None
+    idle_ms = settings.client_idle_ms + settings.instance_idle_ms + settings.max_wait_ms
+    return CertificateLogins(
+        bootstrap,
+        security,
+        timeout_ms=settings.cluster_timeout_ms,
+        idle_ms=idle_ms,
+        most=2 * settings.max_callers,  # a login that is in use must keep its token
+    )
+
+
+def _grpc_server(pool: ClientPool, settings: GatewayConfig, login_of: LoginOf | None) -> GrpcServer:
     # Imported here: gRPC is an extra of its own, and most gateways do without it.
     from ottla.gateway.grpc.server import GrpcServer
 
-    return GrpcServer(pool, settings)
+    return GrpcServer(pool, settings, login_of)
 
 
 def run(gateway: Gateway, on_ready: Callable[[Gateway], None]) -> None:

@@ -1,4 +1,4 @@
-"""The options that name resources of access control lists: topics, groups, transactional ids, the cluster."""
+"""The options that name resources of access control lists: topics, groups, transactional ids, users, the cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.security.acl.rules import OPERATIONS, Operation, Pattern, ResourceTyp
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ANY_OF = "give --topic, --group, --transactional-id or --cluster"
+_ANY_OF = "give --topic, --group, --transactional-id, --user or --cluster"
 _OPERATION_NAMES = [
     "all",
     *dict.fromkeys(each.name.lower() for operations in OPERATIONS.values() for each in operations),
@@ -39,13 +39,14 @@ class Resources(NamedTuple):
 
 
 def resource_options(command: F) -> F:
-    """`--topic`, `--group`, `--transactional-id`, `--cluster` and `--prefix`, together the argument `named`."""
+    """`--topic`, `--group`, `--transactional-id`, `--user`, `--cluster`, `--prefix`: together the argument `named`."""
 
     @wraps(command)
     def collected(
         topics: tuple[str, ...],
         groups: tuple[str, ...],
         ids: tuple[str, ...],
+        users: tuple[str, ...],
         of_cluster: bool,
         is_prefix: bool,
         **others: Any,
@@ -54,6 +55,7 @@ def resource_options(command: F) -> F:
             *(Pattern.topic(name, is_prefix=is_prefix) for name in topics),
             *(Pattern.group(name, is_prefix=is_prefix) for name in groups),
             *(Pattern.transactional_id(name, is_prefix=is_prefix) for name in ids),
+            *(Pattern.user(name, is_prefix=is_prefix) for name in users),
             *([Pattern.cluster()] if of_cluster else ()),
         ]
         if any(not pattern.name for pattern in patterns):
@@ -68,6 +70,13 @@ def resource_options(command: F) -> F:
 _OPTIONS = (
     click.option("--prefix", "is_prefix", is_flag=True, help="The names are beginnings of names."),
     click.option("--cluster", "of_cluster", is_flag=True, help="The cluster."),
+    click.option(
+        "--user",
+        "users",
+        multiple=True,
+        metavar="NAME",
+        help="A user, for whom tokens may be created or seen.",
+    ),
     click.option("--transactional-id", "ids", multiple=True, metavar="ID", help="A transactional id."),
     click.option("--group", "groups", multiple=True, metavar="NAME", help="A consumer group; * for all."),
     click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; * for all."),

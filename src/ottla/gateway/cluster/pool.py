@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 class _Entry:
     clients: CallerClients
     topics: KnownTopics
+    username: str | None
     users: int = 0
     used_ms: float = 0.0
 
@@ -57,12 +58,13 @@ class ClientPool:
     @asynccontextmanager
     async def caller(self, login: Login | None) -> AsyncIterator[Caller]:
         """The clients of a login for the length of a block. Raises HttpError(401 or 503)."""
+        await self.admit(login)
         entry = self._entries.get(login)
         if entry is None:
             security = self._callers.security_of(login)
             self._make_room()
             clients = CallerClients(self._bootstrap, security, self._settings.cluster_timeout_ms)
-            self._entries[login] = entry = _Entry(clients, KnownTopics(clients))
+            self._entries[login] = entry = _Entry(clients, KnownTopics(clients), security.username)
         entry.begin()
         try:
             yield Caller(entry.clients, entry.topics)
@@ -86,6 +88,23 @@ class ClientPool:
         finally:
             self._readers -= 1
 
+    async def admit(self, login: Login | None) -> None:
+        """Have a token for the principal of a certificate; clients that log in with an earlier one are closed."""
+        certificates = self._callers.certificates
+        if certificates is None or login is None or login.principal is None:
+            return
+        await certificates.admit(login.principal)
+        token, entry = certificates.token_of(login.principal), self._entries.get(login)
+        if entry is not None and entry.username != token.token_id and not entry.users:
+            self._drop(login)
+
+    async def keep_tokens(self) -> None:
+        """Renew the tokens of callers with certificates, and end those that nobody uses."""
+        if self._callers.certificates is not None:
+            await self._callers.certificates.sweep(
+                {each.principal for each in self._entries if each is not None and each.principal}
+            )
+
     def sweep(self) -> None:
         """Close the clients that no request has used for long."""
         limit_ms = monotonic_ms() - self._settings.client_idle_ms
@@ -99,6 +118,8 @@ class ClientPool:
             self._drop(login)
         while self._closing:
             await asyncio.wait(self._closing)
+        if self._callers.certificates is not None:
+            await self._callers.certificates.close()
 
     def _make_room(self) -> None:
         if len(self._entries) < self._settings.max_callers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from ssl import PEM_cert_to_DER_cert
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -20,6 +21,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from ottla.gateway.cluster.failures import problem_of
 from ottla.gateway.grpc.machine.statuses import DOMAIN, Status, status_of
 from ottla.gateway.grpc.messages import PACKAGE, class_of, service
+from ottla.gateway.http.machine.certificates import LoginOf
 from ottla.gateway.http.machine.credentials import Login, login_from
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.runtime.clock import monotonic_ms
@@ -36,7 +38,8 @@ _MESSAGE_CHARACTERS: Final = 2_000  # a status travels in headers, which have a 
 class Calls:
     """Makes gRPC's handlers of methods."""
 
-    def __init__(self, max_streams: int) -> None:
+    def __init__(self, max_streams: int, certificate_login: LoginOf | None) -> None:
+        self._certificate_login = certificate_login
         self._max_streams = max_streams
         self._streams = 0
 
@@ -67,7 +70,7 @@ class Calls:
 
     def _unary(self, path: str, method: UnaryMethod, read: Read) -> Callable[[Any, Any], Awaitable[Any]]:
         async def call(given: bytes, context: Any) -> Any:
-            noted = _Noted(path, context)
+            noted = _Noted(path, context, self._certificate_login)
             try:
                 answer = await method(noted.login(), read(given))
             except Exception as error:
@@ -81,7 +84,7 @@ class Calls:
         self, path: str, method: StreamMethod, requests: Callable[[Any], AsyncIterator[Any]]
     ) -> Callable[[Any, Any], Awaitable[None]]:
         async def call(given: Any, context: Any) -> None:
-            noted = _Noted(path, context)
+            noted = _Noted(path, context, self._certificate_login)
             self._streams += 1
             try:
                 if self._streams > self._max_streams:
@@ -103,7 +106,8 @@ class Calls:
 class _Noted:
     """One call, for the log."""
 
-    def __init__(self, path: str, context: Any) -> None:
+    def __init__(self, path: str, context: Any, certificate_login: LoginOf | None) -> None:
+        self._certificate_login = certificate_login
         self._path = path
         self._context = context
         self._login: Login | None = None
@@ -114,6 +118,9 @@ class _Noted:
         metadata = dict(self._context.invocation_metadata() or ())
         header = metadata.get("authorization")
         self._login = login_from(header.decode("latin-1") if isinstance(header, bytes) else header)
+        shown = self._context.auth_context().get("x509_pem_cert") if self._certificate_login else None
+        if self._login is None and shown and self._certificate_login is not None:
+            self._login = self._certificate_login(PEM_cert_to_DER_cert(shown[0].decode("ascii")))
         return self._login
 
     def failed(self, error: Exception) -> Status:

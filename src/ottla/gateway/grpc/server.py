@@ -20,8 +20,10 @@ from ottla.gateway.grpc.groups import GroupService
 from ottla.gateway.grpc.messages import PACKAGE, POOL
 from ottla.gateway.grpc.producing import ProducerService
 from ottla.gateway.grpc.topics import TopicService
+from ottla.gateway.http.machine.certificates import LoginOf
 from ottla.model import Address
-from ottla.runtime.pem_files import Identity
+from ottla.runtime.pem_files import Identity, read_trusted
+from ottla.security.settings import Security
 
 # A response may have a hundred records, and each as many bytes as a topic allows.
 _SENT_BYTES: Final = -1
@@ -31,9 +33,9 @@ _HEAD_BYTES: Final = 16 << 10
 class GrpcServer:
     """Serves from `start` to `stop`."""
 
-    def __init__(self, pool: ClientPool, settings: GatewayConfig) -> None:
+    def __init__(self, pool: ClientPool, settings: GatewayConfig, certificate_login: LoginOf | None) -> None:
         self._settings = settings
-        self._calls = Calls(settings.max_streams)
+        self._calls = Calls(settings.max_streams, certificate_login)
         self._consumers = ConsumerService(pool, settings)
         self._services = {
             "ProducerService": ProducerService(pool).methods(),
@@ -51,7 +53,7 @@ class GrpcServer:
 
     async def start(self, address: Address, identity: Identity | None) -> int:
         """Listen, and return the port. Raises OSError and ConfigError."""
-        credentials = None if identity is None else _credentials(identity)
+        credentials = None if identity is None else _credentials(identity, self._settings)
         server = grpc.aio.server(
             options=self._options(), maximum_concurrent_rpcs=self._settings.max_connections
         )
@@ -103,10 +105,14 @@ def _bound(server: Any, address: Address, credentials: Any) -> int:
     return int(port)
 
 
-def _credentials(identity: Identity) -> Any:
+def _credentials(identity: Identity, settings: GatewayConfig) -> Any:
     if identity.password:
         raise ConfigError(
             "gRPC cannot read an encrypted key: give ottla.gateway.key.file a key without a password."
         )
     pair = (identity.key.text.encode(), identity.chain.text.encode())
-    return grpc.ssl_server_credentials([pair])
+    if settings.client_auth != "required":
+        return grpc.ssl_server_credentials([pair])
+    trusted = read_trusted(Security(protocol="SSL", ca_file=settings.client_ca_file))
+    assert trusted is not None, "refused without its file"
+    return grpc.ssl_server_credentials([pair], trusted.text.encode(), require_client_auth=True)

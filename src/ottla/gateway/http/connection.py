@@ -63,6 +63,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._peer = "-"
+        self._certificate: bytes | None = None
         self._arrived: asyncio.Future[None] | None = None
         self._unread_bytes = 0
         self._is_at_end = False
@@ -77,6 +78,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self._peer = str(peer[0]) if isinstance(peer, tuple) else "local"
+        tls = transport.get_extra_info("ssl_object")
+        self._certificate = None if tls is None else tls.getpeercert(binary_form=True)
         has_place = self._server.joined(self)
         self._task = asyncio.get_running_loop().create_task(self._serve() if has_place else self._turn_away())
         self._server.works(self._task)
@@ -204,7 +207,7 @@ class HttpConnection(asyncio.Protocol):
             key, text = name.decode("ascii"), value.decode("latin-1")
             headers[key] = f"{headers[key]}, {text}" if key in headers else text
         method, target = event.method.decode("ascii"), event.target.decode("ascii")
-        return Head(method, target, headers, self._peer, self._scheme)
+        return Head(method, target, headers, self._peer, self._scheme, self._certificate)
 
     async def _answered(self, prepared: Prepared) -> tuple[Answer, Request]:
         """The answer to a request whose head was read."""

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from ottla.gateway.http.machine.certificates import LoginOf
 from ottla.gateway.http.machine.credentials import Login, login_from
 from ottla.gateway.http.machine.http_error import HttpError
 from ottla.gateway.http.machine.json_bodies import to_json
@@ -37,6 +38,7 @@ class Head:
     headers: Mapping[str, str]
     peer: str
     scheme: str
+    certificate: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,15 @@ class Dispatch:
     own mistakes, are logged, and answered with status 500.
     """
 
-    def __init__(self, table: RouteTable, allowed_origins: Sequence[str], translate: Translate) -> None:
+    def __init__(
+        self,
+        table: RouteTable,
+        allowed_origins: Sequence[str],
+        translate: Translate,
+        certificate_login: LoginOf | None = None,
+    ) -> None:
         self._table = table
+        self._certificate_login = certificate_login
         self._origins = allowed_origins
         self._translate = translate
 
@@ -71,7 +80,7 @@ class Dispatch:
             path, query = _path_and_query(head.target)
             if head.method == "OPTIONS":
                 return Prepared(request, answer=self._preflight(path))
-            return self._routed(request, path, query)
+            return self._routed(request, path, query, self._login(head))
         except HttpError as problem:
             return Prepared(request, answer=_answer_of(problem))
 
@@ -99,9 +108,15 @@ class Dispatch:
             problem = HttpError(500, f"the gateway failed in a way it did not foresee (request {request.id})")
         return problem
 
-    def _routed(self, request: Request, path: str, query: str) -> Prepared:
+    def _login(self, head: Head) -> Login | None:
+        """What the caller says in a header comes before what its certificate says."""
+        said = login_from(head.headers.get("authorization"))
+        if said is not None or head.certificate is None or self._certificate_login is None:
+            return said
+        return self._certificate_login(head.certificate)
+
+    def _routed(self, request: Request, path: str, query: str, login: Login | None) -> Prepared:
         route, params = self._table.find(request.method, path)
-        login: Login | None = login_from(request.headers.get("authorization"))
         values = parse_query(query, route.parameters)
         headers = request.headers
         if route.is_socket:

@@ -20,8 +20,9 @@ class Readers:
 
     async def check(self, login: Login | None) -> None:
         """Raises HttpError(401) and KafkaError."""
-        self._callers.security_of(login)  # refuses a caller that has to log in
-        if login is not None:
+        if login is None:
+            self._callers.security_of(login)  # refuses a caller that has to log in
+        else:
             await self._registry.open()
             async with self._pool.caller(login) as caller:
                 await caller.topics.partition_count(TOPIC)

@@ -81,6 +81,7 @@ class Instances:
         except HttpError as missing:
             raise await self._elsewhere(group, name, login, target) or missing from missing
         try:
+            await self._pool.admit(login)  # a token is renewed for as long as it is used
             yield instance
         finally:
             self._table.end(group, name, monotonic_ms())

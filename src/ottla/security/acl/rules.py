@@ -147,6 +147,12 @@ class Pattern(NamedTuple):
         return cls(ResourceType.TRANSACTIONAL_ID, name, _pattern_type(is_prefix))
 
     @classmethod
+    def user(cls, name: str, *, is_prefix: bool = False) -> Self:
+        """The user of this name, with or without `User:`, `*` for all, or those whose names begin so."""
+        is_whole = not name or name == "*" or ":" in name
+        return cls(ResourceType.USER, name if is_whole else f"User:{name}", _pattern_type(is_prefix))
+
+    @classmethod
     def cluster(cls) -> Self:
         """The cluster."""
         return cls(ResourceType.CLUSTER, CLUSTER_NAME)

@@ -11,16 +11,19 @@ from ottla.gateway.http.machine.http_error import HttpError
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A user with a password (Basic), or a token (Bearer). Two logins are equal if both parts are."""
+    """A user with a password (Basic), a token (Bearer), or the principal of a certificate. Two logins are equal if all
+    parts are.
+    """
 
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
+    principal: str | None = None
 
     @property
     def name(self) -> str:
         """For the log."""
-        return self.username or "token"
+        return self.username or self.principal or "token"
 
 
 def login_from(header: str | None) -> Login | None:
