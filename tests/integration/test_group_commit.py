@@ -82,7 +82,7 @@ def test_all_members_and_the_progress_are_committed_together(served: BrokerThrea
     for number in range(2):
         members = [write(served, name, each, f"{number}:{each}") for each in MEMBERS]
         with group_of(served, name) as group:
-            group.check_support()
+            assert group.is_supported()
             before = group.progress()
             assert (before.number if before else -1) == number - 1
             commit(group, number, name, members)

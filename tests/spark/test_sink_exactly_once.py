@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ from ottla import KafkaError, succeeded, testing
 from ottla.blocking import Admin, Consumer
 from ottla.client.cluster.machine import transaction_group as questions
 from ottla.client.sync import transaction_group
+from ottla.client.sync.machine.ledger_entries import Participant
+from ottla.client.sync.transaction_ledger import TransactionLedger
 from ottla.localcluster.waiting import wait_until
 from ottla.model import TopicPartition
 from ottla.security.acl.rules import Acl, AclFilter, Operation, Pattern, PatternType, ResourceType
@@ -80,6 +82,8 @@ class MortalWriter(OttlaStreamWriter):
 
     dies = ""
     marker = Path()
+    # Where brokers commit transactions one by one: how many are committed by then.
+    COMMITTED: ClassVar = {"after the decision": 0, "between two of the commits": 1}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkCommit:
         written = super().write(iterator)
@@ -91,11 +95,23 @@ class MortalWriter(OttlaStreamWriter):
         if self.dies == "between the progress and the decision" and not self.marker.exists():
             vars(transaction_group)["_COMMIT_TIMEOUT_MS"] = 1_000
             vars(questions)["commit_together"] = self._dead
+        if self.dies in self.COMMITTED and not self.marker.exists():
+            pytest.MonkeyPatch().setattr(
+                TransactionLedger, "commit", self._commit_some(TransactionLedger.commit)
+            )
         super().commit(messages, batchId)
         self._die("after the commit")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         pass
+
+    def _commit_some(self, commit: Callable[..., Any]) -> Callable[..., Any]:
+        def commit_some(ledger: TransactionLedger, participants: Sequence[Participant]) -> None:
+            assert len(participants) > 1
+            commit(ledger, participants[: self.COMMITTED[self.dies]])
+            self._dead()
+
+        return commit_some
 
     def _dead(self, *_: object) -> None:
         self._die(self.dies)
@@ -107,10 +123,10 @@ class MortalWriter(OttlaStreamWriter):
 
 
 def copying(
-    spark: SparkSession, broker: EmbeddedBroker, source: str, target: str, *, tasks: int | None = None
+    spark: SparkSession, bootstrap: str, source: str, target: str, *, tasks: int | None = None
 ) -> Callable[..., None]:
     """Run a query that copies a topic, batch by batch; each record has its origin in a header."""
-    servers = {"kafka.bootstrap.servers": broker.bootstrap}
+    servers = {"kafka.bootstrap.servers": bootstrap}
     stream = spark.readStream.format("ottla").options(**servers, maxOffsetsPerTrigger=ROWS // 3)
     rows = stream.options(subscribe=source, startingOffsets="earliest").load()
     rows = rows if tasks is None else rows.repartition(tasks)
@@ -148,6 +164,18 @@ def of_source(partitions: int, records: int = ROWS) -> Counter[str]:
     )
 
 
+def copy_and_die(
+    spark: SparkSession, bootstrap: str, topics: tuple[str, str], directory: Path, dies: str
+) -> None:
+    """Run a query that copies a topic of two partitions, and whose process ends; then go on with other tasks."""
+    spark.dataSource.register(MortalSource)
+    marker, checkpoint = directory / "died", directory / "checkpoint"
+    with pytest.raises(Exception, match=r"exit|crash|EOF|Python worker|connection"):
+        copying(spark, bootstrap, *topics)(checkpoint, "mortal", dies=dies, marker=marker)
+    assert marker.exists()
+    copying(spark, bootstrap, *topics, tasks=3)(checkpoint)
+
+
 @pytest.mark.parametrize(
     "dies",
     [
@@ -168,12 +196,7 @@ def test_a_query_whose_process_ends_at_any_moment_writes_each_record_once(
     """The query goes on with another number of tasks."""
     source = new_topic(2, values=[b"%d" % number for number in range(ROWS)], stem="mortal-source")
     target = new_topic(3, stem="mortal-target")
-    spark.dataSource.register(MortalSource)
-    marker = tmp_path / "died"
-    with pytest.raises(Exception, match=r"exit|crash|EOF|Python worker|connection"):
-        copying(spark, broker, source, target)(tmp_path / "checkpoint", "mortal", dies=dies, marker=marker)
-    assert marker.exists()
-    copying(spark, broker, source, target, tasks=3)(tmp_path / "checkpoint")
+    copy_and_die(spark, broker.bootstrap, (source, target), tmp_path, dies)
     assert origins(ottla_read, target, ROWS) == of_source(2)
 
 
@@ -185,7 +208,7 @@ def test_a_second_query_under_the_same_name_is_refused_in_words(
     tmp_path: Path,
 ) -> None:
     source, target = new_topic(values=[b"%d" % number for number in range(ROWS)]), new_topic()
-    run = copying(spark, broker, source, target)
+    run = copying(spark, broker.bootstrap, source, target)
     run(tmp_path / "first", txnAppId="mill")
     with pytest.raises(
         Exception, match=r"The sink 'ottla-sink-mill' belongs to the query .*ottla groups delete"

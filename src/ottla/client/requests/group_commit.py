@@ -39,6 +39,13 @@ _WHY_REFUSED: Final = {
 }
 
 
+class Progress(NamedTuple):
+    """How far a writer is: the number that its last commit stored, and whose number it is."""
+
+    number: int
+    owner: str
+
+
 class MemberTransaction(NamedTuple):
     """The open transaction of one transactional id."""
 
@@ -106,9 +113,10 @@ def committed_together(response: EndTxnResponse) -> KafkaError | None:
     return KafkaError(error.code, message + of_whom)
 
 
-def abort_request(transaction: MemberTransaction) -> EndTxnRequest:
-    return EndTxnRequest(*transaction, committed=False)
+def end_request(transaction: MemberTransaction, *, is_commit: bool) -> EndTxnRequest:
+    """End one transaction by itself, as its producer would."""
+    return EndTxnRequest(*transaction, committed=is_commit)
 
 
-def aborted(response: EndTxnResponse) -> KafkaError | None:
+def ended(response: EndTxnResponse) -> KafkaError | None:
     return outcome(response.error_code, None)

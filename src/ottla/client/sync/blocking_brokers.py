@@ -123,7 +123,7 @@ class BlockingBrokers:
     def _opened(self, address: Address) -> BlockingConnection:
         """Raises CannotConnectError also if the broker accepts and then falls silent: no request was sent."""
         try:
-            return BlockingConnection(
+            connection = BlockingConnection(
                 address,
                 client_id=self._client_id,
                 timeout_ms=self._timeout_ms,
@@ -132,6 +132,8 @@ class BlockingBrokers:
             )
         except (ConnectionLostError, TimeoutError) as failure:
             raise CannotConnectError(str(failure)) from failure
+        self.known.learn_features(connection.features)
+        return connection
 
 
 def _version(connection: BlockingConnection, ask: Ask) -> int:

@@ -22,7 +22,13 @@ from ottla.security.settings import PLAINTEXT, Security
 from ottla.wire.failures import ConnectionLostError
 from ottla.wire.frame_reader import MAX_FRAME_BYTES
 from ottla.wire.socket_errors import reason
-from ottla.wire.versions import API_VERSIONS_REQUEST, OfferedVersions, body_version, negotiation
+from ottla.wire.versions import (
+    API_VERSIONS_REQUEST,
+    FinalizedFeatures,
+    OfferedVersions,
+    body_version,
+    negotiation,
+)
 
 _SIZE: Final = Struct(">i")
 _LEAST_FRAME_BYTES: Final = 4
@@ -87,6 +93,11 @@ class BlockingConnection:
     def is_idle(self) -> bool:
         """Whether a request can be sent: the connection is open, and no response is under way."""
         return self.is_open and self._asked is None
+
+    @property
+    def features(self) -> FinalizedFeatures:
+        """The feature levels of the cluster, as the broker named them."""
+        return self._offered.features
 
     def supports(self, feature: str) -> bool:
         """Whether the broker announces a feature, such as an extension of the protocol."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from types import TracebackType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from ottla.client.cluster.backoff import backoff_ms
 from ottla.client.cluster.machine import transaction_group as questions
@@ -26,10 +27,12 @@ from ottla.client.cluster.machine.retries import Inquiry, Patience, settled
 from ottla.client.cluster.machine.topic_inquiries import describe_topics
 from ottla.client.requests.coordinators import coordinator_partition
 from ottla.client.requests.group_commit import GROUP_COMMIT_FEATURE, MemberTransaction
+from ottla.client.requests.group_commit import Progress as Progress
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.transactions import TransactionFilters
 from ottla.client.sync.blocking_brokers import BlockingBrokers
+from ottla.client.sync.transaction_ledger import TransactionLedger
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition, parse_addresses
 from ottla.security.settings import PLAINTEXT, Security
@@ -45,13 +48,6 @@ _COMMIT_TIMEOUT_MS: Final = 20_000
 # Longer than that timeout, and than the election of a coordinator.
 PATIENCE_MS: Final = 180_000
 SEPARATOR: Final = "/"
-
-
-class Progress(NamedTuple):
-    """How far a writer is: the number that its last commit stored, and whose number it is."""
-
-    number: int
-    owner: str
 
 
 class TransactionGroup:
@@ -95,16 +91,16 @@ class TransactionGroup:
     def is_supported(self) -> bool:
         """Whether the first broker that answers can commit transactions together."""
         self._settled(questions.reach(self._brokers.known))
+        return self.commits_together
+
+    @property
+    def commits_together(self) -> bool:
+        """Whether all brokers that were asked so far can commit transactions together."""
         return not self._brokers.lacking(GROUP_COMMIT_FEATURE)
 
-    def check_support(self) -> None:
-        """Raise KafkaError(UNSUPPORTED_VERSION) if a broker that was asked cannot commit transactions together."""
-        for address in self._brokers.lacking(GROUP_COMMIT_FEATURE):
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"the broker {address} cannot commit several transactions together, which needs a broker of Ottla "
-                f"(feature {GROUP_COMMIT_FEATURE})",
-            )
+    def ledger(self) -> TransactionLedger:
+        """The decisions of the writer where brokers cannot commit its transactions together."""
+        return TransactionLedger(self._brokers, self._name, self._patience)
 
     def progress(self) -> Progress | None:
         """What the last commit stored; None before the first one. Waits for a commit that is being decided."""
@@ -144,7 +140,7 @@ class TransactionGroup:
         except KafkaError:
             # An earlier attempt may have been carried out, and its answer lost: then this abort is refused, and the
             # progress is the new one.
-            self._brokers.settle(questions.abort(known, [own]))
+            self._brokers.settle(questions.end_each(known, [own], is_commit=False))
             if self.progress() != progress:
                 raise
 
@@ -152,16 +148,31 @@ class TransactionGroup:
         """Commit the members' transactions without a progress. Raises as `commit` does."""
         self._settled(questions.commit_together(self._brokers.known, self._name, members))
 
-    def end_others(self) -> list[str]:
-        """Fence all members that have not been committed, and abort what they have left open; their ids."""
+    def end_others(self, *, but: Collection[str] = ()) -> list[str]:
+        """Fence all members that have not been committed, and abort what they have left open; their ids. `but` are
+        those that somebody else is going to commit.
+        """
         known = self._brokers.known
-        members = re.escape(self._name + SEPARATOR) + ".*"
-        filters = TransactionFilters(states=("Empty", "Ongoing"), pattern=members)
-        left = self._settled(questions.list_ids(known, self._name, filters))[self._name]
+        left = [each for each in self._unfinished() if each not in but]
         fenced = self._settled(questions.begin(known, left, _COMMIT_TIMEOUT_MS))
         # An abort of nothing: the id is at rest, and is not found again.
-        self._brokers.settle(questions.abort(known, fenced.values()))
+        self._brokers.settle(questions.end_each(known, fenced.values(), is_commit=False))
         return left
+
+    def _unfinished(self) -> list[str]:
+        """The members that have written, or may write, and were not committed."""
+        beginning = self._name + SEPARATOR
+        filters = TransactionFilters(states=("Empty", "Ongoing"))
+        precise = replace(filters, pattern=re.escape(beginning) + ".*")
+        known = self._brokers.known
+        try:
+            return self._settled(questions.list_ids(known, self._name, precise))[self._name]
+        except KafkaError as error:
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+        # Apache Kafka before 4.1 lists all of them.
+        listed = self._settled(questions.list_ids(known, self._name, filters))[self._name]
+        return [each for each in listed if each.startswith(beginning)]
 
     def _settled(self, inquiry: Inquiry[K, V, T]) -> dict[K, T]:
         outcomes = self._brokers.converse(settled(self._brokers.known, inquiry, self._patience))

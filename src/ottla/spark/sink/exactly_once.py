@@ -12,6 +12,8 @@ Why each batch is written exactly once
   and looks at the number after that. So no batch is committed twice.
 - A transaction that was aborted in between (a timeout, another attempt) makes the decision fail as a whole.
 
+Brokers of Apache Kafka cannot commit several transactions by one decision; for them see `ledger_commit`.
+
 What is left open holds readers back, and is ended: attempts whose rows did not count are fenced after the commit, and
 those that begin later find the batch written, because they look after their producer has begun. Nobody else needs to
 come back: without two-phase commit each transaction has a timeout.
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -30,7 +32,8 @@ import pyarrow as pa
 
 from ottla.blocking import Producer
 from ottla.client.requests.group_commit import MemberTransaction
-from ottla.client.sync.transaction_group import TransactionGroup
+from ottla.client.sync.machine.ledger_entries import LEDGER
+from ottla.client.sync.transaction_group import Progress, TransactionGroup
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.security.settings import PLAINTEXT
@@ -45,11 +48,12 @@ logger = logging.getLogger(__name__)
 _CLIENT_ID: Final = "ottla-spark-sink"
 _RIGHTS: Final = (
     "the principal needs WRITE on the transactional ids and READ on the group with the prefix ottla-sink-, READ and "
-    "WRITE on the topics, and DESCRIBE on the topic __transaction_state (ottla acls add); or use "
+    "WRITE on the topics, and DESCRIBE on the topic __transaction_state (ottla acls add); with Apache Kafka not the "
+    f"group, but CREATE, READ and WRITE on the topic {LEDGER.topic}; or use "
     '.option("delivery", "at-least-once")'
 )
 _ADVICE: Final = {
-    ErrorCode.UNSUPPORTED_VERSION: 'use .option("delivery", "at-least-once") with other brokers',
+    ErrorCode.UNSUPPORTED_VERSION: 'use .option("delivery", "at-least-once") with such brokers',
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower the option kafka.transaction.timeout.ms, or raise the brokers' "
     "transaction.max.timeout.ms",
     ErrorCode.PRODUCER_FENCED: "nothing of the batch was committed: the task took longer than the option "
@@ -67,12 +71,13 @@ _ADVICE_FOR = {
 @dataclass(frozen=True)
 class TaskOutcome:
     """What a task with rows has done: the records that it wrote, in an open transaction, or None if the topics had the
-    batch already.
+    batch already. With `needs_ledger`, the brokers cannot commit the transactions of all tasks together.
     """
 
     identity: WriteIdentity
     records: Mapping[TopicPartition, int]
     transaction: MemberTransaction | None
+    needs_ledger: bool = False
 
 
 class _HandedOverError(Exception):
@@ -80,7 +85,7 @@ class _HandedOverError(Exception):
 
 
 def is_possible(options: SinkOptions, identity: WriteIdentity) -> bool:
-    """Whether the brokers can do it; others than Ottla's cannot."""
+    """Whether the brokers can commit all transactions by one decision; others than Ottla's cannot."""
     with _group(options, identity) as group:
         return group.is_supported()
 
@@ -100,19 +105,42 @@ def write_task(
         return None
     with _advised(), _group(options, identity) as group:
         transactional_id = group.member_id(member)
-        group.check_support()
+        needs_ledger = not group.commits_together
+        nothing = TaskOutcome(identity, {}, None, needs_ledger)
+        if needs_ledger:
+            from ottla.spark.sink import ledger_commit
+
+            ledger_commit.check(options, identity)
+            # Before the producer begins: that would abort a transaction that was decided to be committed.
+            if identity.is_written(_progress(group), in_ledger=True):
+                return _counted(pieces, nothing)
         arguments = producer_arguments(options)
         with Producer(options.bootstrap_servers, transactional_id=transactional_id, **arguments) as producer:
             if options.producer.get("two_phase_commit"):
                 producer.complete(None)  # what an earlier attempt has left
             # After the producer has begun: from now on it is fenced by the driver that commits the batch.
-            if identity.number is not None and identity.is_written(group.progress()):
-                for _ in pieces:
-                    pass  # Spark counts the rows
-                return TaskOutcome(identity, {}, None)
+            if identity.number is not None and identity.is_written(_progress(group), in_ledger=needs_ledger):
+                return _counted(pieces, nothing)
             writer = TaskWriter(producer, options, columns)
-            transaction = _written(producer, writer, chain([first], pieces))
-            return TaskOutcome(identity, writer.written, MemberTransaction(transactional_id, *transaction))
+            transaction = MemberTransaction(
+                transactional_id, *_written(producer, writer, chain([first], pieces))
+            )
+            return TaskOutcome(identity, writer.written, transaction, needs_ledger)
+
+
+def _progress(group: TransactionGroup) -> Progress | None:
+    """The last batch that the topics have."""
+    if group.commits_together:
+        return group.progress()
+    entry = group.ledger().read()
+    return None if entry is None else entry.progress
+
+
+def _counted(pieces: Iterator[pa.RecordBatch], outcome: TaskOutcome) -> TaskOutcome:
+    """The outcome of a task that writes nothing. Spark counts its rows."""
+    for _ in pieces:
+        pass
+    return outcome
 
 
 def _written(producer: Producer, writer: TaskWriter, pieces: Iterator[pa.RecordBatch]) -> tuple[int, int]:
@@ -132,7 +160,13 @@ def commit(options: SinkOptions, outcomes: Sequence[TaskOutcome]) -> None:
     identity = outcomes[0].identity
     members = [each.transaction for each in outcomes if each.transaction is not None]
     with _advised(), _group(options, identity, waits=True) as group:
-        if identity.progress is None:
+        if any(each.needs_ledger for each in outcomes):
+            from ottla.spark.sink import ledger_commit
+
+            written = {each.transaction: each.records for each in outcomes if each.transaction is not None}
+            is_whole = len(members) == len(outcomes)
+            ledger_commit.commit(group.ledger(), options, identity, written, is_whole=is_whole)
+        elif identity.progress is None:
             group.commit_members(members)
         elif not _is_committed(group, identity, outcomes, members):
             own = group.take_over()
@@ -167,17 +201,29 @@ def abort(options: SinkOptions, known: WriteIdentity | None, outcomes: Sequence[
     if known is not None and not identities:
         identities.add(known)
     for identity in identities:
-        with _group(options, identity) as group:
-            _end_others(group, is_failed=identity.progress is not None)
+        with _logged(), _group(options, identity) as group:
+            decided: Collection[str] = ()
+            if identity.progress is not None and group.is_supported():
+                group.take_over()
+            elif identity.progress is not None:
+                from ottla.spark.sink import ledger_commit
+
+                decided = ledger_commit.decided(group.ledger(), options, identity)
+            _end_others(group, but=decided)
 
 
-def _end_others(group: TransactionGroup, *, is_failed: bool = False) -> None:
-    """End what is left open, of a commit that failed as well. The outcome of the batch does not depend on it."""
-    try:
-        if is_failed:
-            group.take_over()
-        for transactional_id in group.end_others():
+def _end_others(group: TransactionGroup, *, but: Collection[str] = ()) -> None:
+    """End what is left open. The outcome of the batch does not depend on it."""
+    with _logged():
+        for transactional_id in group.end_others(but=but):
             logger.info("ended the transaction that '%s' has left", transactional_id)
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """Pass over errors of the brokers."""
+    try:
+        yield
     except (KafkaError, ConnectionError, TimeoutError) as error:
         logger.warning("transactions of the sink may be open until their timeout: %s", error)
 

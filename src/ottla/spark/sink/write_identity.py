@@ -21,7 +21,8 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 
-from ottla.client.sync.transaction_group import Progress
+from ottla.client.requests.group_commit import Progress
+from ottla.client.sync.machine.ledger_entries import LEDGER
 from ottla.spark.option_values import OptionError
 from ottla.spark.sink.options import ExactlyOnce
 
@@ -50,15 +51,18 @@ class WriteIdentity:
         """What the commit stores."""
         return None if self.number is None else Progress(self.number, self.owner)
 
-    def is_written(self, stored: Progress | None) -> bool:
-        """Whether the topics have this batch. Raises SinkNameError if they have what cannot be compared."""
+    def is_written(self, stored: Progress | None, *, in_ledger: bool = False) -> bool:
+        """Whether the topics have this batch. Raises SinkNameError if they have what cannot be compared.
+
+        `in_ledger`: the number is stored in the ledger, not as an offset of a group.
+        """
         if stored is None or self.number is None:
             return False
         if stored.owner != self.owner:
             raise SinkNameError(
                 f"The sink '{self.name}' belongs to {_owner(stored.owner)}, and {_owner(self.owner)} must not write under "
                 "the same name. Give each query a txnAppId of its own. If the other one is gone for good, hand the name "
-                f"over: ottla groups delete {self.name}"
+                f"over: {forgotten(self.name) if in_ledger else f'ottla groups delete {self.name}'}"
             )
         if stored.number > self.number:
             raise SinkNameError(
@@ -67,6 +71,11 @@ class WriteIdentity:
                 "with a new one and another txnAppId."
             )
         return stored.number == self.number
+
+
+def forgotten(name: str) -> str:
+    """The command that has the ledger forget the last batch of a sink."""
+    return f"""echo '{{"key": "{name}", "value": null}}' | ottla produce {LEDGER.topic} --json"""
 
 
 def _owner(owner: str) -> str:

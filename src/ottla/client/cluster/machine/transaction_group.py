@@ -7,18 +7,22 @@ an offset of the group of the same name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.client.cluster.machine.conversation import Ask, Steps, refreshed
 from ottla.client.cluster.machine.coordinators import by_coordinator
 from ottla.client.cluster.machine.known_cluster import KnownCluster
+from ottla.client.cluster.machine.leaders import by_leader
 from ottla.client.cluster.machine.retries import Inquiry
 from ottla.client.requests import group_commit as requests
 from ottla.client.requests.coordinators import CoordinatorType
 from ottla.client.requests.group_commit import MemberTransaction
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.transactions import (
+    ActiveProducer,
     TransactionFilters,
+    describe_producers_request,
+    described_producers,
     first_version_of,
     list_transactions_request,
     listed_transactions,
@@ -27,6 +31,10 @@ from ottla.errors import KafkaError
 from ottla.model import TopicPartition
 
 T = TypeVar("T")
+
+# From this level of the feature on every transaction has a producer epoch of its own.
+_TRANSACTION_VERSION: Final = "transaction.version"
+_WITH_EPOCHS: Final = 2
 
 
 def reach(known: KnownCluster) -> Inquiry[str, None, None]:
@@ -94,22 +102,38 @@ def commit_together(
     )
 
 
-def abort(
-    known: KnownCluster, transactions: Iterable[MemberTransaction]
+def end_each(
+    known: KnownCluster, transactions: Iterable[MemberTransaction], *, is_commit: bool
 ) -> Inquiry[MemberTransaction, None, None]:
-    """Abort each transaction for itself."""
+    """End each transaction by itself, all of them in the same way."""
 
     def ask(
         coordinator: int, part: Mapping[MemberTransaction, None], left_ms: int
     ) -> Steps[Mapping[MemberTransaction, KafkaError | None]]:
         outcomes: dict[MemberTransaction, KafkaError | None] = {}
+        # The versions since then are those of the protocol with an epoch for each transaction.
+        has_epochs = known.feature_level(_TRANSACTION_VERSION) >= _WITH_EPOCHS
+        at_most = None if has_epochs else requests.END_SINCE - 1
         for each in part:
-            ask = Ask(coordinator, requests.abort_request(each), left_ms, at_least=requests.END_SINCE)
-            outcomes[each] = requests.aborted((yield ask))
+            request = requests.end_request(each, is_commit=is_commit)
+            outcomes[each] = requests.ended((yield Ask(coordinator, request, left_ms, at_most=at_most)))
         return outcomes
 
     attempt = by_coordinator(known, lambda each: each.transactional_id, ask, CoordinatorType.TRANSACTION)
     return Inquiry(dict.fromkeys(transactions), attempt)
+
+
+def describe_producers(
+    known: KnownCluster, partitions: Iterable[TopicPartition]
+) -> Inquiry[TopicPartition, None, tuple[ActiveProducer, ...]]:
+    """The producers that the leader of each partition knows, with their open transactions."""
+
+    def ask(
+        leader: int, part: Mapping[TopicPartition, None], left_ms: int
+    ) -> Steps[Mapping[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]]:
+        return described_producers((yield Ask(leader, describe_producers_request(part), left_ms)))
+
+    return Inquiry(dict.fromkeys(partitions), by_leader(known, ask))
 
 
 def list_ids(known: KnownCluster, name: str, filters: TransactionFilters) -> Inquiry[str, None, list[str]]:
