@@ -30,7 +30,6 @@ from ottla.log.reading.reader import FileRange, Reader
 from ottla.log.reading.timestamps import Timestamps
 from ottla.log.scrubbing.quarantine import set_aside
 from ottla.log.scrubbing.segment_check import Damage
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.segments.truncation_job import TruncationJob
 from ottla.log.writing.append import Appended, Appender
 from ottla.log.writing.coordinator_append import CoordinatorAppender
@@ -43,6 +42,7 @@ from ottla.log.writing.writer import Writer
 from ottla.model import EpochEnd
 from ottla.records.batch import CorruptRecord
 from ottla.records.control import TransactionMarker
+from ottla.records.index_entries import AbortedEntry
 from ottla.runtime.disk import Disk
 
 

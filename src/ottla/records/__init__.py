@@ -5,5 +5,6 @@ builder, record, columns, control                      batches written, records 
 decoding, uniform_runs, single_record_batches          many records decoded at once
 compiled, _native.c                                    the loops of `decoding` and `columns` in C, where they are installed
 aborted_transactions                                   the batches that a reader of committed records skips
+index_entries, index_lookup                            a segment's index files: their entries, lookups in their bytes
 compression, varint                                    codecs and zig-zag varints
 """

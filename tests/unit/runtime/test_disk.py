@@ -10,7 +10,8 @@ from tests.unit.log.batches import NOW_MS, batch
 from tests.unit.log.logs import append, config, content, open_log, read_all
 
 from ottla.log.files.open_files import OpenFiles
-from ottla.log.segments.index import OFFSET_ENTRY, IndexFile
+from ottla.log.segments.index import IndexFile
+from ottla.records.index_entries import OFFSET_ENTRY
 from ottla.runtime.disk import OsDisk
 
 

@@ -29,13 +29,12 @@ from ottla.log.directory import (
 from ottla.log.files.checkpoint import CheckpointError, parse_lines, parse_pairs
 from ottla.log.files.file_names import CLEANED, DELETED, LEADER_EPOCHS, PARTITION_METADATA, SWAP, TEMPORARY
 from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.protocol.codec import DecodeError
 from ottla.records.batch import BatchView, CorruptRecord
 from ottla.records.compression import Compression
 from ottla.records.control import ControlRecordType, control_type_of, read_marker
 from ottla.records.header import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY, TXN_INDEX_ENTRY
 from ottla.records.record import Record
 
 Row = dict[str, Any]

@@ -31,9 +31,8 @@ from ottla.log.files.file_names import (
 )
 from ottla.log.files.uuids import parse_uuid
 from ottla.log.producers.producer_snapshot import SnapshotError, parse_snapshot
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.batch import HEADER_BYTES, CorruptRecord, read_header
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY, TXN_INDEX_ENTRY
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 _SAMPLES: Final = (

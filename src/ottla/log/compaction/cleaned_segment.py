@@ -9,9 +9,9 @@ from typing import Final
 
 from ottla.log.compaction.segment_reader import Throttle
 from ottla.log.files.file_names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, file_name
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import BatchHeader, Readable
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ottla.runtime.disk import Disk, File
 
 # Synced now and then, so that the last sync does not occupy the disk for long while producers wait for it.

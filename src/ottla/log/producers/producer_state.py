@@ -28,9 +28,9 @@ from typing import Final, NamedTuple
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producers.transactions import BegunTransaction, EndedTransaction, Transactions, Turn
 from ottla.log.producers.verification import Verifications
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.model import NO_EPOCH, NO_OFFSET, NO_SEQUENCE
 from ottla.records.control import EndTransactionMarker, TransactionMarker
+from ottla.records.index_entries import AbortedEntry
 
 BATCHES_KEPT: Final = 5  # as in Kafka: the number of requests that an idempotent producer may have in flight
 SEQUENCE_MASK: Final = (1 << 31) - 1  # sequences count 0 … 2^31-1 and wrap around

@@ -5,8 +5,8 @@ segments. The last stable offset in an entry tells when the search may end: no t
 later has a record before it.
 """
 
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.segments.segment_list import Segments
+from ottla.records.index_entries import AbortedEntry
 
 
 def find_aborted(segments: Segments, offset: int, upper_offset: int) -> list[AbortedEntry]:

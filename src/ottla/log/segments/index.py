@@ -16,10 +16,6 @@ from ottla.log.files.open_files import Pool, Slot
 from ottla.model import NO_TIMESTAMP
 from ottla.runtime.disk import Disk, Map
 
-OFFSET_ENTRY: Final = Struct(">ii")
-TIME_ENTRY: Final = Struct(">qi")
-
-
 _RESERVE_BYTES: Final = 4096  # one page of entries covers 2 MiB of log: few calls, little waste
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ottla.log.files.file_names import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX
 from ottla.log.files.location import Location
 from ottla.log.files.open_files import Slot
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetIndex, TimeIndex
+from ottla.log.segments.index import IndexFile, OffsetIndex, TimeIndex
 from ottla.log.segments.transaction_index import TransactionIndex
 from ottla.model import NO_TIMESTAMP
 from ottla.records.batch import (
@@ -24,6 +24,7 @@ from ottla.records.batch import (
     CorruptRecord,
     read_header,
 )
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ottla.runtime.disk import File
 
 logger = logging.getLogger(__name__)

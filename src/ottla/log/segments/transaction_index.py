@@ -12,8 +12,8 @@ from typing import Final
 
 from ottla.log.files.location import Location
 from ottla.log.files.open_files import Slot
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY, VERSION, AbortedEntry
 from ottla.records.corruption import CorruptRecord
+from ottla.records.index_entries import TXN_INDEX_ENTRY, VERSION, AbortedEntry
 from ottla.runtime.disk import File
 
 _ENTRY_BYTES: Final = TXN_INDEX_ENTRY.size

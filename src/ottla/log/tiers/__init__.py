@@ -3,5 +3,4 @@
 object_names     the names of a segment's objects
 segment_copy     a closed segment written to a store, and verified
 batch_run        whole batches that were read from a store, every checksum verified
-index_lookup     offsets and timestamps looked up in the bytes of an index
 """

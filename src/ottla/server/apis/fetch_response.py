@@ -14,7 +14,6 @@ from uuid import UUID
 
 from ottla.errors import ErrorCode
 from ottla.log.reading.reader import FileRange
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.model import NO_NODE
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import first_flexible_version, first_version
@@ -28,6 +27,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.records.index_entries import AbortedEntry
 from ottla.replication.fetch_session import NO_SESSION_ID, FetchContext
 from ottla.server.answers.send_queue import Part, part_bytes
 from ottla.server.apis.leader_hints import CurrentLeader

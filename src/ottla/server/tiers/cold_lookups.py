@@ -7,7 +7,7 @@ index leads to the batch.
 from ottla.controller.remote_log import RemoteSegment
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.file_names import TIME_INDEX
-from ottla.log.tiers.index_lookup import offset_before
+from ottla.records.index_lookup import offset_before
 from ottla.runtime.object_store import StoreError
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.tiers.cold_reads import ColdReads

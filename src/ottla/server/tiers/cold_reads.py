@@ -17,10 +17,10 @@ from ottla.controller.remote_log import RemoteLog, RemoteSegment
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.file_names import INDEX, TXN_INDEX
 from ottla.log.reading.reader import FileRange
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.tiers.batch_run import BatchRun
-from ottla.log.tiers.index_lookup import aborted_entries
 from ottla.records.corruption import CorruptRecord
+from ottla.records.index_entries import AbortedEntry
+from ottla.records.index_lookup import aborted_entries
 from ottla.runtime.object_store import ObjectStore, StoreError
 from ottla.server.partitions.hosted_partition import HostedPartition
 from ottla.server.tiers.read_cache import CachedRun, ReadCache

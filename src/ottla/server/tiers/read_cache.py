@@ -8,8 +8,8 @@ from bisect import insort
 from collections import OrderedDict
 from uuid import UUID
 
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.tiers.batch_run import BatchRun, run_that_covers
+from ottla.records.index_entries import AbortedEntry
 
 
 class CachedRun:

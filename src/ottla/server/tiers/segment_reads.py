@@ -13,9 +13,9 @@ from crc32c import crc32c
 from ottla.controller.remote_log import RemoteSegment
 from ottla.log.files.file_names import LOG
 from ottla.log.tiers.batch_run import BatchRun, Bounds, parse_run
-from ottla.log.tiers.index_lookup import position_before
 from ottla.log.tiers.object_names import object_name
 from ottla.records.corruption import CorruptRecord
+from ottla.records.index_lookup import position_before
 from ottla.runtime.object_store import ObjectStore, StoreError
 
 T = TypeVar("T")

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from ottla.log.directory import META_PROPERTIES
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.record import Record
 
 NOW_MS = 1_700_000_000_000

@@ -12,8 +12,7 @@ from tests.unit.cli.inspect.data_files import NOW_MS, SEGMENT, batch, write_data
 
 from ottla.cli.inspect.data_directory_check import check_data
 from ottla.client.admin.checks.findings import CannotLookError, Examination, Severity
-from ottla.log.segments.aborted_entry import AbortedEntry
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY, AbortedEntry
 
 SIZE = len(batch(0))
 

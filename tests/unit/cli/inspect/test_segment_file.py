@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.cli.inspect.data_files import batch
 
 from ottla.cli.inspect.segment_file import Damage, Found, ReadOnlyFile, index_entries, walk
-from ottla.log.segments.index import OFFSET_ENTRY
+from ottla.records.index_entries import OFFSET_ENTRY
 
 BATCHES = [batch(offset) for offset in range(0, 10, 2)]
 SIZE = len(BATCHES[0])

@@ -23,9 +23,9 @@ from tests.unit.log.logs import DIRECTORY, append, content, open_log, read_all, 
 from ottla.log.compaction.cleaner import Cleaner, CleanerLimits, CleaningJob
 from ottla.log.compaction.plan.offset_map import OffsetMap
 from ottla.log.log import Log
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.records.batch import CorruptRecord
 from ottla.records.builder import build_batch
+from ottla.records.index_entries import TXN_INDEX_ENTRY
 from ottla.records.record import Record
 from ottla.runtime.disk import Buffer
 

@@ -24,7 +24,7 @@ from ottla.log.compaction.log_compaction import SegmentGroup
 from ottla.log.files.file_names import CLEANED, DELETED, SWAP
 from ottla.log.log import Log
 from ottla.log.plan.retention import Deletion, Reason, RetentionPlan
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
+from ottla.records.index_entries import TXN_INDEX_ENTRY
 
 
 def dirty(disk: SimulatedDisk, segments: int = 4) -> Log:

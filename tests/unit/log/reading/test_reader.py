@@ -15,8 +15,9 @@ from tests.unit.log.logs import append, config, open_log, read_all
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.files.open_files import OpenFiles
 from ottla.log.log import Log
-from ottla.log.segments.index import OFFSET_ENTRY, IndexFile
+from ottla.log.segments.index import IndexFile
 from ottla.records.batch import BatchView, iter_batches
+from ottla.records.index_entries import OFFSET_ENTRY
 
 SMALL = config(segment_bytes=2000, index_interval_bytes=300)
 

@@ -7,7 +7,6 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.log.reading.reader import FileRange
-from ottla.log.segments.aborted_entry import AbortedEntry
 from ottla.log.status import Status
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.frame import read_response, response_frame
@@ -17,6 +16,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from ottla.records.index_entries import AbortedEntry
 from ottla.runtime.disk import File, OsDisk
 from ottla.server.answers.send_queue import Part
 from ottla.server.apis.fetch_response import PartitionResult, fetch_response_parts

@@ -13,9 +13,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, BatchView
 from ottla.records.control import marker_of
+from ottla.records.index_entries import TXN_INDEX_ENTRY
 
 
 class SegmentHeaders(Protocol):

@@ -14,9 +14,9 @@ from ottla.log.compaction.plan.transaction_trail import (
     kept_entries,
 )
 from ottla.log.compaction.segment_reader import SegmentReader
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY
 from ottla.records.batch import TRANSACTIONAL, read_header
 from ottla.records.control import EndTransactionMarker, build_marker
+from ottla.records.index_entries import TXN_INDEX_ENTRY
 
 
 def data(offset: int, producer_id: int) -> bytes:

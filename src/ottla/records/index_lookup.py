@@ -8,9 +8,8 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY, VERSION, AbortedEntry
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.records.corruption import CorruptRecord
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY, TXN_INDEX_ENTRY, VERSION, AbortedEntry
 
 
 class _Column:

@@ -1,8 +1,14 @@
-"""The format of a `.txnindex`: one entry of 34 bytes for each aborted transaction, in the order of markers."""
+"""The entries of a segment's index files: fixed sizes, one after the other.
+
+`.index`: an offset, relative to the segment's first one, and where its batch stands. `.timeindex`: a timestamp, and
+the relative offset of the batch that has it. `.txnindex`: an aborted transaction, 34 bytes, in the order of markers.
+"""
 
 from struct import Struct
 from typing import Final, NamedTuple
 
+OFFSET_ENTRY: Final = Struct(">ii")
+TIME_ENTRY: Final = Struct(">qi")
 TXN_INDEX_ENTRY: Final = Struct(
     ">hqqqq"
 )  # version, producer id, first offset, last offset, last stable offset

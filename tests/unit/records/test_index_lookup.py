@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.log.segments.aborted_entry import TXN_INDEX_ENTRY, AbortedEntry
-from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.log.tiers.index_lookup import aborted_entries, offset_before, position_before
 from ottla.records.corruption import CorruptRecord
+from ottla.records.index_entries import OFFSET_ENTRY, TIME_ENTRY, TXN_INDEX_ENTRY, AbortedEntry
+from ottla.records.index_lookup import aborted_entries, offset_before, position_before
 
 RISING = st.lists(st.integers(1, 50), max_size=20).map(
     lambda steps: [sum(steps[: number + 1]) for number in range(len(steps))]
