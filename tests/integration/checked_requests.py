@@ -126,6 +126,8 @@ def _records() -> Iterator[Asked]:
     yield asked(ApiKey.DESCRIBE_PRODUCERS, 0, transaction_admin.DescribeProducersRequest([producers]))
     yield asked(ApiKey.DESCRIBE_LOG_DIRS, 4, cluster.DescribeLogDirsRequest(None))
     yield asked(ApiKey.DESCRIBE_REMOTE_LOG, 0, remote_logs.DescribeRemoteLogRequest())
+    remote = remote_logs.RemoteRangeTopic(WALK, [remote_logs.RemoteRange(0, -1, 0, 1)])
+    yield asked(ApiKey.LIST_REMOTE_SEGMENTS, 0, remote_logs.ListRemoteSegmentsRequest(False, [remote]))
 
 
 def _topics() -> Iterator[Asked]:

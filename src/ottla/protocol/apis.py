@@ -6,7 +6,7 @@ leaves out `CLIENT_METRICS_APIS` where the broker wants no metrics of clients: c
 minima are floors: older librdkafka switches features off if a range does not contain exactly the version it
 looks for. `INTERNAL_APIS` are what brokers tell the controller, `QUORUM_APIS` what the nodes of the metadata
 quorum ask each other: served and not advertised, for a node knows the versions of its peers. `OWN_APIS` are
-questions of Ottla's own command line: not advertised either, because Kafka has no such keys. `api_of` finds an
+questions of Ottla's own clients: not advertised either, because Kafka has no such keys. `api_of` finds an
 API in whichever table it stands.
 """
 
@@ -120,6 +120,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     ALTER_REMOTE_LOG = 20480
     DESCRIBE_REMOTE_LOG = 20481
+    LIST_REMOTE_SEGMENTS = 20482
 
 
 class Api:
@@ -261,7 +262,12 @@ QUORUM_APIS: Final = _by_key(
     ]
 )
 
-OWN_APIS: Final = _by_key([Api(ApiKey.DESCRIBE_REMOTE_LOG, "remote_logs", (0, 0), flexible=0)])
+OWN_APIS: Final = _by_key(
+    [
+        Api(ApiKey.DESCRIBE_REMOTE_LOG, "remote_logs", (0, 0), flexible=0),
+        Api(ApiKey.LIST_REMOTE_SEGMENTS, "remote_logs", (0, 0), flexible=0),
+    ]
+)
 
 DECLARED_APIS: Final[Mapping[int, Api]] = MappingProxyType(
     {**APIS, **INTERNAL_APIS, **QUORUM_APIS, **OWN_APIS}

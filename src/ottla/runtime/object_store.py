@@ -19,6 +19,10 @@ class ObjectMissingError(StoreError):
     """There is no such object."""
 
 
+class StoreForbiddenError(StoreError):
+    """The store refuses, and will refuse again: credentials are missing or wrong, or they lack a right."""
+
+
 class StoredObject(NamedTuple):
     """A name in a listing. A listing may be stale."""
 

@@ -13,10 +13,17 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import LocalStore, from_url
 
-from ottla.runtime.object_store import Chunk, ObjectMissingError, ObjectStore, StoredObject, StoreError
+from ottla.runtime.object_store import (
+    Chunk,
+    ObjectMissingError,
+    ObjectStore,
+    StoredObject,
+    StoreError,
+    StoreForbiddenError,
+)
 
 # Larger objects are uploaded in parts, several at a time; S3 wants at least 5 MiB for a part.
 _PART_BYTES: Final = 8 << 20
@@ -108,6 +115,8 @@ def _failures(doing: str) -> Iterator[None]:
         raise
     except FileNotFoundError as problem:
         raise ObjectMissingError(f"{doing}: there is no such object") from problem
+    except (PermissionDeniedError, UnauthenticatedError) as problem:
+        raise StoreForbiddenError(f"{doing}: {_first_line(problem)}") from problem
     except (BaseError, OSError, ValueError) as problem:
         raise StoreError(f"{doing}: {_first_line(problem)}") from problem
 

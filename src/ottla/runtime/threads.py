@@ -7,6 +7,7 @@ A pool is given to `loop.run_in_executor`. Work for the event loop's own pool (`
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as Executor
+from concurrent.futures import Future as Future
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock as Lock
 from typing import Protocol

@@ -13,12 +13,18 @@ from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.protocol.apis import APIS, DECLARED_APIS, OWN_APIS, ApiKey
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    REMOTE_SEGMENTS_FEATURE,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 from ottla.version import __version__
 
 API_VERSIONS_REQUEST: Final = ApiVersionsRequest(
     client_software_name="ottla", client_software_version=__version__
 )
+# Asked of brokers that may not be Ottla's, or older ones: those that serve it announce a feature.
+_FEATURE_OF_OWN: Final[Mapping[int, str]] = {ApiKey.LIST_REMOTE_SEGMENTS: REMOTE_SEGMENTS_FEATURE}
 
 
 class VersionRange(NamedTuple):
@@ -61,7 +67,9 @@ class OfferedVersions:
         ours, theirs = DECLARED_APIS[api_key], self._ranges.get(api_key)
         if theirs is None and api_key in OWN_APIS:
             # Not advertised, and in one version only: a broker that is not Ottla ends the connection.
-            return ours.max_version
+            needed = _FEATURE_OF_OWN.get(api_key)
+            if needed is None or needed in self.supported_features:
+                return ours.max_version
         if theirs is None:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, f"{self._peer} does not serve {ApiKey(api_key).name}"

@@ -9,6 +9,7 @@ same way until `timeout_ms` is over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ottla.client.cluster.machine.topic_inquiries import (
     cluster_metadata_inquiry,
@@ -23,6 +24,9 @@ from ottla.client.sync.blocking_brokers import BlockingBrokers
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition, parse_addresses
 from ottla.security.settings import PLAINTEXT, Security
+
+if TYPE_CHECKING:
+    from ottla.client.requests.remote_segments import ReadableSegment
 
 
 class PlannerAdmin:
@@ -57,6 +61,35 @@ class PlannerAdmin:
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
         """Offsets by `OffsetSpec`, or of the first record at or after a timestamp in milliseconds."""
         return self._brokers.settle(list_offsets(self._brokers.known, wanted, read_committed=read_committed))
+
+    def remote_segments(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, list[ReadableSegment]]:
+        """The segments in an object store with records of ranges [start, end), in order; none where nobody can say."""
+        # Few planners ask, and these modules cost the start of all.
+        from ottla.client.cluster.machine.remote_inquiries import NOT_TOLD, list_remote_segments
+
+        found: dict[TopicPartition, list[ReadableSegment]] = {partition: [] for partition in ranges}
+        pending = dict(ranges)
+        while pending:
+            try:
+                outcomes = self._brokers.settle(list_remote_segments(self._brokers.known, pending))
+            except KafkaError as refused:
+                if refused.code in NOT_TOLD:
+                    break
+                raise
+            for partition, outcome in outcomes.items():
+                if isinstance(outcome, KafkaError):
+                    if outcome.code not in NOT_TOLD:
+                        raise outcome
+                    del pending[partition]
+                    continue
+                found[partition] += outcome.segments
+                if outcome.is_complete:
+                    del pending[partition]
+                elif outcome.segments:
+                    pending[partition] = outcome.segments[-1].next_offset, pending[partition][1]
+        return found
 
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int]

@@ -29,7 +29,7 @@ class RangeBatches:
 
     The first and the last batch may extend beyond the range. `damage` describes invalid bytes after the
     batches. `next_offset` is where reading continues: the offset after the last batch, or the end of the
-    range.
+    range. `is_checked`: the checksums of the batches were verified.
     """
 
     records: memoryview
@@ -39,6 +39,7 @@ class RangeBatches:
     next_offset: int
     damage: CorruptRecord | None = None
     aborted: Sequence[AbortedTransaction] | None = None
+    is_checked: bool = False
 
 
 def placed_batches(

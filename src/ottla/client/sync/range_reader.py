@@ -11,6 +11,8 @@ and no more than one response is held in memory.
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from ottla.client.cluster.backoff import backoff_ms
 from ottla.client.sync.blocking_brokers import BlockingBrokers
 from ottla.client.sync.machine.range_fetches import OffsetsLostError, RangeFetches, RangeSettings
@@ -30,9 +32,10 @@ class RangeReader:
         start: int,
         end: int,
         settings: RangeSettings,
+        topic_id: UUID | None = None,
     ) -> None:
         self._brokers = brokers
-        self._fetches = RangeFetches(brokers.known, partition, (start, end), settings, backoff_ms)
+        self._fetches = RangeFetches(brokers.known, partition, (start, end), settings, backoff_ms, topic_id)
 
     def read(self) -> RangeBatches | None:
         """The next batches, valid until the next call.

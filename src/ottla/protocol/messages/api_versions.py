@@ -14,6 +14,8 @@ from ottla.protocol.codec import Boolean, Int16, Int32, Int64, String, message, 
 
 # Announced as a supported feature by brokers that commit several transactions together (EndTxn).
 GROUP_COMMIT_FEATURE: Final = "ottla.group.commit"
+# And by brokers that tell consumers where records lie in the object store (ListRemoteSegments).
+REMOTE_SEGMENTS_FEATURE: Final = "ottla.remote.segments"
 
 
 @message(key=18, versions=(0, 4), flexible=3)

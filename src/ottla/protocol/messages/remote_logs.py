@@ -1,8 +1,10 @@
-"""Requests about the part of a log that is kept in an object store. Both are Ottla's own: Kafka keeps this
+"""Requests about the part of a log that is kept in an object store. They are Ottla's own: Kafka keeps this
 knowledge in a topic. Their keys lie far outside Kafka's, and ApiVersions does not tell them to clients.
 
 AlterRemoteLog (key 20480), version 0: a leader to the controller. DescribeRemoteLog (20481), version 0: Ottla's
-command line to any broker.
+command line to any broker. ListRemoteSegments (20482), version 0: a consumer that reads the store itself, to the
+leader of a partition; brokers with tiered storage announce it as the feature `REMOTE_SEGMENTS_FEATURE`
+(docs/decisions/0025).
 """
 
 from __future__ import annotations
@@ -118,3 +120,80 @@ class DescribeRemoteLogResponse:
     store_url: String | None = None
     problem: String | None = None
     topics: list[RemoteTopicData] = field(default_factory=list)
+
+
+@struct
+class RemoteRange:
+    """The offsets of one partition that a consumer wants to read."""
+
+    partition_index: Int32 = 0
+    current_leader_epoch: Int32 = -1
+    start_offset: Int64 = 0
+    end_offset: Int64 = 0
+
+
+@struct
+class RemoteRangeTopic:
+    name: String = ""
+    partitions: list[RemoteRange] = field(default_factory=list)
+
+
+@message(key=20482, versions=(0, 0), flexible=0)
+class ListRemoteSegmentsRequest:
+    """Which segments in the store have records of these ranges?
+
+    `is_about_aborted`: instead, the segments from the start on, however late, that have a transaction index. The
+    markers of aborted transactions in a range may follow it by many segments.
+    """
+
+    is_about_aborted: Boolean = False
+    topics: list[RemoteRangeTopic] = field(default_factory=list)
+
+
+@struct
+class ReadableSegmentData:
+    """A segment that may be read: the names of its objects are `name` and a kind."""
+
+    name: String = ""
+    base_offset: Int64 = 0
+    next_offset: Int64 = 0
+    objects: list[RemoteObjectData] = field(default_factory=list)
+
+
+@struct
+class AbortedRecordsData:
+    """An aborted transaction whose marker lies in the leader's log: its records, and that marker."""
+
+    producer_id: Int64 = -1
+    first_offset: Int64 = 0
+    last_offset: Int64 = 0
+
+
+@struct
+class RemoteRangeData:
+    """What the leader knows of one range.
+
+    Segments follow each other, and are whole: the first may begin before the range, the last end after it. With
+    `is_complete`, no other segment has records of the range; without, the question goes on where the last segment
+    ends. `aborted` comes with the last part of the answer.
+    """
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    log_start_offset: Int64 = -1
+    is_complete: Boolean = False
+    segments: list[ReadableSegmentData] = field(default_factory=list)
+    aborted: list[AbortedRecordsData] = field(default_factory=list)
+
+
+@struct
+class RemoteRangeTopicData:
+    name: String = ""
+    topic_id: Uuid = ZERO_UUID
+    partitions: list[RemoteRangeData] = field(default_factory=list)
+
+
+@message(key=20482, versions=(0, 0), flexible=0)
+class ListRemoteSegmentsResponse:
+    store_url: String = ""
+    topics: list[RemoteRangeTopicData] = field(default_factory=list)

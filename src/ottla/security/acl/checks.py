@@ -135,6 +135,7 @@ CHECKS: Final = _by_api(
         ApiKey.DESCRIBE_PRODUCERS: (_check(_EACH, _topic(_READ)),),
         ApiKey.DESCRIBE_LOG_DIRS: (_DESCRIBES_CLUSTER,),
         ApiKey.DESCRIBE_REMOTE_LOG: (_DESCRIBES_CLUSTER,),
+        ApiKey.LIST_REMOTE_SEGMENTS: (_check(_EACH, _topic(_READ)),),
         # Topics
         ApiKey.METADATA: (
             _check(_EACH, _topic(_DESCRIBE), applies="a topic that the request names"),

@@ -4,6 +4,7 @@ With it comes which features this broker knows and at which level the cluster wo
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.controller.features import SUPPORTED_FEATURES
@@ -12,6 +13,7 @@ from ottla.protocol.apis import APIS, CLIENT_METRICS_APIS, ApiKey
 from ottla.protocol.codec import first_version
 from ottla.protocol.messages.api_versions import (
     GROUP_COMMIT_FEATURE,
+    REMOTE_SEGMENTS_FEATURE,
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -43,12 +45,18 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     image = context.services.quorum.image
     return ApiVersionsResponse(
         api_keys=_advertised(context),
-        supported_features=[SupportedFeatureKey(name, *levels) for name, levels in _ANNOUNCED.items()],
+        supported_features=[SupportedFeatureKey(name, *levels) for name, levels in _announced(context)],
         finalized_features_epoch=image.last_offset,
         finalized_features=[
             FinalizedFeatureKey(name, level, level) for name, level in sorted(image.features.items())
         ],
     )
+
+
+def _announced(context: RequestContext) -> Iterable[tuple[str, tuple[int, int]]]:
+    yield from _ANNOUNCED.items()
+    if context.services.config.tiers.enable:
+        yield REMOTE_SEGMENTS_FEATURE, (1, 1)
 
 
 def _advertised(context: RequestContext) -> list[ApiVersion]:

@@ -1,24 +1,46 @@
-"""DescribeRemoteLog 0 (Ottla's own): what the object store holds of each partition, as the metadata has it, and how
-far the copies are where this broker leads.
+"""Questions about the remote parts of logs; Ottla's own.
+
+DescribeRemoteLog 0: what the object store holds of each partition, as the metadata has it, and how far the copies
+are where this broker leads. ListRemoteSegments 0: where a consumer that reads the store itself finds records of a
+range. Only the leader answers it, with segments that its own log agrees with: what it would serve from there itself.
 """
 
 from collections.abc import Iterator
+from typing import Final
 from uuid import UUID
 
-from ottla.controller.remote_log import RemoteLog, RemoteTopic
-from ottla.errors import ErrorCode
+from ottla.controller.remote_log import RemoteLog, RemoteSegment, RemoteTopic
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.files.file_names import TXN_INDEX
+from ottla.log.tiers.object_names import object_name
 from ottla.model import NO_LEADER
+from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.messages.remote_logs import (
+    AbortedRecordsData,
     DescribeRemoteLogRequest,
     DescribeRemoteLogResponse,
+    ListRemoteSegmentsRequest,
+    ListRemoteSegmentsResponse,
+    ReadableSegmentData,
+    RemoteObjectData,
     RemotePartitionData,
+    RemoteRange,
+    RemoteRangeData,
+    RemoteRangeTopic,
+    RemoteRangeTopicData,
     RemoteTopicData,
     StatedSegmentData,
 )
+from ottla.records.index_entries import AbortedEntry
 from ottla.server.gate.handlers import ApiFamily, RequestContext
 from ottla.server.gate.services import Services
+from ottla.server.partitions.hosted_partition import HostedPartition
+from ottla.server.partitions.tiered_part import TieredPart
 
 api = ApiFamily()
+
+# Of one answer of ListRemoteSegments: a few milliseconds of the event loop. Who asks goes on after the last one.
+SEGMENTS_PER_ANSWER: Final = 500
 
 
 @api.handles(DescribeRemoteLogRequest)
@@ -96,3 +118,83 @@ def _segments(remote: RemoteLog) -> list[StatedSegmentData]:
     from ottla.server.tiers.remote_changes import segment_data
 
     return [StatedSegmentData(state, segment_data(segment)) for state, segment in remote.all_segments()]
+
+
+# Where a consumer finds records
+
+
+@api.handles(ListRemoteSegmentsRequest)
+def list_remote_segments(
+    context: RequestContext, request: ListRemoteSegmentsRequest
+) -> ListRemoteSegmentsResponse:
+    """The segments in the store that hold records of some ranges."""
+    tiers = context.services.tiers
+    listing = _Listing(context.services, is_about_aborted=request.is_about_aborted)
+    return ListRemoteSegmentsResponse(
+        store_url="" if tiers is None else tiers.access.url,
+        topics=[listing.topic(topic) for topic in request.topics],
+    )
+
+
+class _Listing:
+    """One answer, and the room that is left in it."""
+
+    def __init__(self, services: Services, *, is_about_aborted: bool) -> None:
+        self._services = services
+        self._is_about_aborted = is_about_aborted
+        self._room = SEGMENTS_PER_ANSWER
+
+    def topic(self, wanted: RemoteRangeTopic) -> RemoteRangeTopicData:
+        known = self._services.quorum.image.topics_by_name.get(wanted.name)
+        topic_id = ZERO_UUID if known is None else known.topic_id
+        return RemoteRangeTopicData(
+            wanted.name, topic_id, [self._range(wanted.name, each) for each in wanted.partitions]
+        )
+
+    def _range(self, topic: str, wanted: RemoteRange) -> RemoteRangeData:
+        try:
+            partition = self._services.partitions.by_name(topic, wanted.partition_index)
+            error = partition.replica.fetch_error(wanted.current_leader_epoch)
+            if error:
+                raise KafkaError(error)
+            return self._listed(partition, wanted)
+        except KafkaError as refused:
+            return RemoteRangeData(wanted.partition_index, refused.code)
+
+    def _listed(self, partition: HostedPartition, wanted: RemoteRange) -> RemoteRangeData:
+        tier, log = partition.tier, partition.log
+        found = [] if tier is None else self._segments(tier, wanted)
+        shown, is_complete = found[: self._room], len(found) <= self._room
+        self._room -= len(shown)
+        aborted: list[AbortedEntry] = []
+        if is_complete and self._is_about_aborted:
+            aborted = log.aborted_transactions(log.log_start_offset, wanted.end_offset)
+        return RemoteRangeData(
+            partition_index=wanted.partition_index,
+            log_start_offset=partition.log_start_offset,
+            is_complete=is_complete,
+            segments=[_readable(partition, each) for each in shown],
+            aborted=[AbortedRecordsData(*entry[:3]) for entry in aborted],
+        )
+
+    def _segments(self, tier: TieredPart, wanted: RemoteRange) -> list[RemoteSegment]:
+        """One more than there is room for, if there are as many."""
+        agreed_offset, found = tier.agreed_offset, list[RemoteSegment]()
+        for segment in tier.remote.from_offset(wanted.start_offset):
+            is_later = segment.base_offset >= wanted.end_offset and not self._is_about_aborted
+            if is_later or segment.next_offset > agreed_offset or len(found) > self._room:
+                break
+            is_wanted = not self._is_about_aborted or segment.object(TXN_INDEX) is not None
+            if is_wanted and segment.next_offset > wanted.start_offset:
+                found.append(segment)
+        return found
+
+
+def _readable(partition: HostedPartition, segment: RemoteSegment) -> ReadableSegmentData:
+    place = partition.topic, partition.topic_id, partition.index, segment.base_offset, segment.segment_id
+    return ReadableSegmentData(
+        object_name(*place, ""),
+        segment.base_offset,
+        segment.next_offset,
+        [RemoteObjectData(*each) for each in segment.objects],
+    )

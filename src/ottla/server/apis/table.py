@@ -107,7 +107,7 @@ def _metadata(api_key: int) -> ApiFamily | None:
             from ottla.server.apis.brokers import api
         case ApiKey.ALTER_REMOTE_LOG:
             from ottla.server.apis.brokers import api
-        case ApiKey.DESCRIBE_REMOTE_LOG:
+        case ApiKey.DESCRIBE_REMOTE_LOG | ApiKey.LIST_REMOTE_SEGMENTS:
             from ottla.server.apis.remote_logs import api
         case _:
             return None

@@ -49,6 +49,7 @@ _STEPS: Final[Mapping[ApiKey, tuple[Step, ...]]] = MappingProxyType(
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _each(ApiKey.OFFSET_FOR_LEADER_EPOCH, "topics", by("topic")),
         ApiKey.DELETE_RECORDS: _each(ApiKey.DELETE_RECORDS, "topics", by("name")),
         ApiKey.DESCRIBE_PRODUCERS: _each(ApiKey.DESCRIBE_PRODUCERS, "topics", by("name")),
+        ApiKey.LIST_REMOTE_SEGMENTS: _each(ApiKey.LIST_REMOTE_SEGMENTS, "topics", by("name")),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: (descriptions.describe_topic_partitions,),
         ApiKey.CREATE_TOPICS: (descriptions.create_topics,),
         ApiKey.DELETE_TOPICS: (

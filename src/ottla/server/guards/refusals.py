@@ -40,6 +40,12 @@ from ottla.protocol.messages.list_offsets import (
 from ottla.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from ottla.protocol.messages.partitions import ElectLeadersRequest
 from ottla.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.remote_logs import (
+    ListRemoteSegmentsRequest,
+    ListRemoteSegmentsResponse,
+    RemoteRangeData,
+    RemoteRangeTopicData,
+)
 from ottla.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -159,6 +165,20 @@ def _describe_producers(
     )
 
 
+def _remote_segments(
+    request: ListRemoteSegmentsRequest, error: ErrorCode, version: int
+) -> ListRemoteSegmentsResponse:
+    return ListRemoteSegmentsResponse(
+        topics=[
+            RemoteRangeTopicData(
+                topic.name,
+                partitions=[RemoteRangeData(each.partition_index, error) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 def _describe_configs(
     request: DescribeConfigsRequest, error: ErrorCode, version: int
 ) -> DescribeConfigsResponse:
@@ -218,6 +238,7 @@ _OWN: Final[dict[type[Any], Callable[[Any, ErrorCode, int], Any]]] = {
     OffsetForLeaderEpochRequest: _leader_epochs,
     DeleteRecordsRequest: _delete_records,
     DescribeProducersRequest: _describe_producers,
+    ListRemoteSegmentsRequest: _remote_segments,
     DescribeConfigsRequest: _describe_configs,
     DescribeTransactionsRequest: _describe_transactions,
     FindCoordinatorRequest: _find_coordinator,

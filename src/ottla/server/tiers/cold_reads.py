@@ -141,6 +141,8 @@ class ColdReads:
             if segment.object(TXN_INDEX) is None:
                 continue
             for entry in aborted_entries(await self.index_of(partition, segment, TXN_INDEX)):
+                if entry.last_offset >= segment.next_offset:
+                    break  # the log was truncated within the segment: this marker is not in it
                 is_later = entry.last_offset >= run.first_offset
                 if is_later and entry.first_offset < run.next_offset:
                     found.append(entry)

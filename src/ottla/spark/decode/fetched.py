@@ -90,7 +90,7 @@ class Decoder:
                     continue
                 if header.last_offset < raw.start or self._is_left_out(header):
                     continue
-                if self._wanted.check_crcs:
+                if self._wanted.check_crcs and not raw.is_checked:
                     _check_crc(raw.records, batch)
             except CorruptRecord as damage:
                 raise self._damaged(header[0], damage) from damage

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from ottla.spark.source.batch_plan import planned_ranges
 from ottla.spark.source.plan.filters import Wanted, wanted
 from ottla.spark.source.plan.options import SourceOptions
-from ottla.spark.source.plan.splitting import split
 from ottla.spark.source.plan_use import take, this_query
+from ottla.spark.source.task_ranges import task_ranges
 from ottla.spark.source.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:
@@ -35,10 +35,9 @@ class OttlaBatchReader(DataSourceReader):
         topics = TopicOffsets(self._options)
         try:
             ranges = planned_ranges(self._options, self._wanted, topics)
+            return [RangePartition(each) for each in task_ranges(ranges, self._options, topics)]
         finally:
             topics.close()
-        pieces = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(each) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         times = {"since_ms": self._wanted.since_ms, "until_ms": self._wanted.until_ms}

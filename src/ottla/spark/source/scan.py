@@ -7,6 +7,7 @@ Rules
   loss.
 - Data that should be there and are not (deleted by retention, a log that ends early, a topic that is gone)
   are `DataLossError`, or a warning with `fail_on_data_loss=False`: then what is left is read.
+- With `read_tier`, records that lie in the brokers' object store are read from there; rows are the same.
 - Spark keeps Python workers for many tasks, so connections are kept too, in the process that made them.
 """
 
@@ -15,11 +16,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from ottla.client.sync.blocking_brokers import BlockingBrokers
+from ottla.client.sync.range_batches import RangeBatches
 from ottla.client.sync.range_reader import OffsetsLostError, RangeReader, RangeSettings
 from ottla.model import parse_addresses
 from ottla.security.settings import PLAINTEXT, Security
@@ -55,8 +57,19 @@ class ScanSettings:
     read_committed: bool = False
     since_ms: int | None = None  # rows outside need not be returned
     until_ms: int | None = None
+    read_tier: bool = False
     # How long a missing offset or an unknown topic is put down to a new leader that does not know all yet.
     patience_ms: int = 5_000
+
+
+class _Reader(Protocol):
+    """Reads a range, from brokers or from the object store, too."""
+
+    def read(self) -> RangeBatches | None: ...
+
+    def skip_to(self, offset: int) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002 - the noun of the caller
@@ -69,7 +82,7 @@ def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]
         return
     key = (settings.bootstrap_servers, tuple(sorted(settings.client.items())), settings.security)
     brokers = _POOL.take(key) or _brokers(settings)
-    reader = RangeReader(brokers, range.topic_partition, range.start, range.end, _range_settings(settings))
+    reader = _reader(brokers, range, settings)
     try:
         yield from _read(reader, range, settings)
     finally:
@@ -77,7 +90,17 @@ def scan(range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]
         _POOL.give_back(key, brokers)
 
 
-def _read(reader: RangeReader, range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002
+def _reader(brokers: BlockingBrokers, range: OffsetRange, settings: ScanSettings) -> _Reader:  # noqa: A002
+    offsets, how = (range.start, range.end), _range_settings(settings)
+    if not settings.read_tier:
+        return RangeReader(brokers, range.topic_partition, *offsets, how)
+    # Imported here: most queries read from brokers alone.
+    from ottla.client.sync.tiered_reader import TieredReader
+
+    return TieredReader(brokers, range.topic_partition, offsets, how)
+
+
+def _read(reader: _Reader, range: OffsetRange, settings: ScanSettings) -> Iterator[pa.RecordBatch]:  # noqa: A002
     wanted = Wanted(
         range.topic,
         range.partition,

@@ -36,7 +36,6 @@ from ottla.spark.source.plan.offsets import (
 from ottla.spark.source.plan.options import SourceOptions, TopicPattern, source_options
 from ottla.spark.source.plan.positions import AtOffsets, depends_on_the_end
 from ottla.spark.source.plan.query_bounds import for_stream
-from ottla.spark.source.plan.splitting import split
 from ottla.spark.source.read_limits import (
     ReadAllAvailable,
     ReadLimit,
@@ -45,6 +44,7 @@ from ottla.spark.source.read_limits import (
     SupportsTriggerAvailableNow,
     check_limits,
 )
+from ottla.spark.source.task_ranges import task_ranges
 from ottla.spark.source.tasks import RangePartition, scanned
 
 if TYPE_CHECKING:
@@ -193,8 +193,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         begin = {**begin, **self._starts_of_new(until.keys() - begin.keys())}
         ranges = [self._range(each, begin[each], until[each]) for each in sorted(until) if each in begin]
-        pieces = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(each) for each in pieces]
+        return [RangePartition(each) for each in task_ranges(ranges, self._options, self._topics)]
 
     def _starts_of_new(self, new: set[TopicPartition]) -> PartitionOffsets:
         starts = self._topics.earliest(new)

@@ -45,6 +45,7 @@ def scanned(
         include_headers=options.include_headers,
         fail_on_data_loss=options.fail_on_data_loss,
         read_committed=options.read_committed,
+        read_tier=options.read_tier,
         since_ms=since_ms,
         until_ms=until_ms,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import ListedOffset, OffsetSpec
@@ -22,6 +22,9 @@ from ottla.model import TopicPartition
 from ottla.spark.source.plan.offsets import EARLIEST, LATEST, PartitionOffsets, in_words
 from ottla.spark.source.plan.options import Partitions, SourceOptions, TopicPattern, Topics
 from ottla.spark.source.plan.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position
+
+if TYPE_CHECKING:
+    from ottla.client.requests.remote_segments import ReadableSegment
 
 T = TypeVar("T")
 
@@ -143,6 +146,12 @@ class TopicOffsets:
         that.
         """
         return self._offsets(timestamps_ms)
+
+    def remote_segments(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, list[ReadableSegment]]:
+        """The segments in the brokers' object store with records of some ranges, in order."""
+        return self._asked(lambda admin: admin.remote_segments(ranges))
 
     def _at_timestamps(self, timestamps_ms: Mapping[TopicPartition, int], side: str) -> PartitionOffsets:
         found = self.first_at(timestamps_ms)

@@ -7,6 +7,7 @@ leaders           one question to the leader of each partition
 coordinators      one question to the coordinator of each group or transactional id
 single_brokers    one question to any broker, to several, or to the broker that a resource names
 topic_inquiries   topics, and the offsets of partitions
+remote_inquiries  what of partitions lies in an object store
 group_inquiries   committed offsets of groups
 leaderless_partitions   the logs of the replicas of partitions without a leader, and the election of one
 known_topics      the topics that a client reads or writes, and when to ask for them again

@@ -72,7 +72,7 @@ class RangeFetches:
     """The fetches of the offsets [start, end) of one partition.
 
     `position` is the first offset that was not returned. `backoff_ms(failures)` is the pause after that many
-    failures in a row.
+    failures in a row. `topic_id` is that of the topic which the range belongs to, if it is known.
     """
 
     def __init__(
@@ -82,13 +82,14 @@ class RangeFetches:
         offsets: tuple[int, int],
         settings: RangeSettings,
         backoff_ms: Callable[[int], int],
+        topic_id: UUID | None = None,
     ) -> None:
         self.position, self._end = offsets
         self._known = known
         self._partition = partition
         self._settings = settings
         self._backoff_ms = backoff_ms
-        self._topic_id: UUID | None = None  # of the topic that answered
+        self._topic_id = topic_id  # then that of the topic that answered
         self._ahead: Ask | None = None
         self._missing_since_ms: int | None = None
 

@@ -64,6 +64,7 @@ NAMES: Final = (
     "minPartitions",
     "partition.metadata.cache.ttl.ms",
     "pushFilters",
+    "readTier",
     "startingOffsets",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
@@ -129,6 +130,7 @@ class SourceOptions:
     group_id: str
     commit_progress: bool = True
     push_filters: bool = False
+    read_tier: bool = False
     security: Security = PLAINTEXT
     given: frozenset[str] = field(default=frozenset())
 
@@ -187,6 +189,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         group_id=_group_id(given, client, subscription),
         commit_progress=given.flag("commitProgress", default=True),
         push_filters=given.flag("pushFilters", default=False),
+        read_tier=given.flag("readTier", default=False),
         security=security_of(given.values),
         given=frozenset(given.values),
     )
