@@ -49,10 +49,10 @@ from ottla.gateway.http.dispatch import Dispatch
 from ottla.gateway.http.machine.message import Answer
 from ottla.gateway.http.machine.routes import Route, RouteTable
 from ottla.gateway.http.server import HttpServer
-from ottla.gateway.rest.produce import _TAKES
+from ottla.gateway.rest.produce import TAKES
 async def answer(request): return Answer(200, b"")
 async def main():
-    routes = [Route("POST", "/topics/{topic}", answer, "", "", body="required", takes=_TAKES),
+    routes = [Route("POST", "/topics/{topic}", answer, "", "", body="required", takes=TAKES),
               Route("GET", "/schemas/ids/{id}", answer, "", "")]
     server = HttpServer(Dispatch(RouteTable(routes), (), lambda error: None), GatewayConfig())
     print("ready at :%d " % await server.start("127.0.0.1", 0, None), flush=True)

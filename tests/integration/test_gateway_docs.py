@@ -48,9 +48,11 @@ def test_the_answers_on_the_page_are_those_of_the_gateway() -> None:
         broker.create_topic("payments")
         with calling(place.port) as caller:
             answer: Any = None
+            transaction = ""  # the id that the gateway gave to the page's transaction
             for kind, text in blocks:
                 if kind == "http":
-                    answer = sent(place, text)
+                    answer = sent(place, text.replace("{transaction}", transaction))
+                    transaction = (answer if isinstance(answer, dict) else {}).get("transaction", transaction)
                 elif kind == "json":
                     assert fits(json.loads(text), answer), f"{text}\n{json.dumps(answer)}"
                 elif kind == "json-stream":

@@ -200,6 +200,18 @@ class GatewayConfig:
         at_least=1,
         doc="The connections to the cluster of a login that no request has used for this long are closed.",
     )
+    max_transactions: int = setting(
+        "ottla.gateway.max.transactions",
+        100,
+        at_least=0,
+        doc="How many transactions over REST are open at once; each has a producer of its own.",
+    )
+    transaction_idle_ms: int = setting(
+        "ottla.gateway.transaction.idle.ms",
+        60_000,
+        at_least=1,
+        doc="A transaction over REST that no request has used for this long is aborted.",
+    )
     idempotency_ms: int = setting(
         "ottla.gateway.idempotency.ms",
         600_000,

@@ -2,7 +2,7 @@
 
 The order of a stop: no new connections; event streams end, subscriptions over gRPC and WebSockets are
 told; consumer instances end, with their offsets committed, which also ends the
-reads that wait for them; requests under way are answered; the clients are closed.
+reads that wait for them; open transactions are aborted; requests under way are answered; the clients are closed.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from ottla.gateway.rest.instances import Instances
 from ottla.gateway.rest.produce import ProduceRoutes
 from ottla.gateway.rest.reads import ReadRoutes
 from ottla.gateway.rest.topics import TopicRoutes
+from ottla.gateway.rest.transactions import TransactionRoutes
 from ottla.gateway.rest.v3.cluster import ClusterRoutes
 from ottla.gateway.rest.v3.groups import GroupRoutes
 from ottla.gateway.rest.v3.place import Places
@@ -84,6 +85,9 @@ class Gateway:
         self._instances = Instances(self._pool, self.settings, self._decoder)
         self._sockets = Sockets(self._pool, self.settings, self._decoder, problem_of)
         self._events = EventRoutes(self._pool, self.settings, self._decoder)
+        encoder = ValueEncoder(self._schemas, self._readers)
+        self._produce = ProduceRoutes(self._pool, self.settings, encoder)
+        self._transactions = TransactionRoutes(self._pool, self.settings, self._produce.encoded)
         self._console = self._new_console(control)
         table = RouteTable(self._routes())
         self.routes = table.routes
@@ -97,9 +101,8 @@ class Gateway:
         self.grpc_port = 0
 
     def _routes(self) -> Iterable[Route]:
-        yield from ProduceRoutes(
-            self._pool, self.settings, ValueEncoder(self._schemas, self._readers)
-        ).routes()
+        yield from self._produce.routes()
+        yield from self._transactions.routes()
         yield from TopicRoutes(self._pool).routes()
         yield from ReadRoutes(self._pool, self.settings, self._decoder).routes()
         yield from self._events.routes()
@@ -165,6 +168,7 @@ class Gateway:
             await self._console.close()
         await self._sockets.close()
         await self._instances.close()
+        await self._transactions.close()
         await self._server.stop(self.settings.stop_timeout_ms)
         await self._schemas.close()
         await self._pool.close()
@@ -204,15 +208,22 @@ class Gateway:
         return 0 if self._grpc is None else self._grpc.stream_count
 
     @property
+    def transaction_count(self) -> int:
+        """How many transactions over REST are open."""
+        return len(self._transactions)
+
+    @property
     def instance_count(self) -> int:
         """How many consumer instances there are."""
         return len(self._instances)
 
     async def _sweep(self) -> None:
-        idle_ms = min(self.settings.instance_idle_ms, self.settings.client_idle_ms)
+        settings = self.settings
+        idle_ms = min(settings.instance_idle_ms, settings.client_idle_ms, settings.transaction_idle_ms)
         while True:
             await asyncio.sleep(max(idle_ms / 4, 50) / 1000)
             self._instances.sweep()
+            self._transactions.sweep()
             self._pool.sweep()
             await self._pool.keep_tokens()
             if self._console is not None:

@@ -91,6 +91,20 @@ class CallerClients:
             self._retired.add(task)
             task.add_done_callback(self._retired.discard)
 
+    def transactional_producer(self, transactional_id: str, timeout_ms: int) -> Producer:
+        """A producer of the caller's own for one transaction, to be opened and closed by the one who asks."""
+        return Producer(
+            self._bootstrap,
+            client_id=CLIENT_ID,
+            linger_ms=0,
+            max_request_size=_RECORD_BYTES,
+            delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
+            max_block_ms=_MAX_BLOCK_MS,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            security=self._security,
+        )
+
     def consumer(self, **settings: Any) -> Consumer:
         """A consumer of the caller's own, to be opened and closed by the one who asks."""
         return Consumer(self._bootstrap, security=self._security, **settings)

@@ -33,6 +33,23 @@ async def produce(
     return [await outcome(caller, producer, each) for each in sent]
 
 
+async def send_all(producer: Producer, topic: str, records: Sequence[RecordToSend]) -> list[Outcome]:
+    """Send records by a producer that nobody shares, and wait for all outcomes."""
+    try:
+        await producer.partitions_for(topic)
+    except DeliveryError as error:
+        return [error for _ in records]
+    sent = [await given(producer, topic, each) for each in records]
+    return [await _own_outcome(each) for each in sent]
+
+
+async def _own_outcome(sent: Delivery | Outcome) -> Outcome:
+    try:
+        return await sent if isinstance(sent, Delivery) else sent
+    except DeliveryError as error:
+        return error
+
+
 async def ready_producer(caller: Caller, topic: str, records: Sequence[RecordToSend]) -> Producer:
     """The caller's producer, which knows the topic. Raises HttpError(404), KafkaError and ConnectionError."""
     try:

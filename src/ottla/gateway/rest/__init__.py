@@ -2,6 +2,8 @@
 
 machine      bodies of requests and answers; which instances there are
 produce      POST /topics/{topic}: records in
+transactions /transactions: records of several topics, all or none
+transaction  one transaction: a producer of its own
 topics       GET /topics, /brokers: what there is
 consumers    /consumers/...: the routes of consumer instances
 instance     one consumer instance: a consumer, its records, its offsets

@@ -19,8 +19,8 @@ from ottla.gateway.rest.machine.shapes import ANY, NUMBER, TEXT, list_of, nullab
 from ottla.gateway.schema_values.encoding import EncodedRecords, ValueEncoder
 from ottla.gateway.schema_values.machine.formats import SCHEMA_MEDIA_TYPES
 
-_TAKES = (*MEDIA_TYPES, *SCHEMA_MEDIA_TYPES, JSON)
-_BODY = record_of(
+TAKES = (*MEDIA_TYPES, *SCHEMA_MEDIA_TYPES, JSON)
+BODY = record_of(
     ("records",),
     key_schema=TEXT,
     key_schema_id=NUMBER,
@@ -28,7 +28,7 @@ _BODY = record_of(
     value_schema_id=NUMBER,
     records=list_of(record_of(key=ANY, value=ANY, partition=NUMBER, timestamp=NUMBER)),
 )
-_ANSWER = record_of(
+ANSWER = record_of(
     offsets=list_of(
         record_of(
             partition=nullable(NUMBER),
@@ -63,10 +63,10 @@ class ProduceRoutes:
                 summary,
                 "produce",
                 body="required",
-                takes=_TAKES,
+                takes=TAKES,
                 gives=(V2, JSON),
-                body_schema=_BODY,
-                answer_schema=_ANSWER,
+                body_schema=BODY,
+                answer_schema=ANSWER,
                 problems=(400, 401, 403, 404, 409, 413, 415, 422, 501, 503),
             )
             for path, summary in summaries.items()
@@ -74,7 +74,7 @@ class ProduceRoutes:
 
     async def _produce(self, request: Request) -> Answer:
         partition = partition_in(request) if "partition" in request.params else None
-        sent = await self._encoded(request, partition)
+        sent = await self.encoded(request, partition)
         headers: dict[str, str] = {}
         key = request.headers.get("idempotency-key")
         if key is None:
@@ -94,7 +94,8 @@ class ProduceRoutes:
         async with self._pool.caller(request.login) as caller:
             return await produce(caller, request.params["topic"], records)
 
-    async def _encoded(self, request: Request, partition: int | None) -> EncodedRecords:
+    async def encoded(self, request: Request, partition: int | None) -> EncodedRecords:
+        """The records of a request. Raises HttpError, ConnectionError and KafkaError."""
         body, topic = json_object(request.body), request.params["topic"]
         schema_form = SCHEMA_MEDIA_TYPES.get(request.content_type)
         if schema_form is not None:
