@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ottla.client.calls import arguments
 from ottla.client.requests.outcomes import error_of, outcome
+from ottla.client.requests.topics import brokers_share_ms
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.protocol.messages.partitions import (
@@ -79,7 +80,7 @@ def alter_reassignments_request(
         )
         for topic, partitions in _by_topic(replicas).items()
     ]
-    return AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=topics)
+    return AlterPartitionReassignmentsRequest(timeout_ms=brokers_share_ms(timeout_ms), topics=topics)
 
 
 def altered_reassignments(
@@ -95,7 +96,7 @@ def altered_reassignments(
 
 
 def list_reassignments_request(timeout_ms: int) -> ListPartitionReassignmentsRequest:
-    return ListPartitionReassignmentsRequest(timeout_ms=timeout_ms, topics=None)
+    return ListPartitionReassignmentsRequest(timeout_ms=brokers_share_ms(timeout_ms), topics=None)
 
 
 def listed_reassignments(
@@ -121,7 +122,7 @@ def elect_leaders_request(
         topic_partitions=[
             TopicPartitions(topic=topic, partitions=list(indexes)) for topic, indexes in topics.items()
         ],
-        timeout_ms=timeout_ms,
+        timeout_ms=brokers_share_ms(timeout_ms),
     )
 
 

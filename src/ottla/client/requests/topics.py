@@ -69,11 +69,18 @@ class CreatedTopic:
     replication_factor: int
 
 
+def brokers_share_ms(timeout_ms: int) -> int:
+    """How long a broker may wait, so that its answer, which says what it waited for, comes before the time is over."""
+    return max(1, timeout_ms * 9 // 10)
+
+
 def create_topics_request(
     topics: Iterable[NewTopic], timeout_ms: int, validate_only: bool
 ) -> CreateTopicsRequest:
     return CreateTopicsRequest(
-        topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms, validate_only=validate_only
+        topics=[_creatable(topic) for topic in topics],
+        timeout_ms=brokers_share_ms(timeout_ms),
+        validate_only=validate_only,
     )
 
 
@@ -91,7 +98,9 @@ def created_topics(response: CreateTopicsResponse) -> dict[str, CreatedTopic | K
 def delete_topics_request(names: Sequence[str], timeout_ms: int) -> DeleteTopicsRequest:
     # Version 6 reads the first list, older versions the second.
     return DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
+        topics=[DeleteTopicState(name=name) for name in names],
+        topic_names=list(names),
+        timeout_ms=brokers_share_ms(timeout_ms),
     )
 
 
@@ -108,7 +117,7 @@ def create_partitions_request(
         topics=[
             CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()
         ],
-        timeout_ms=timeout_ms,
+        timeout_ms=brokers_share_ms(timeout_ms),
         validate_only=validate_only,
     )
 
