@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 
 from ottla.errors import ErrorCode
-from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, StepDown
+from ottla.replication.isolation import ControllerSilent, FlushHangs, LogBroken, LogWorks, StepDown
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
 
@@ -113,6 +113,7 @@ Event = (
     | ControllerSilent
     | LogBroken
     | LogWorks
+    | FlushHangs
 )
 Effect = (
     HighWatermarkAdvanced

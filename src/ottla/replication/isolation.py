@@ -8,6 +8,9 @@ followers goes on.
 Broken: the log refuses writes until it is opened again, or has refused them at two looks in a row (a full
 disk may have room again by the second). The leader proposes the ISR without itself, and the controller elects
 another member. Without another member it stays leader, refuses writes and serves reads.
+
+Hanging: where only flushed records count, and a flush has not ended for long. The leader asks another member to
+lead, unless too few would be in sync then: the disks of all may be busy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,6 +44,11 @@ class LogBroken:
 @dataclass(frozen=True, slots=True)
 class LogWorks:
     """The log takes writes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushHangs:
+    """A flush that records wait for has not ended for long. The shell tells it at each look."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@
     ControllerSilent       CommitsRefused, if in-sync followers are silent, too (isolation.py)
     LogBroken              StepDown, if another member could lead (isolation.py)
     LogWorks               none
+    FlushHangs             StepDown, if enough other members could lead (isolation.py)
 
 The high watermark is the least log end offset over the maximal ISR (isr.py). It also waits, shortly, for a
 follower that has caught up and is about to join: else it would run ahead of it for ever. It does not move
@@ -47,7 +48,14 @@ from ottla.replication.events import (
     Tick,
 )
 from ottla.replication.follower_state import NEVER_MS, FollowerState
-from ottla.replication.isolation import ControllerSilent, Isolation, LogBroken, LogWorks, step_down
+from ottla.replication.isolation import (
+    ControllerSilent,
+    FlushHangs,
+    Isolation,
+    LogBroken,
+    LogWorks,
+    step_down,
+)
 from ottla.replication.isr import Isr, IsrAnswered, ProposeIsr
 from ottla.replication.log_holes import HoleFound, settle_hole
 
@@ -213,6 +221,8 @@ class PartitionReplica:
             case LogWorks():
                 self._isolation.works()
                 return []
+            case FlushHangs():
+                return self._flush_hangs()
             case HoleFound():
                 return list(settle_hole(event, self.node_id))
 
@@ -339,6 +349,12 @@ class PartitionReplica:
         if not self._isolation.failed(is_lasting) or not self.is_leader:
             return []
         effect = step_down(self.node_id, self.isr, self.leader_epoch, self.partition_epoch)
+        return [] if effect is None else [effect]
+
+    def _flush_hangs(self) -> list[Effect]:
+        if not self.is_leader or len(self.isr) <= self._effective_min_isr:
+            return []
+        effect = step_down(self.node_id, self.isr, self.leader_epoch, self.partition_epoch, is_whole=True)
         return [] if effect is None else [effect]
 
     def _tick(self, now_ms: int) -> list[Effect]:

@@ -35,9 +35,15 @@ def leader(
     partition_epoch: int = 1,
     log_end_offset: int = 0,
     now_ms: int = 0,
+    min_insync_replicas: int = 1,
 ) -> PartitionReplica:
     """Node 1, since `now_ms`."""
-    replica = PartitionReplica(node_id=1, high_watermark=0, replica_lag_time_max_ms=LAG_MS)
+    replica = PartitionReplica(
+        node_id=1,
+        high_watermark=0,
+        replica_lag_time_max_ms=LAG_MS,
+        min_insync_replicas=min_insync_replicas,
+    )
     event = assigned(
         isr=isr, replicas=replicas, partition_epoch=partition_epoch, log_end_offset=log_end_offset
     )

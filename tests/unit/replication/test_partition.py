@@ -17,7 +17,7 @@ from ottla.replication.events import (
     LogEndOffsetMoved,
     Tick,
 )
-from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, StepDown
+from ottla.replication.isolation import ControllerSilent, FlushHangs, LogBroken, LogWorks, StepDown
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.replication.log_holes import AcceptHole, HoleFound, TruncateTo
 from ottla.replication.partition import (
@@ -448,6 +448,16 @@ def test_a_log_that_fails_once_may_be_a_full_disk_and_one_that_fails_again_is_br
     assert replica.step(LogWorks(), 500) == []
     assert replica.step(LogBroken(), 1000) == []
     assert len(replica.step(LogBroken(), 1500)) == 1
+
+
+def test_a_leader_whose_flush_hangs_leaves_the_lead_to_others_if_enough_are_in_sync() -> None:
+    replica = leader(min_insync_replicas=2)
+    proposal = ProposeIsr((2, 3, 1), (-1, -1, LEAVING_BROKER_EPOCH), LEADER_EPOCH, 1)
+    assert replica.step(FlushHangs(), 0) == [StepDown(proposal)]
+    assert leader(isr=(1, 2), min_insync_replicas=2).step(FlushHangs(), 0) == []
+    assert leader(isr=(1,)).step(FlushHangs(), 0) == []
+    replica.step(assigned(leader=2, leader_epoch=LEADER_EPOCH + 1, partition_epoch=2), 0)
+    assert replica.step(FlushHangs(), 0) == []
 
 
 def test_the_only_member_of_the_isr_stays_leader_whatever_its_log_does() -> None:

@@ -25,7 +25,7 @@ from ottla.protocol.messages.partitions import (
     AlterPartitionTopicData,
     BrokerState,
 )
-from ottla.replication.isolation import ControllerSilent, LogBroken, LogWorks, StepDown, step_down
+from ottla.replication.isolation import ControllerSilent, FlushHangs, LogBroken, LogWorks, StepDown, step_down
 from ottla.replication.isr import IsrAnswered, ProposeIsr
 from ottla.runtime.clock import monotonic_ms
 from ottla.runtime.ordered_set import OrderedSet
@@ -61,6 +61,9 @@ class Isr:
         self._partitions = partitions
         self._proposals: dict[HostedPartition, ProposeIsr] = {}
         self._failing: OrderedSet[HostedPartition] = OrderedSet()
+        # How far logs were flushed of which records wait for that, and since when no further.
+        self._unflushed: dict[HostedPartition, tuple[int, int]] = {}
+        self._flush_patience_ms = 2 * config.replication.silence_max_ms
         self._resignations: list[_Change] = []
         self._given_up: set[_Change] = set()
         self._started_ms = 0
@@ -167,6 +170,7 @@ class Isr:
             try:
                 await self._tick_all()
                 self._look_at_logs()
+                self._look_at_flushes()
                 await self._step_down()
             except Exception:
                 logger.exception(
@@ -199,6 +203,19 @@ class Isr:
         for partition in failing.without(self._failing):
             partition.step(LogWorks(), monotonic_ms())
 
+    def _look_at_flushes(self) -> None:
+        """Tell each leader for whose flush records have waited for twice as long as for a silent follower."""
+        before, self._unflushed, now_ms = self._unflushed, {}, monotonic_ms()
+        for partition in self._partitions:
+            flushed = partition.flush_policy.counted_offset
+            if flushed is None or flushed >= partition.log.log_end_offset or partition.is_closed:
+                continue
+            known = before.get(partition)
+            since_ms = known[1] if known is not None and known[0] == flushed else now_ms
+            self._unflushed[partition] = flushed, since_ms
+            if now_ms - since_ms > self._flush_patience_ms:
+                partition.step(FlushHangs(), now_ms)
+
     async def _step_down(self) -> None:
         """Ask the controller to elect other leaders where this broker cannot write."""
         changes, self._resignations = [*self._resignations, *self._unopened()], []
@@ -207,7 +224,7 @@ class Isr:
         news, self._given_up = set(changes) - self._given_up, set(changes)
         for change in news:
             is_whole = LEAVING_BROKER_EPOCH in change.proposal.broker_epochs
-            reason = "does not reach its followers" if is_whole else "cannot be written here"
+            reason = "does not reach its followers, or the disk" if is_whole else "cannot be written here"
             logger.error(
                 "the log of partition %d of topic %s %s: another in-sync replica should lead",
                 change.partition_index, change.topic_id, reason,
