@@ -61,10 +61,10 @@ class Stage:
 
     # ---- what tales do
 
-    def write(self, count: int = 60) -> None:
-        """Have records acknowledged by all in-sync replicas."""
+    def write(self, count: int = 60, *, is_idempotent: bool = True) -> None:
+        """Have records acknowledged by all in-sync replicas; an idempotent producer needs the controller to begin."""
         values = range(len(self.written), len(self.written) + count)
-        self._complete(self._send(values))
+        self._complete(self._send(values, is_idempotent=is_idempotent))
         self.written += values
 
     def kill(self, *numbers: int) -> None:
@@ -144,6 +144,10 @@ class Stage:
     def delete_before(self, offset: int) -> None:
         """Delete records, as DeleteRecords does."""
         self._complete(self._delete(offset))
+
+    def create_topic(self, name: str) -> None:
+        """Change the metadata; who cannot have it changed is told after a few seconds."""
+        self._complete(self._create_small(name))
 
     def read(self, start: int = 0) -> list[int]:
         """All records that a consumer gets from an offset on."""
@@ -231,14 +235,20 @@ class Stage:
         async with ottla.Admin(self._servers) as admin:
             ottla.succeeded(await admin.create_topics([topic]))
 
+    async def _create_small(self, name: str) -> None:
+        async with ottla.Admin(self._servers, timeout_ms=3_000) as admin:
+            ottla.succeeded(await admin.create_topics([ottla.NewTopic(name, partitions=1)]))
+
     async def _alter(self, change: ottla.ConfigChange) -> None:
         topic = ottla.ConfigResource(ottla.ResourceType.TOPIC, TOPIC)
         async with ottla.Admin(self._servers) as admin:
             ottla.succeeded(await admin.alter_configs({topic: [change]}))
 
-    async def _send(self, values: range) -> None:
+    async def _send(self, values: range, *, is_idempotent: bool) -> None:
         runtime = runtime_of(self._client, None, lambda: 1.0)
-        async with ottla.Producer(self._servers, runtime=runtime, **PRODUCER) as producer:
+        async with ottla.Producer(
+            self._servers, runtime=runtime, enable_idempotence=is_idempotent, **PRODUCER
+        ) as producer:
             for value in values:
                 await producer.send(TOPIC, str(value), partition=0)
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.world.disk import SimulatedCrash
@@ -25,7 +26,7 @@ _PAUSED_S: Final = 0.01
 
 
 class SimulatedPool(Executor):
-    """`slowness` multiplies the time that work takes; `is_held` keeps it from beginning."""
+    """`slowness` multiplies the time that work takes; while it is infinite, nothing begins."""
 
     def __init__(self, process: ProcessLoop, size: int, slowness: Callable[[], float] = lambda: 1.0) -> None:
         self._process = process
@@ -63,6 +64,9 @@ class SimulatedPool(Executor):
 
     def _begin(self) -> None:
         world = self._process.world
+        if self._slowness() == inf:
+            world.later(_PAUSED_S, self._begin)
+            return
         took_s = _FASTEST_S + world.dice.random() ** 3 * _USUAL_S
         world.later(took_s * self._slowness(), self._finish)
 
