@@ -4,7 +4,8 @@ You can type everything yourself: `ottla cluster`, `ottla pipeline`, `ottla audi
 broken with `ottla.localcluster`, the library of `ottla cluster`; the pipeline is the project in
 examples/order_pipeline, and examples/demo_receipts.py beside it, which writes a topic exactly once. The demo takes
 about a minute and leaves nothing behind, unless you ask for it. It ends with one query over an Iceberg table and the
-log after it (examples/demo_lake.py).
+log after it (examples/demo_lake.py). A gateway shows the cluster in a browser meanwhile, and the orders come over HTTP
+as well (examples/demo_tail.py).
 
     make demo
     python -m examples.demo --seconds 60 --rate 2000 --keep
@@ -13,6 +14,7 @@ log after it (examples/demo_lake.py).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shutil
 import signal
@@ -29,6 +31,7 @@ from typing import Any, NamedTuple
 from examples.demo_commands import OTTLA, DemoError, audit, running
 from examples.demo_lake import LakeAnswer, ask_table_and_log
 from examples.demo_orders import TOPIC, Generator, Sent
+from examples.demo_tail import LiveTail
 from examples.demo_view import Scene, View
 from examples.demo_watch import DEAD_TOPIC, PARTITIONS, PIPELINE, RECEIPT_TOPIC, TABLES, Seen, Watch
 from rich.console import Console
@@ -243,6 +246,13 @@ def checks(sent: Sent, seen: Seen, killing: Killing, audits: Audits) -> Iterator
     yield Check("revenue has closed windows", bool(seen.windows), detail)
 
 
+def tail_check(sent: Sent, heard: int) -> Check:
+    """What came over HTTP while the orders flowed, a broker died and came back."""
+    return Check(
+        "a live tail over HTTP heard every order", heard == sent.total, f"{heard:,} of {sent.total:,}"
+    )
+
+
 def summarise(console: Console, found: list[Check], seconds: float) -> bool:
     table = Table(title=f"{seconds:.0f} seconds")
     for column in ("check", "", "what was seen"):
@@ -269,13 +279,21 @@ Where to go on:
   ottla lake enable TOPIC      a topic as an Iceberg table, and SQL over both: docs/lake.md"""
 
 
-def console_link(data: Path) -> str | None:
-    """The address of a console for this cluster, if the gateway's libraries are there; it ends with the cluster."""
+def gateway_address(data: Path) -> str | None:
+    """The address of a gateway to this cluster, if its libraries are there; it ends with the cluster."""
     if not is_installed():
         return None
     start_gateway(data, "localhost:0", console_writes=False, is_detached=True)
-    found = re.search(r"http\S+/console", gateway_said(data))
-    return None if found is None else found[0]
+    found = re.search(r"(http\S+)/console", gateway_said(data))
+    return None if found is None else found[1]
+
+
+def heard_in_time(tail: LiveTail, total: int) -> int:
+    """How many orders the tail has heard when it has all of them, or when time is up."""
+    deadline = time.monotonic() + _DRAIN_DEADLINE_S
+    while tail.heard < total and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+    return tail.heard
 
 
 def run(directory: Path, options: Options, console: Console) -> bool:
@@ -283,12 +301,17 @@ def run(directory: Path, options: Options, console: Console) -> bool:
     with running_cluster(directory / "cluster", ClusterOptions(brokers=BROKERS, port=0)) as cluster:
         bootstrap = cluster.bootstrap
         console.print(f"Three brokers are ready at {bootstrap}.", highlight=False, soft_wrap=True)
-        link = console_link(directory / "cluster")
-        if link is not None:
-            console.print(f"See it live in a browser: {link}", highlight=False, soft_wrap=True)
+        gateway = gateway_address(directory / "cluster")
         demo = Demo(directory, cluster, options, console)
         demo.prepare()
-        killing = demo.stream()
+        with contextlib.ExitStack() as follows:
+            tail = None if gateway is None else follows.enter_context(LiveTail(gateway, TOPIC))
+            if tail is not None:
+                console.print(f"See it live in a browser: {gateway}/console", highlight=False, soft_wrap=True)
+                words = f"The same topic over HTTP: curl -N '{gateway}{tail.path}'"
+                console.print(words, highlight=False, soft_wrap=True)
+            killing = demo.stream()
+            heard = None if tail is None else heard_in_time(tail, demo.sent.total)
         console.print(
             "The audits: Spark jobs compare the topic with the table, and with the topic of receipts, record by record.",
             highlight=False,
@@ -297,6 +320,8 @@ def run(directory: Path, options: Options, console: Console) -> bool:
         audits = Audits(*(audit(TOPIC, each, bootstrap) for each in (table, f"topic:{RECEIPT_TOPIC}")))
         answer = ask_table_and_log(bootstrap, TOPIC, demo.sent.total, directory)
     found = [*checks(demo.sent, demo.seen, killing, audits), lake_check(demo.sent, answer)]
+    if heard is not None:
+        found.append(tail_check(demo.sent, heard))
     return summarise(console, found, time.monotonic() - begun)
 
 
