@@ -48,13 +48,28 @@ def fetch_jars(what: str, home: Path, dependencies: Sequence[str], options: Sequ
     return jars
 
 
+def fetch_jar(what: str, home: Path, artifact: str) -> Path:
+    """The directory with one jar that has all that it needs: its pom is not read. `artifact` is GROUP:NAME:VERSION:jar
+    and perhaps a classifier.
+    """
+    jars = home / "jars"
+    if not jars.is_dir():
+        _run_maven(what, home, jars, ["dependency:copy", f"-Dartifact={artifact}"])
+    return jars
+
+
 def _copy(what: str, home: Path, jars: Path, dependencies: Sequence[str], options: Sequence[str]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "pom.xml").write_text(_POM.format(name=home.name, dependencies="".join(dependencies)))
+    _run_maven(what, home, jars, [*options, "dependency:copy-dependencies"])
+
+
+def _run_maven(what: str, home: Path, jars: Path, goal: Sequence[str]) -> None:
     if shutil.which("mvn") is None:
         raise CannotFetchError(f"{what} comes from Maven Central; mvn is not on the PATH")
     home.mkdir(parents=True, exist_ok=True)
-    (home / "pom.xml").write_text(_POM.format(name=home.name, dependencies="".join(dependencies)))
     partial = home / f"jars.{os.getpid()}"  # renamed when whole: an interrupted fetch leaves no jars
-    command = ["mvn", "-q", "-B", *options, "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    command = ["mvn", "-q", "-B", *goal, f"-DoutputDirectory={partial}"]
     try:
         done = subprocess.run(
             command, cwd=home, capture_output=True, text=True, timeout=_DEADLINE_S, check=False

@@ -1,4 +1,4 @@
-"""A gateway that is killed under load: no record that it acknowledged is lost, and its group goes on at another one.
+"""A gateway that is killed or cut off under load: no record that it acknowledged is lost, and its group goes on.
 
 Requirements: GTW-1.
 """
@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
-from threading import Thread
+from itertools import count
+from threading import Event, Thread
 from typing import Any
 
-from tests.integration.gateway_place import DEADLINE_S, JSON_V2, GatewayPlace
+from tests.integration.gateway_place import DEADLINE_S, JSON_V2, GatewayPlace, gateway_place
 
 import ottla.blocking
 import ottla.testing
@@ -103,3 +104,54 @@ def test_nothing_acknowledged_is_lost_and_the_group_goes_on_elsewhere() -> None:
             path = second.instance("readers", "two", **{"auto.commit.enable": False})
             second.call("POST", f"{path}/subscription", {"topics": [topic]})
             assert read_some(second, path)[0]["offset"] == committed
+
+
+def write_until(
+    place: GatewayPlace, topic: str, writer: int, acknowledged: list[tuple[int, str]], is_over: Event
+) -> None:
+    """Each record once, whatever the answer; those without an error count."""
+    for number in count():
+        if is_over.is_set():
+            return
+        value = f"{writer}-{number}"
+        reply = place.call("POST", f"/topics/{topic}", {"records": [{"value": value}]})
+        assert reply.status in (200, 503), reply.body
+        if reply.status == 200 and reply.json["offsets"][0]["error"] is None:
+            acknowledged.append((reply.json["offsets"][0]["offset"], value))
+
+
+def test_a_gateway_that_is_cut_off_from_the_cluster_goes_on_without_loss() -> None:
+    with ottla.testing.broker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
+        topic = broker.create_topic("cut")
+        with gateway_place(broker.bootstrap, cluster_timeout_ms=500) as place:
+            acknowledged: list[tuple[int, str]] = []
+            is_over = Event()
+            writers = [
+                Thread(target=write_until, args=(place, topic, each, acknowledged, is_over))
+                for each in range(WRITERS)
+            ]
+            path = place.instance("readers", "one", **{"auto.commit.enable": False})
+            place.call("POST", f"{path}/subscription", {"topics": [topic]})
+            for each in writers:
+                each.start()
+            try:
+                done = read_some(place, path)
+                assert place.call("POST", f"{path}/offsets").status == 204
+                wait_until(lambda: len(acknowledged) > BEFORE_THE_KILL, "records are acknowledged")
+                with broker.refusing_connections():
+                    assert place.call("GET", "/topics/elsewhere").error == (503, 50003)
+                before = len(acknowledged)
+                wait_until(lambda: len(acknowledged) > before + BEFORE_THE_KILL, "more are acknowledged")
+            finally:
+                is_over.set()
+                for each in writers:
+                    each.join()
+            kept = [(each.offset, json.loads(each.value or b"")) for each in broker.records(topic)]
+            assert set(acknowledged) <= set(kept)
+            assert len({value for _, value in kept}) == len(kept)
+            # Another gateway goes on behind the commit.
+            assert place.call("DELETE", path).status == 204
+            with gateway_place(broker.bootstrap) as second:
+                path = second.instance("readers", "two", **{"auto.commit.enable": False})
+                second.call("POST", f"{path}/subscription", {"topics": [topic]})
+                assert read_some(second, path)[0]["offset"] == done[-1]["offset"] + 1

@@ -227,13 +227,14 @@ class ProduceGatherer:
         acks, self._acks = self._acks, ACKS_LEADER
         quotas = self._services.quotas
         throttle_ms = quotas.produced(self._session, _size_bytes(staged)) if quotas.are_set else 0
-        claims, self._claims = self._claims, []
-        schemas, self._schemas = self._schemas, {}
-        if (claims or schemas or self._verifying is not None) and self._must_wait(claims, schemas):
-            earlier, verified = self._verifying, asyncio.get_running_loop().create_future()
-            self._verifying = verified
-            gathered = _Gathered(entries, _kept(staged), acks, throttle_ms, claims, schemas)
-            return self._append_verified(gathered, earlier, verified)
+        if self._claims or self._schemas or self._verifying is not None:
+            claims, self._claims = self._claims, []
+            schemas, self._schemas = self._schemas, {}
+            if self._must_wait(claims, schemas):
+                earlier, verified = self._verifying, asyncio.get_running_loop().create_future()
+                self._verifying = verified
+                gathered = _Gathered(entries, _kept(staged), acks, throttle_ms, claims, schemas)
+                return self._append_verified(gathered, earlier, verified)
         now_ms, none_verified = self._services.now_ms(), self._verifier.none_verified
         outcomes: Outcomes = {}
         for partition, record_sets in staged.items():
