@@ -51,16 +51,16 @@ class TableStanding:
 
 def flow_standings(project: Project, state: PipelineState) -> list[FlowStanding]:
     """All flows that the last update knew and that have read something, by name."""
-    checkpoints = dict(_checkpoints(project))
+    found = dict(checkpoints(project))
     return [
-        FlowStanding(name, *_position(checkpoints[name]), flow.group)
-        if name in checkpoints
+        FlowStanding(name, *_position(found[name]), flow.group)
+        if name in found
         else FlowStanding(name, 0, {}, flow.group)
         for name, flow in sorted(state.flows.items())
     ]
 
 
-def _checkpoints(project: Project) -> Iterator[tuple[str, Path]]:
+def checkpoints(project: Project) -> Iterator[tuple[str, Path]]:
     """The newest checkpoint of each flow: `_checkpoints/<target's name, in parts>/<flow>/<number>`."""
     storage = local_path(project.storage)
     root = storage / "_checkpoints" if storage else None
@@ -95,14 +95,15 @@ def table_standings(state: PipelineState) -> list[TableStanding]:
 def _table(name: str, location: str) -> TableStanding:
     short = name.rpartition(".")[2].strip("`")
     path = local_path(location)
-    files = None if path is None else _data_files(path)
+    files = None if path is None else data_files(path)
     if files is None:
         return TableStanding(short, location, None, None, None)
     size = sum(each.stat().st_size for each in files)
     return TableStanding(short, str(path), _rows(files), len(files), size)
 
 
-def _data_files(table: Path) -> list[Path] | None:
+def data_files(table: Path) -> list[Path] | None:
+    """The files that a Parquet table consists of; None for other formats, and where no table is."""
     log = table / _COMMITTED_FILES
     if any((table / each).is_dir() for each in _OTHER_LISTS):
         return None
