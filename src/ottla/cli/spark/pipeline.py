@@ -1,4 +1,4 @@
-"""`ottla pipeline`: init, prepare, run, check, status. Spark's declarative pipelines, with topics as sources
+"""`ottla pipeline`: init, prepare, run, check, compact, status. Spark's declarative pipelines, with topics as sources
 and sinks.
 
 Exit codes: 0 done (or stopped, where it would have run on), 1 the pipeline failed, 2 the command was not
@@ -124,6 +124,17 @@ def prepare() -> None:
     "--continuous", is_flag=True, help="Go on with the next update as soon as one has ended, until stopped."
 )
 @click.option("--every", type=Every(), help="Begin an update this often, until stopped: 10s, 1m.")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="After one update keep a query per flow running, until stopped; --every sets its trigger (1s).",
+)
+@click.option(
+    "--compact-every",
+    type=Every(),
+    metavar="DURATION",
+    help="With --live: stop the queries this often, and make few large files of many small ones: 1h.",
+)
 @click.option("--refresh", multiple=True, metavar="TABLE", help="Update only this table; repeatable.")
 @click.option(
     "--full-refresh", multiple=True, metavar="TABLE", help="Empty this table and rebuild it; repeatable."
@@ -134,18 +145,35 @@ def prepare() -> None:
 )
 @_brokers
 @_spark_options
-def run(directory: Path, continuous: bool, every: float | None, **given: Any) -> None:
-    """Run the pipeline in DIR: once, or again and again."""
+def run(directory: Path, continuous: bool, every: float | None, live: bool, **given: Any) -> None:
+    """Run the pipeline in DIR: once, again and again, or live."""
     from ottla.cli.spark.pipeline_updates import Updates, run_updates
     from ottla.spark.pipelines.run import Selection
+
+    _check_live(live, continuous, given)
 
     selection = Selection(given["refresh"], given["full_refresh"], given["full_refresh_all"], given["since"])
     _check_selection(selection)
     with _in_words():
         project = _project(directory, given["bootstrap"])
         again = every if every is not None else 0.0 if continuous else None
-        code = run_updates(Updates(project, selection, again, _where(given)))
+        code = run_updates(Updates(project, selection, again, _where(given), live, given["compact_every"]))
     raise SystemExit(code)
+
+
+def _check_live(live: bool, continuous: bool, given: Mapping[str, Any]) -> None:
+    if not live:
+        if given["compact_every"] is not None:
+            raise click.UsageError("--compact-every goes with --live; `ottla pipeline compact` does it once.")
+        return
+    if continuous:
+        raise click.UsageError(
+            "--continuous makes one update after another, and --live one: give one of them."
+        )
+    if given["remote"]:
+        raise click.UsageError("--live needs a driver here: leave out --remote, or use --continuous.")
+    if given["refresh"]:
+        raise click.UsageError("--live keeps all tables fresh: leave out --refresh.")
 
 
 def _where(given: Mapping[str, Any]) -> Where:
@@ -191,6 +219,23 @@ def check(directory: Path, bootstrap: str | None, **given: Any) -> None:
         problems = check_pipeline(_project(directory, bootstrap), _where(given))
     if problems:
         raise click.ClickException("\n".join(problems))
+
+
+@pipeline.command("compact")
+@_directory
+@_brokers
+@_spark_options
+def compact_tables(directory: Path, bootstrap: str | None, **given: Any) -> None:
+    """Make few large files of the many small ones of the tables in DIR, while the pipeline does not run."""
+    from ottla.cli.spark.pipeline_updates import compact_project
+
+    where = _where(given)
+    if where.remote:
+        raise click.UsageError(
+            "compact needs the tables on a file system of this machine: leave out --remote."
+        )
+    with _in_words():
+        compact_project(_project(directory, bootstrap), where)
 
 
 @pipeline.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from ottla.client.admin.checks.durations import duration
 from ottla.errors import KafkaError
 from ottla.spark.pipelines.flow_progress import Offsets
 from ottla.spark.pipelines.project import Project
-from ottla.spark.pipelines.state import PipelineState, UpdateState, load_state
+from ottla.spark.pipelines.state import PipelineState, UpdateState, is_running, load_state
 from ottla.spark.pipelines.status import FlowStanding, TableStanding, flow_standings, table_standings
 from ottla.spark.pipelines.topics import log_ends
 
@@ -64,7 +63,8 @@ def _print_update(project: Project, report: Report) -> None:
     assert last is not None, "a pipeline that has not run has no report"
     ago = duration(max(0, int(time.time() * 1000) - (last.ended_ms or last.started_ms)))
     took = f", took {duration(last.ended_ms - last.started_ms)}" if last.ended_ms else ""
-    click.echo(f"{project.name}: last update {outcome_in_words(last)} {ago} ago{took}")
+    what = "live mode" if last.is_live else "last update"
+    click.echo(f"{project.name}: {what} {outcome_in_words(last)} {ago} ago{took}")
     for error in last.errors:
         click.echo(f"  {error}")
 
@@ -73,17 +73,7 @@ def outcome_in_words(update: UpdateState) -> str:
     """An update whose process is gone without a word was cut off."""
     if update.outcome != "running":
         return update.outcome
-    return "running since" if _alive(update.process) else "cut off"
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return "running since" if is_running(update) else "cut off"
 
 
 def _print_flows(report: Report) -> None:
@@ -135,6 +125,7 @@ def _as_json(project: Project, report: Report) -> dict[str, Any]:
         "last_update": last
         and {
             "outcome": outcome_in_words(last),
+            "live": last.is_live,
             "started_ms": last.started_ms,
             "ended_ms": last.ended_ms,
             "errors": list(last.errors),

@@ -6,10 +6,11 @@ after a failure, with a longer pause each time, until the limit of failures in a
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
@@ -22,15 +23,19 @@ from ottla.errors import KafkaError
 from ottla.spark.pipelines.failures import PipelineError
 from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.live import FAILURES_IN_A_ROW, LiveFlows, refusals
 from ottla.spark.pipelines.master import is_cluster, reach_master, waits_for_executors
 from ottla.spark.pipelines.project import Project, check_syntax
 from ottla.spark.pipelines.remote import RemoteSpark
 from ottla.spark.pipelines.run import Outcome, Runner, Selection
 from ottla.spark.pipelines.session import LocalSpark, Where, start_spark
+from ottla.spark.pipelines.small_files import Compacted
+from ottla.spark.pipelines.state import is_running, load_state
 from ottla.spark.pipelines.topics import missing_topics, reach_brokers
 
-FAILURES_IN_A_ROW: Final = 5
 _LONGEST_PAUSE_S: Final = 30.0
+_TRIGGER_S: Final = 1.0
+_LOOK_EVERY_S: Final = 0.25
 _INTERRUPTED: Final = 130
 # Executors of a cluster that has room come within five.
 _EXECUTORS_DUE_S: Final = 20.0
@@ -38,12 +43,18 @@ _EXECUTORS_DUE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """The options of `ottla pipeline run`; `every_s` is None for one update."""
+    """The options of `ottla pipeline run`; `every_s` is None for one update, and for the usual trigger of `is_live`."""
 
     project: Project
     selection: Selection
     every_s: float | None
     where: Where
+    is_live: bool = False
+    compact_every_s: float | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self.is_live or self.every_s is not None
 
 
 def run_updates(updates: Updates) -> int:
@@ -57,7 +68,7 @@ def run_updates(updates: Updates) -> int:
                 return _loop(updates, Runner(updates.project, spark, board, view.told), view)
         except KeyboardInterrupt:
             view.say("stopped")
-            return _INTERRUPTED if updates.every_s is None else 0
+            return 0 if updates.goes_on else _INTERRUPTED
 
 
 def _loop(updates: Updates, runner: Runner, view: View) -> int:
@@ -66,7 +77,9 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
         began = time.monotonic()
         outcome = _one(updates, runner, selection, view)
         view.ended(outcome)
-        if updates.every_s is None:
+        if outcome.completed and updates.is_live:
+            return _live(updates, runner, view)
+        if not updates.goes_on:
             return 0 if outcome.completed else 1
         if outcome.completed:
             selection, failures = Selection(refresh=updates.selection.refresh), 0
@@ -76,7 +89,59 @@ def _loop(updates: Updates, runner: Runner, view: View) -> int:
                 view.say(f"{failures} updates in a row have failed: giving up")
                 return 1
         pause = min(_LONGEST_PAUSE_S, 2.0 ** (failures - 1)) if failures else 0.0
-        time.sleep(max(pause, began + updates.every_s - time.monotonic(), 0.0))
+        time.sleep(max(pause, began + (updates.every_s or 0.0) - time.monotonic(), 0.0))
+
+
+def _live(updates: Updates, runner: Runner, view: View) -> int:
+    """Keep a query per flow running until stopped, or until one fails too often."""
+    interval_s = _TRIGGER_S if updates.every_s is None else updates.every_s
+    live = runner.live(interval_s)
+    outcome = Outcome(("stopped",))
+    try:
+        sentence = None
+        while sentence is None:
+            live.start()
+            view.say(f"live, with a trigger of {interval_s:g} s")
+            sentence = _follow(live, updates.compact_every_s)
+            if sentence is None:
+                live.stop()
+                _say_compacted(view, runner.compact())
+        outcome = Outcome((sentence,))
+    finally:
+        with _undisturbed():
+            live.stop()
+            runner.ended(outcome)
+    view.say(sentence)
+    return 1
+
+
+def _follow(live: LiveFlows, seconds: float | None) -> str | None:
+    """Look after the queries for some time; why to give up, if so."""
+    ends = math.inf if seconds is None else time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if (sentence := live.step()) is not None:
+            return sentence
+        time.sleep(_LOOK_EVERY_S)
+    return None
+
+
+def compact_project(project: Project, where: Where) -> None:
+    """Compact the tables of a pipeline that does not run."""
+    last = load_state(project).last_update
+    if last is None or is_running(last):
+        reason = "it has not run yet" if last is None else f"it runs (process {last.process}): stop it first"
+        raise PipelineError(f"{project.name} cannot be compacted: {reason}.")
+    board = Board()
+    with open_view(project, board) as view, _spark(project, where, view) as spark:
+        _say_compacted(view, Runner(project, spark, board, lambda event: None).compact())
+
+
+def _say_compacted(view: View, tables: Mapping[str, Compacted]) -> None:
+    for name, done in tables.items():
+        waiting = f"; {done.waiting:,} wait until all flows have read them" if done.waiting else ""
+        view.say(f"compacted {name}: {done.before:,} files are {done.after:,}{waiting}")
+    if not tables:
+        view.say("compacted: no table has small files in a list that Spark has closed")
 
 
 def _one(updates: Updates, runner: Runner, selection: Selection, view: View) -> Outcome:
@@ -89,12 +154,14 @@ def _one(updates: Updates, runner: Runner, selection: Selection, view: View) -> 
         view.warn(graph.warnings)
         if problems := graph.unknown_tables(selection.named):
             raise click.UsageError("\n".join(problems))
+        if updates.is_live and (problems := refusals(updates.project, graph)):
+            raise click.ClickException("\n".join(problems))
         _check_topics(updates.project, graph)
 
     try:
         return runner.update(selection, reading, check)
     except (PipelineError, KafkaError, OSError) as error:
-        if updates.every_s is None:
+        if not updates.goes_on:
             raise
         return Outcome((str(error),))
 

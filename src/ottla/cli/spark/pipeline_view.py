@@ -61,7 +61,7 @@ def open_view(project: Project, board: Board) -> Iterator[View]:
 def _measure(project: Project, board: Board, done: threading.Event) -> None:
     while not done.wait(_LAG_EVERY_S):
         try:
-            board.measure(log_ends(project.bootstrap_servers, board.topics()))
+            board.measure(log_ends(project.bootstrap_servers, board.topics(), project.security))
         except (OSError, TimeoutError, KafkaError):
             continue  # a broker that is away for a moment: what was known is shown
 

@@ -9,6 +9,8 @@ Rules
   table's list of committed batches: each takes the others' batches for its own, and skips data without a
   word. This is refused here.
 - A flow that Spark runs before the tables that it reads are filled (pipelines/order.py) is warned of.
+- Plain materialized views (`Reading.swaps_views`) are temporary views for Spark, which would empty them at the
+  beginning of an update; views.py writes them.
 - Settings are the session's: given to Spark once more with the definitions, those that it takes only at its
   start would make every flow fail.
 """
@@ -19,7 +21,7 @@ import importlib.util
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -28,19 +30,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipelines.context import Recorder, TopicRead, defining, logging_in
 from ottla.spark.pipelines.failures import Place, exception_in_words, place_of
+from ottla.spark.pipelines.flow_inputs import FlowInputs, inputs_of_plan, inputs_of_sql
 from ottla.spark.pipelines.missing_dependencies import in_words, tables_looked_up
 from ottla.spark.pipelines.project import Project, definition_files
+from ottla.spark.pipelines.sql_definitions import other_statements, parse_sql, with_plain_views_temporary
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_SQL_DEFINITION: Final = re.compile(
-    r"^\s*CREATE\s+(?:OR\s+REFRESH\s+)?(?P<kind>STREAMING\s+TABLE|MATERIALIZED\s+VIEW|TEMPORARY\s+VIEW|FLOW)\s+"
-    r"(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>[\w.`]+)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SQL_TARGET: Final = re.compile(r"\s+AS\s+INSERT\s+INTO\s+(?:ONCE\s+)?(?P<target>[\w.`]+)", re.IGNORECASE)
-_SQL_QUERY: Final = re.compile(r"\bAS\b", re.IGNORECASE)
 # Spark analyses these at once, when the pipeline's tables are not there yet.
 _NOT_YET: Final = re.compile(r"The table or view `(?P<table>[^`]+)` cannot be found")
 
@@ -54,6 +51,11 @@ class FlowDefinition:
     place: Place
     reads: tuple[TopicRead, ...] = ()
     looked_up: frozenset[tuple[str, str]] = frozenset()  # steps on tables for which Spark would not wait
+    inputs: FlowInputs = field(default_factory=FlowInputs)
+    query: DataFrame | str | None = field(
+        default=None, compare=False
+    )  # SQL's is text; None: Spark alone knows it
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class OutputDefinition:
     place: Place
     format: str | None = None
     topic: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # a sink's; there may be passwords
+    is_plain: bool = True  # its definition asks for no schema, partitions or properties
+    is_swapped: bool = False  # a materialized view that is written beside the old one, not by Spark
+    comment: str | None = None
 
 
 @dataclass(slots=True)
@@ -76,11 +82,24 @@ class Graph:
     flows: dict[str, FlowDefinition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)  # why it cannot be run, in sentences
     warnings: list[str] = field(default_factory=list)  # what it would better not do
+    settings_in_sql: list[Place] = field(default_factory=list)  # statements that define nothing
 
     def tables(self) -> list[str]:
         """Those that are stored, by the names that their definitions give them."""
         return [
             name for name, output in self.outputs.items() if output.kind in ("table", "materialized view")
+        ]
+
+    def swapped(self) -> list[str]:
+        """The materialized views that are written beside the old ones."""
+        return [name for name, output in self.outputs.items() if output.is_swapped]
+
+    def for_spark(self) -> list[str]:
+        """The tables and sinks that Spark's update fills."""
+        return [
+            name
+            for name, output in self.outputs.items()
+            if output.kind != "temporary view" and not output.is_swapped
         ]
 
     def unknown_tables(self, names: Iterable[str]) -> list[str]:
@@ -109,6 +128,7 @@ class Reading:
     bootstrap_servers: str
     since: str | None = None
     anew: frozenset[str] | None = frozenset()  # None: all tables
+    swaps_views: bool = False  # plain materialized views are not Spark's
 
     def since_of(self, target: str) -> str | None:
         return self.since if self.anew is None or target in self.anew else None
@@ -126,13 +146,25 @@ class _Registry:
         self._graph = graph
         self._spark = spark_registry
 
+    @property
+    def swaps_views(self) -> bool:
+        return self._reading.swaps_views
+
     def register_output(self, output: Any) -> None:
-        self._spark.register_output(output)
         kind = _KINDS[type(output).__name__]
-        options = getattr(output, "options", {})
-        topic = options.get("topic") if getattr(output, "format", None) == "ottla" else None
+        table_format, options = getattr(output, "format", None), getattr(output, "options", {})
+        is_swapped = self._reading.swaps_views and kind == "materialized view" and _is_plain(output)
+        self._spark.register_output(_temporary(output) if is_swapped else output)
         self._graph.outputs[output.name] = OutputDefinition(
-            output.name, kind, _place(output), getattr(output, "format", None), topic
+            output.name,
+            kind,
+            _place(output),
+            table_format,
+            options.get("topic") if table_format == "ottla" else None,
+            options,
+            _is_plain(output),
+            is_swapped,
+            output.comment,
         )
 
     def register_flow(self, flow: Any) -> None:
@@ -150,9 +182,16 @@ class _Registry:
 
         with defining(recorder):
             self._spark.register_flow(replace(flow, func=defined))
-        looked_up = tables_looked_up(made[-1]._plan.plan(self._client))
+        plan = made[-1]._plan.plan(self._client)
         self._graph.flows[flow.name] = FlowDefinition(
-            flow.name, flow.target, _place(flow), tuple(recorder.reads), looked_up
+            flow.name,
+            flow.target,
+            _place(flow),
+            tuple(recorder.reads),
+            tables_looked_up(plan),
+            inputs_of_plan(plan),
+            made[-1],
+            flow.spark_conf,
         )
 
     def register_auto_cdc_flow(self, flow: Any) -> None:
@@ -160,7 +199,23 @@ class _Registry:
         self._graph.flows[flow.name] = FlowDefinition(flow.name, flow.target, _place(flow))
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
-        self._spark.register_sql(sql_text, file_path)
+        text = with_plain_views_temporary(sql_text) if self._reading.swaps_views else sql_text
+        self._spark.register_sql(text, file_path)
+
+
+def _is_plain(output: Any) -> bool:
+    """Whether a table's definition asks for nothing that only Spark's own way of making it would give."""
+    special = ("table_properties", "partition_cols", "cluster_by", "schema")
+    plain_format = getattr(output, "format", None) in (None, "parquet")
+    return (
+        plain_format and "." not in output.name and not any(getattr(output, each, None) for each in special)
+    )
+
+
+def _temporary(view: Any) -> Any:
+    from pyspark.pipelines.output import TemporaryView
+
+    return TemporaryView(view.name, view.comment, view.source_code_location)
 
 
 _KINDS: Final = {
@@ -214,7 +269,7 @@ def _read_file(
         else:
             text = file.read_text(encoding="utf-8")
             registry.register_sql(text, file.relative_to(project.directory))
-            note_sql(graph, text, file)
+            note_sql(graph, text, file, swaps_views=registry.swaps_views)
     except Exception as error:
         return place_of(error, project.directory) or file, exception_in_words(error)
     return None
@@ -239,19 +294,22 @@ def _run_python(file: Path, spark: SparkSession, identifier: str) -> None:
         spec.loader.exec_module(module)
 
 
-def note_sql(graph: Graph, text: str, file: Path) -> None:
-    """Spark reads SQL by itself and does not report its content; the names and lines are enough here."""
-    for found in _SQL_DEFINITION.finditer(text):
-        kind = " ".join(found["kind"].lower().split()).removeprefix("streaming ")
-        name = _last_part(found["name"])
-        place = Place(file, text.count("\n", 0, found.start("kind")) + 1)
-        if kind == "flow":
-            target = _SQL_TARGET.match(text, found.end())
-            graph.flows[name] = FlowDefinition(name, _last_part(target["target"]) if target else name, place)
-            continue
-        graph.outputs[name] = OutputDefinition(name, kind, place)
-        if _SQL_QUERY.search(text[found.end() :].partition(";")[0]):
-            graph.flows[name] = FlowDefinition(name, name, place)
+def note_sql(graph: Graph, text: str, file: Path, *, swaps_views: bool = False) -> None:
+    """Note what a file in SQL defines; Spark reads it by itself."""
+    for found in parse_sql(text):
+        name = _last_part(found.name)
+        place = Place(file, text.count("\n", 0, found.start) + 1)
+        if found.kind != "flow":
+            is_swapped = swaps_views and found.kind == "materialized view" and found.is_plain
+            graph.outputs[name] = OutputDefinition(
+                name, found.kind, place, is_plain=found.is_plain, is_swapped=is_swapped
+            )
+        if found.kind == "flow" or found.query:
+            inputs = inputs_of_sql(found.query or "")
+            graph.flows[name] = FlowDefinition(
+                name, _last_part(found.target), place, inputs=inputs, query=found.query
+            )
+    graph.settings_in_sql += [Place(file, line) for line in other_statements(text)]
 
 
 def _last_part(name: str) -> str:

@@ -33,7 +33,7 @@ def tables_looked_up(relation: Any) -> frozenset[tuple[str, str]]:
     """
     return frozenset(
         (LOOKING[kind], name)
-        for each in _relations(relation)
+        for each in relations(relation)
         if (kind := _kind(each)) in LOOKING
         for name in _names(each)
     )
@@ -49,7 +49,7 @@ def in_words(flow: str, looked_up: Iterable[tuple[str, str]]) -> str:
 
 
 def _names(relation: Any) -> Iterator[str]:
-    for each in _relations(relation):
+    for each in relations(relation):
         if _kind(each) == "read":
             yield each.read.named_table.unparsed_identifier.rpartition(".")[2].strip("`")
         elif _kind(each) == "sql":
@@ -60,7 +60,7 @@ def _kind(relation: Any) -> str:
     return str(relation.WhichOneof("rel_type"))
 
 
-def _relations(message: Any) -> Iterator[Any]:
+def relations(message: Any) -> Iterator[Any]:
     """All relations in a message, itself included."""
     if message.DESCRIPTOR.name == "Relation":
         yield message
@@ -68,4 +68,4 @@ def _relations(message: Any) -> Iterator[Any]:
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
         for each in value if field.is_repeated else (value,):
-            yield from _relations(each)
+            yield from relations(each)

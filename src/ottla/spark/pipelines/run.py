@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.spark.pipelines.catalog import definitions, forgets, quoted, restore
@@ -24,10 +25,12 @@ from ottla.spark.pipelines.events import FAILED, RUNNING, STARTING, FlowEvent, p
 from ottla.spark.pipelines.failures import PipelineError, exception_in_words, in_words
 from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.graph import Graph, Reading, read_definitions
-from ottla.spark.pipelines.project import Project
+from ottla.spark.pipelines.live import LiveFlows
+from ottla.spark.pipelines.project import Project, local_path
 from ottla.spark.pipelines.remote import RemoteSpark
 from ottla.spark.pipelines.remote_catalog import described, give_back
 from ottla.spark.pipelines.session import LocalSpark
+from ottla.spark.pipelines.small_files import Compacted, compact
 from ottla.spark.pipelines.state import (
     FlowResult,
     PipelineState,
@@ -37,6 +40,8 @@ from ottla.spark.pipelines.state import (
     save_state,
     with_graph,
 )
+from ottla.spark.pipelines.status import checkpoints
+from ottla.spark.pipelines.views import Views, can_swap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +62,19 @@ class Selection:
     def named(self) -> tuple[str, ...]:
         """The tables that are chosen by name."""
         return (*self.refresh, *self.full_refresh)
+
+    def takes(self, name: str) -> bool:
+        """Whether a table is updated."""
+        return not self.named or name in map(_last_part, self.named)
+
+    def without(self, names: Iterable[str]) -> Selection | None:
+        """The selection but for some tables; None if it has no others."""
+        given = set(names)
+        refresh = tuple(each for each in self.refresh if _last_part(each) not in given)
+        full_refresh = tuple(each for each in self.full_refresh if _last_part(each) not in given)
+        if self.named and not (refresh or full_refresh):
+            return None
+        return replace(self, refresh=refresh, full_refresh=full_refresh)
 
     def reading(self, bootstrap_servers: str) -> Reading:
         anew = None if self.full_refresh_all else frozenset(self.full_refresh)
@@ -91,6 +109,10 @@ class Runner:
         self._state = load_state(project)
         self._graph: Graph | None = None
         self._forgets = forgets(spark.connect)
+        self._views: Views | None = None
+        if isinstance(spark, LocalSpark) and can_swap(project, spark):
+            self._views = Views(spark, self._database, self._note)
+            spark.connect.catalog.setCurrentDatabase(self._database)
         self._described: set[str] = set()
         if self._forgets:
             tables = self._state.tables.items()
@@ -116,19 +138,59 @@ class Runner:
         self._state = replace(with_graph(self._state, graph), last_update=began)
         outcome = Outcome(("stopped",))
         try:
-            outcome = self._follow(graph, selection, dry=False)
+            outcome = self._follow(graph, selection.without(graph.swapped()), dry=False)
+            outcome = self._write_views(graph, selection, outcome)
         finally:
             self._save_result(outcome)
         return outcome
+
+    def live(self, interval_s: float) -> LiveFlows:
+        """The queries of the last update's definitions, in place of further updates; `ended` follows them."""
+        assert self._graph is not None, "an update comes first"
+        if self._views is None or not isinstance(self._spark, LocalSpark):
+            raise PipelineError("--live needs Parquet tables on this machine, and Spark's own catalog.")
+        self._board.begin()
+        began = UpdateState(started_ms=_now_ms(), process=os.getpid(), is_live=True)
+        self._state = replace(self._state, last_update=began)
+        save_state(self._project, self._state)
+        return LiveFlows(
+            self._project, self._spark, self._graph, interval_s, self._views, self._board, self._note
+        )
+
+    def compact(self) -> dict[str, Compacted]:
+        """Make few large files of the many small ones of the streaming tables, by their short names. No flow runs."""
+        found = {}
+        streams = [place for _, place in checkpoints(self._project)]
+        for name, table in sorted(self._state.tables.items()):
+            place = local_path(table.location)
+            done = compact(place, streams, self._rewrite) if place is not None else None
+            if done is not None:
+                found[_last_part(name)] = done
+        return found
+
+    def _rewrite(self, files: list[Path], directory: Path, count: int) -> None:
+        paths = [f"file://{file}" for file in files]
+        rows = self._spark.connect.read.option("mergeSchema", "true").parquet(*paths)
+        rows.coalesce(count).write.parquet(f"file://{directory}")
+
+    def ended(self, outcome: Outcome) -> None:
+        """The queries have ended."""
+        self._save_result(outcome)
 
     def _read(self, reading: Reading) -> Graph:
         if self._graph is not None:
             _drop(self._spark.connect, self._graph.identifier)
             self._graph = None
-        self._graph = read_definitions(self._spark.connect, self._project, reading)
+        wanted = replace(reading, swaps_views=self._views is not None)
+        self._graph = read_definitions(self._spark.connect, self._project, wanted)
+        if wanted.swaps_views and not self._graph.problems and not self._graph.for_spark():
+            _drop(self._spark.connect, self._graph.identifier)  # Spark refuses a graph of views alone
+            self._graph = read_definitions(self._spark.connect, self._project, reading)
         return self._graph
 
-    def _follow(self, graph: Graph, selection: Selection, *, dry: bool) -> Outcome:
+    def _follow(self, graph: Graph, selection: Selection | None, *, dry: bool) -> Outcome:
+        if selection is None:
+            return Outcome()
         failures: dict[str, str] = {}
         tables_made = False
         try:
@@ -140,11 +202,25 @@ class Runner:
                 if not tables_made and not dry:
                     tables_made = True
                     self._remember_tables(graph)
-                self._board.note(event)
-                self._told(event)
+                self._note(event)
         except Exception as error:
             return Outcome(_sentences(graph, failures) or (exception_in_words(error),))
         return Outcome()
+
+    def _write_views(self, graph: Graph, selection: Selection, outcome: Outcome) -> Outcome:
+        """The views behind the streams; after a failure those whose tables are there."""
+        names = [name for name in graph.swapped() if selection.takes(name)]
+        if self._views is None or not names:
+            return outcome
+        if not outcome.completed:
+            names = [name for name in names if self._views.have_inputs(graph, name)]
+        failures = self._views.write(graph, names)
+        self._remember_tables(graph)
+        return Outcome((*outcome.errors, *_sentences(graph, failures)))
+
+    def _note(self, event: FlowEvent) -> None:
+        self._board.note(event)
+        self._told(event)
 
     def _restore(self, tables: Mapping[str, tuple[str, str]]) -> None:
         if self._spark.driver is not None:
@@ -226,6 +302,10 @@ def _drop(spark: SparkSession, identifier: str) -> None:
     command = protocol.Command()
     command.pipeline_command.drop_dataflow_graph.dataflow_graph_id = identifier
     cast(Any, spark).client.execute_command(command)
+
+
+def _last_part(name: str) -> str:
+    return name.rpartition(".")[2].strip("`")
 
 
 def _now_ms() -> int:

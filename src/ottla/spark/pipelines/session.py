@@ -42,6 +42,8 @@ _SERVER: Final = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.connect.grpc.binding.address": "localhost",
     "spark.connect.grpc.binding.port": "0",
+    # A resolved plan that is kept has the files that a table had when it was resolved.
+    "spark.connect.session.planCache.enabled": "false",
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }

@@ -57,6 +57,7 @@ class UpdateState:
     outcome: str = "running"  # running, completed, failed, stopped
     errors: tuple[str, ...] = ()
     flows: Mapping[str, FlowResult] = field(default_factory=dict)
+    is_live: bool = False  # queries that go on, from this time on
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,19 @@ class PipelineState:
     tables: Mapping[str, TableState] = field(default_factory=dict)
     flows: Mapping[str, FlowState] = field(default_factory=dict)
     last_update: UpdateState | None = None
+
+
+def is_running(update: UpdateState) -> bool:
+    """Whether an update is not over: its process is there, and has not said that it is."""
+    if update.outcome != "running":
+        return False
+    try:
+        os.kill(update.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def state_file(project: Project) -> Path:
