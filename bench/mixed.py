@@ -43,7 +43,10 @@ from ottla.blocking import Admin
 RESULTS = Path(__file__).with_name("RESULTS_MIXED.md")
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 CODECS: Final = ("none", "lz4", "zstd")
-LATENCIES: Final[Mapping[str, Mapping[str, object]]] = {"one send": mixed_latency.SENDERS, "end to end": mixed_latency.READERS}
+LATENCIES: Final[Mapping[str, Mapping[str, object]]] = {
+    "one send": mixed_latency.SENDERS,
+    "end to end": mixed_latency.READERS,
+}
 BATCHES: Final = ("ottla", COMPILED, "confluent-kafka")
 ROUNDS, QUICK_SCALE, WARM_UP_SCALE = 5, 0.1, 0.3
 DEADLINE_SECONDS = 300

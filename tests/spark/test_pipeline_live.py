@@ -1,5 +1,5 @@
 """`ottla pipeline run --live`: records are in the tables without another update, and updates and live mode take over
-from each other, also after a kill and beside compaction, with each record once; a view is never seen empty (PIPE-8).
+from each other, also after a kill and beside compaction, with each record once; a view is never seen empty; a column can be added on the way (PIPE-8).
 
 One test, because each start of Spark costs some ten seconds: live and killed, one update, live and stopped.
 """
@@ -42,8 +42,9 @@ class Shop:
     directory: Path
     bootstrap: str
     numbers: Iterator[int] = field(default_factory=count)
+    channel: str | None = None
     records: int = 0
-    good: set[str] = field(default_factory=set)
+    good: dict[str, str | None] = field(default_factory=dict)  # the channels of the good orders
     bad: int = 0
 
     def send(self, orders: int) -> None:
@@ -57,13 +58,14 @@ class Shop:
                     "placed_at": "2026-11-18T12:00:00Z",
                     "items": 1,
                     "amount": 1.0 if number % 10 else -1.0,
+                    **({"channel": self.channel} if self.channel else {}),
                 }
                 copies = 1 if number % 7 else 2
                 for _ in range(copies):
                     producer.send_soon("orders", json.dumps(order), key=order["customer"])
                 self.records += copies
                 if number % 10:
-                    self.good.add(f"o-{number}")
+                    self.good[f"o-{number}"] = self.channel
                 else:
                     self.bad += copies
             producer.flush()
@@ -105,7 +107,8 @@ class Shop:
         while True:
             try:
                 files = data_files(directory)
-                return pa.concat_tables([parquet.read_table(file) for file in files or []])
+                tables = [parquet.read_table(file) for file in files or []]
+                return pa.concat_tables(tables, promote_options="default")
             except FileNotFoundError:
                 continue
 
@@ -181,6 +184,10 @@ def test_updates_and_live_mode_take_over_from_each_other_with_each_record_once(t
             becomes(lambda: shop.has("raw_orders", shop.records - 50), log)
             shop.send(100)
             os.killpg(process.pid, signal.SIGKILL)
+        definitions = shop.directory / "transformations" / "orders.py"
+        text = definitions.read_text(encoding="utf-8")
+        definitions.write_text(text.replace("    items INT,\n", "    items INT,\n    channel STRING,\n"))
+        shop.channel = "web"
         shop.send(50)
         told = shop.run()
         assert "update completed" in told
@@ -203,7 +210,9 @@ def test_updates_and_live_mode_take_over_from_each_other_with_each_record_once(t
     raw, orders = shop.table("raw_orders"), shop.table("orders")
     places = list(zip(raw["partition"].to_pylist(), raw["offset"].to_pylist(), strict=True))
     assert len(places) == len(set(places)) == shop.records
-    assert sorted(orders["order_id"].to_pylist()) == sorted(shop.good)
+    ids, channels = orders["order_id"].to_pylist(), orders["channel"].to_pylist()
+    assert len(ids) == len(shop.good)
+    assert dict(zip(ids, channels, strict=True)) == shop.good
     assert len(letters) == len(set(letters)) == shop.bad
     assert 0 < sum(after_update["orders"].to_pylist()) < len(shop.good)
     assert sums == sorted(sums)  # a view only grows here, and is never empty

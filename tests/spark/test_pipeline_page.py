@@ -46,6 +46,8 @@ def test_the_page_runs(
     assert [(row.topic, bytes(row.value)) for row in names["again"].collect()] == [(topic, b"oops")]
     assert spark.read.parquet(f"{tmp_path}/customers").count() == 1
     assert names["added"] == 1
+    assert [(row.customer, row.placed, row.revenue) for row in names["days"].collect()] == [("c", 1, 2.5)]
+    assert [(row.id, row.name) for row in names["accounts"].collect()] == [(1, "Ada L.")]
 
 
 def test_every_step_is_on_the_page() -> None:
