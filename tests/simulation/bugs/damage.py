@@ -12,10 +12,14 @@ from ottla.log.scrubbing.segment_check import SegmentCheck
 from ottla.replication.partition import PartitionReplica
 from ottla.replication.stuck_followers import StuckFollowers
 from ottla.server.answers.send_queue import SendQueue, _bytes_of
+from ottla.server.partitions.hosting import Hosting
 from ottla.server.partitions.scrubbing import Scrubber
+from ottla.server.quorum import metadata_log
+from ottla.server.quorum.metadata_log import MetadataLog
 from ottla.server.replicas import damaged_replicas
 from ottla.server.replicas.damaged_replicas import DamagedReplicas
 from ottla.server.replicas.fetchers import Fetchers
+from ottla.server.replicas.isr_proposals import Isr
 
 BUGS = (
     Bug(
@@ -106,5 +110,29 @@ BUGS = (
         "damaged_headers_keep_a_log_from_being_truncated",
         "A truncation reads the headers that it removes, and fails at damaged ones.",
         Edit(headers_from, "except (OSError, CorruptRecord):", "except ZeroDivisionError:"),
+    ),
+    Bug(
+        "damaged_metadata_are_replayed",
+        "Nobody looks at the checksums of the metadata log after a clean stop.",
+        Edit(metadata_log._whole_batches, "or not batch.crc_is_valid()", ""),
+    ),
+    Bug(
+        "metadata_of_a_node_that_is_alone_are_cut",
+        "A node that is alone throws away the metadata behind a damaged record, and starts.",
+        Edit(MetadataLog._cut_at_damage, "if not batches and is_alone and not self._voters:", "if False:"),
+    ),
+    Bug(
+        "hole_after_lost_power_is_trusted",
+        "A log with damage before whole batches counts as complete when the machine lost its power.",
+        Edit(
+            Hosting.lost_replicas,
+            "is_damaged = hole is not None or (keeps_writes and extent.has_damaged_tail)",
+            "is_damaged = keeps_writes and (hole is not None or extent.has_damaged_tail)",
+        ),
+    ),
+    Bug(
+        "hanging_flush_is_waited_for",
+        "A leader whose flush has not ended for long goes on waiting.",
+        Edit(Isr._look_at_flushes, "partition.step(FlushHangs(), now_ms)", "pass"),
     ),
 )

@@ -141,4 +141,10 @@ BUGS = (
         ),
         faults=("power-all", "slow-disk"),
     ),
+    Bug(
+        "log_of_a_topic_deleted_meanwhile_is_kept",
+        "A log that was opened by an older image stays, also for a new topic of the same name.",
+        Edit(Hosting.apply, "self._remove_deleted(after)", "pass"),
+        faults=("recreate", "kill", "kill-two"),
+    ),
 )
