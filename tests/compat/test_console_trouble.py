@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 from tests.compat.console_browser import browser, looking
 from tests.integration.gateway_place import gateway_place
+from tests.integration.test_console_local_cluster import ottla as ottla_command
 
 import ottla
+import ottla.blocking
 import ottla.testing
-from ottla.security.acl.rules import AclFilter, ResourceType
+from ottla.security.acl.rules import AclFilter, PatternType, ResourceType
 from ottla.testing.embedded_broker import EmbeddedBroker
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
@@ -158,3 +161,79 @@ def test_a_broker_that_dies_while_one_looks_is_told_and_what_was_known_stays(chr
             )
             looker.see("Shown is what was known at")
             expect(looker.page.get_by_role("table", name="Partitions")).to_be_visible()
+
+
+def test_rules_users_and_quotas_are_searched_and_shown(chromium: Browser) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:root",
+    }
+    prefixed = ottla.Pattern(ResourceType.TOPIC, "shop-", PatternType.PREFIXED)
+    rules = [
+        ottla.Acl(prefixed, "User:alice", "*", ottla.Operation.WRITE),
+        ottla.Acl(ottla.Pattern(ResourceType.GROUP, "billing"), "User:bob", "*", ottla.Operation.READ),
+    ]
+    with ottla.testing.broker(settings=settings, users={"alice": "secret-a", "root": "secret-r"}) as broker:
+        for rule in rules:
+            broker.allow(rule)
+        with ottla.blocking.Admin(broker.bootstrap, security=broker.security("root")) as admin:
+            limited = ottla.QuotaEntity(user="alice")
+            ottla.succeeded(admin.alter_quotas({limited: {"producer_byte_rate": 1_000_000.0}}))
+            ottla.succeeded(admin.alter_users([ottla.ScramPassword("carol", "secret-c")]))
+        with gateway_place(
+            broker.bootstrap, listen="localhost:0", requires_login=True, login_mechanism="SCRAM-SHA-256"
+        ) as place, looking(chromium, place.port) as looker:  # fmt: skip
+            looker.expected = ("status of 401",)
+            looker.open("rights")
+            looker.page.get_by_label("User").fill("root")
+            looker.page.get_by_label("Password").fill("secret-r")
+            looker.button("Log in").click()
+            looker.title("Users and rights")
+            table = looker.page.get_by_role("table", name="Rules")
+            expect(table.get_by_role("row")).to_have_count(3)
+            looker.page.get_by_label("Search rules").fill("bob")
+            expect(table.get_by_role("row")).to_have_count(2)
+            expect(table).to_contain_text("may")
+            expect(table).to_contain_text("group billing")
+            looker.see("ottla acls list --bootstrap")
+            looker.page.get_by_role("link", name="Users", exact=True).click()
+            expect(looker.page.get_by_role("table", name="Users")).to_contain_text("carol")
+            expect(looker.page.get_by_role("table", name="Users")).not_to_contain_text("secret")
+            looker.page.get_by_role("link", name="Quotas", exact=True).click()
+            expect(looker.page.get_by_role("table", name="Quotas")).to_contain_text(
+                "producer_byte_rate 1,000,000"
+            )
+
+
+def test_the_brokers_of_a_local_cluster_are_stopped_killed_and_started(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    data = tmp_path / "cluster"
+    up = ("cluster", "up", "--data", str(data), "--brokers", "3", "--port", "0", "--memory", "--detach")
+    said = ottla_command(*up, "--gateway", "localhost:0", "--console-writes")
+    try:
+        found = re.search(r"The console is at http://localhost:(\d+)/console", said)
+        assert found is not None, said
+        with looking(chromium, int(found[1])) as looker:
+            looker.expected = ("status of 503",)  # while a broker stands still
+            looker.open("brokers")
+            looker.button("Pause broker 3").click()
+            looker.see("Lets broker 3 stand still, as if its machine hung.")
+            looker.see("ottla cluster pause 3 --data")
+            looker.dialog().get_by_role("button", name="Pause broker 3").click()
+            looker.done("Broker 3 stands still.")
+            looker.button("Resume broker 3").click()
+            looker.dialog().get_by_role("button", name="Resume broker 3").click()
+            looker.done("Broker 3 goes on.")
+            expect(looker.button("Pause broker 3")).to_be_visible(timeout=60_000)
+            looker.button("Kill broker 3").click()
+            looker.dialog().get_by_role("textbox").fill("broker 3")
+            expect(looker.dialog().get_by_role("button", name="Kill broker 3")).to_be_enabled()
+            looker.dialog().get_by_role("button", name="Kill broker 3").click()
+            looker.done("Broker 3")
+            looker.button("Start broker 3").click()
+            looker.dialog().get_by_role("button", name="Start broker 3").click()
+            looker.done("Broker 3")
+            expect(looker.page.get_by_role("row", name=re.compile("^3 alive"))).to_be_visible(timeout=60_000)
+    finally:
+        ottla_command("cluster", "down", "--data", str(data))

@@ -11,7 +11,7 @@ const verbs = (row) => (row.condition === "paused" ? ["resume", "kill"] : row.is
 const label = (verb, row) => `${verb[0].toUpperCase()}${verb.slice(1)} broker ${row.id}`;
 
 const buttons = (row, reload) => html`<span class="tools">${verbs(row).map((verb) => html`
-  <${Action} label=${label(verb, row)} kind=${verb === "kill" ? "danger-quiet" : "quiet"} action="broker" verb=${label(verb, row)} body=${{ verb, broker: row.id }} onDone=${reload} />`)}</span>`;
+  <${Action} key=${verb} label=${label(verb, row)} kind=${verb === "kill" ? "danger-quiet" : "quiet"} action="broker" verb=${label(verb, row)} body=${{ verb, broker: row.id }} onDone=${reload} />`)}</span>`;
 
 const columns = (isLocal, reload) => [
   { label: "Broker", show: (row) => html`<a href=${link("brokers", row.id)}>${row.id}</a>` },
