@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.tls_authority import Authority
 
-from ottla.config import ConfigError
-from ottla.runtime.tls_context import client_context
+from ottla.config import BrokerConfig, ConfigError
+from ottla.runtime.pem_files import read_identity
+from ottla.runtime.tls_context import client_context, server_context
 from ottla.security.settings import Security
 
 
@@ -46,3 +47,14 @@ def test_a_client_checks_the_broker_and_speaks_no_old_tls(tmp_path: Path) -> Non
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     unchecked = client_context(Security(protocol="SSL", ca_file=tmp_path / "ca.pem", check_hostname=False))
     assert (unchecked.check_hostname, unchecked.verify_mode) == (False, ssl.CERT_REQUIRED)
+
+
+def test_neither_side_renegotiates_or_compresses(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    issued = authority.issue("broker")
+    security, identity = authority.security(issued), read_identity(authority.security(issued))
+    assert identity is not None
+    tls = BrokerConfig.from_properties(issued.broker_settings()).tls
+    for context in (client_context(security), server_context(security, tls, identity)):
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+        assert context.options & ssl.OP_NO_COMPRESSION
