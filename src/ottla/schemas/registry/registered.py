@@ -1,6 +1,6 @@
 """Which schemas are registered under which subject: all that a broker needs to know of the records of `_schemas`.
 
-Of each version it keeps the id and the GUID, not the text: about 200 bytes. Ids belong to contexts, and data names its
+Of each version it keeps the id and the GUID, not the text: about 430 bytes. Ids belong to contexts, and data names its
 schema without one, so only the default context counts. A version that was deleted, softly or for good, is not
 registered any more.
 """

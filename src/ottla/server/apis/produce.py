@@ -212,7 +212,7 @@ class ProduceGatherer:
         decoded = self._entries[-1][1]
         assert isinstance(decoded, _Decoded), "what was just added was decoded"
         partition = decoded.only_partition
-        if partition is None or decoded.acks not in (-1, 1) or partition.config.checked_parts:
+        if partition is None or decoded.acks not in (-1, 1) or partition.checks_schemas:
             return
         shape = learn_shape(frame, decoded.version, decoded.request, partition)
         if shape is not None:

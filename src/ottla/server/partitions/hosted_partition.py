@@ -63,6 +63,7 @@ class HostedPartition:
     __slots__ = (
         "_propose",
         "adding_replicas",
+        "checks_schemas",
         "config",
         "counts",
         "flush_policy",
@@ -94,6 +95,7 @@ class HostedPartition:
         self.log = log
         self.replica = replica
         self.config = log.tail.config  # the topic's settings in force
+        self.checks_schemas = bool(self.config.checked_parts)
         self.flush_policy = FlushPolicy(log)
         self.high_watermark = Watermark(replica.high_watermark)
         self.flushed = Watermark(log.durability.flushed_offset)
@@ -151,6 +153,7 @@ class HostedPartition:
     def configure(self, config: TopicConfig) -> None:
         """Take changed settings over."""
         self.config = config
+        self.checks_schemas = bool(config.checked_parts)
         self.log.tail.configure(config)
         self._take_policy(len(self.replica.replicas))
         if self.replica.is_leader:

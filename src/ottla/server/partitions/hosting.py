@@ -239,9 +239,10 @@ class Hosting:
             config = configs.get(hosted.topic) or self._topic_config(image, hosted.topic)
             configs[hosted.topic] = config
             if hosted.config != config:
-                if hosted.config.checked_parts != config.checked_parts:
-                    self._partitions.checks_changed()
+                checked = hosted.checks_schemas
                 hosted.configure(config)
+                if hosted.checks_schemas != checked:
+                    self._partitions.checks_changed()
 
     def _configure_tiers(self, image: ClusterImage) -> None:
         """Tell each partition what the object store holds of it."""

@@ -54,7 +54,7 @@ SchemaChecks = dict[RecordSet, "NamedSchemas"]
 
 def schemas_demanded(partition: HostedPartition, records: memoryview) -> NamedSchemas | None:
     """The schemas that records name, where their topic demands it. Raises KafkaError if some name none."""
-    if not partition.config.checked_parts:
+    if not partition.checks_schemas:
         return None
     # Imported here, as below: most brokers check no schemas.
     from ottla.server.schemas.plan.named_schemas import named_schemas
