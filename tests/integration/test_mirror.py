@@ -13,6 +13,7 @@ from tests.integration.command_line import OTTLA, ottla_here
 import ottla
 import ottla.blocking
 import ottla.testing
+from ottla.client.requests.configs import ConfigSource
 from ottla.localcluster.waiting import wait_until
 from ottla.testing.embedded_broker import EmbeddedBroker
 
@@ -81,7 +82,9 @@ def content(broker: EmbeddedBroker) -> list[tuple[object, ...]]:
 def test_topics_come_with_their_partitions_settings_and_records(
     source: EmbeddedBroker, target: EmbeddedBroker
 ) -> None:
-    source.create_topic("orders", PARTITIONS, configs={"retention.ms": "12345678"})
+    source.create_topic(
+        "orders", PARTITIONS, configs={"retention.ms": "12345678", "schema.validation": "false"}
+    )
     write(source, range(100))
     assert mirrored(source, target) == {"copied": 100, "behind": 0, "groups": 0}
     assert content(target) == content(source)
@@ -89,6 +92,8 @@ def test_topics_come_with_their_partitions_settings_and_records(
         resource = ottla.ConfigResource(ottla.ResourceType.TOPIC, "orders")
         entries = ottla.succeeded(admin.describe_configs([resource]))[resource]
     assert entries["retention.ms"].value == "12345678"
+    # What a record of the source had to name is not asked again: its schema may be deleted by now.
+    assert entries["schema.validation"].source is not ConfigSource.TOPIC
     assert mirrored(source, target)["copied"] == 0, "nothing is copied twice"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from ottla.client.admin.admin import Admin
 from ottla.client.requests.configs import ConfigResource, ConfigSource, ResourceType
@@ -10,6 +11,9 @@ from ottla.client.requests.outcomes import succeeded
 from ottla.client.requests.topics import NewTopic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+
+# The records of the source were checked there, some by schemas that are deleted by now.
+_CHECKS: Final = "schema.validation"
 
 
 async def chosen_topics(source: Admin, names: Iterable[str]) -> list[str]:
@@ -44,5 +48,5 @@ async def _own(source: Admin, name: str) -> dict[str, str]:
     return {
         each.name: each.value
         for each in entries.values()
-        if each.source is ConfigSource.TOPIC and each.value is not None
+        if each.source is ConfigSource.TOPIC and each.value is not None and _CHECKS not in each.name
     }
