@@ -69,10 +69,11 @@ def start_session(directory: Path, master: str = "local[2]", **conf: Any) -> Spa
     return ottla.spark.session("ottla-tests", master, **{**settings, **conf})
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _short_lived_jvms() -> Iterator[None]:
     """Commands under test start a JVM each: from an archive that is made once for an environment, with
-    nothing prepared for a long life.
+    nothing prepared for a long life. (By module: a directory without `__init__.py` is no package to pytest,
+    and the variable would stay for the tools of Kafka, which say that they have picked it up.)
     """
     java = find_java()
     if not archive_path(java).exists():

@@ -9,6 +9,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
+from ottla.model import NO_TIMESTAMP
 from ottla.records.compression import Readable
 from ottla.records.corruption import CorruptRecord
 
@@ -60,6 +61,13 @@ class BatchHeader(NamedTuple):
     @property
     def last_offset(self) -> int:
         return self.base_offset + self.last_offset_delta
+
+    @property
+    def newest_record_ms(self) -> int:
+        """The largest timestamp of its records. NO_TIMESTAMP if compaction has left no more than the header, which
+        keeps the time for the sake of its producer's age.
+        """
+        return self.max_timestamp if self.records_count else NO_TIMESTAMP
 
 
 def read_header(buffer: Readable, position: int = 0) -> BatchHeader:

@@ -88,8 +88,8 @@ class SegmentWriter:
 
     def add(self, data: Readable, header: BatchHeader) -> None:
         """Add the next batch. OSError if the disk does not take it."""
-        if header.max_timestamp > self._largest[0]:
-            self._largest = (header.max_timestamp, header.last_offset)
+        if header.newest_record_ms > self._largest[0]:
+            self._largest = (header.newest_record_ms, header.last_offset)
         if self._since_index_bytes > self._interval_bytes:
             self._add_index_entry(header.last_offset)
         self._buffers.append(data)

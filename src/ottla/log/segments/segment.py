@@ -178,7 +178,13 @@ class Segment:
             return False
         if not self.index.file.count and self.size_bytes > _LARGEST_WITHOUT_INDEX_BYTES:
             return self._last_batch_starts_within(_LARGEST_WITHOUT_INDEX_BYTES)
-        return time != NO_TIMESTAMP or self.header_at(0).max_timestamp == NO_TIMESTAMP
+        return time != NO_TIMESTAMP or not self._has_times()
+
+    def _has_times(self) -> bool:
+        """Whether a record has a timestamp; most often the first batch has."""
+        if self.header_at(0).records_count:
+            return self.header_at(0).max_timestamp != NO_TIMESTAMP
+        return any(placed.header.newest_record_ms != NO_TIMESTAMP for placed in self.walk())
 
     def _last_batch_starts_within(self, size_bytes: int) -> bool:
         """Whether no batch follows the first one that ends beyond `size_bytes`: there is nothing to index."""
@@ -193,8 +199,8 @@ class Segment:
         largest, since_index_bytes = (NO_TIMESTAMP, self.base_offset), 0
         for placed in self.walk():
             header = placed.header
-            if header.max_timestamp > largest[0]:
-                largest = (header.max_timestamp, header.last_offset)
+            if header.newest_record_ms > largest[0]:
+                largest = (header.newest_record_ms, header.last_offset)
             if since_index_bytes > interval_bytes:
                 self.add_index_entry(header.last_offset, placed.position, largest, max_index_bytes)
                 since_index_bytes = 0
@@ -373,8 +379,8 @@ class Segment:
         self._largest = self.time_index.last
         self.since_index_bytes = position - self.index.last()[1]
         for placed in self.walk(self.index.last()[1]):
-            if placed.header.max_timestamp > self._largest[0]:
-                self._largest = (placed.header.max_timestamp, placed.header.last_offset)
+            if placed.header.newest_record_ms > self._largest[0]:
+                self._largest = (placed.header.newest_record_ms, placed.header.last_offset)
 
     def remove_files(self) -> None:
         """Remove the segment from the disk; the .log first, because without it the indexes are ignored."""

@@ -116,7 +116,8 @@ class ReplicatedAppender:
                     entry.add(ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_time))
                 else:
                     stage_batch(writer.staged, BatchHeader._make(header), BatchView(batch))
-            writer.place(batch, size_bytes, last_offset, max_time)
+            # Of a batch that the leader has compacted, perhaps no record is left to be found by its time.
+            writer.place(batch, size_bytes, last_offset, max_time if header[12] else NO_TIMESTAMP)
             position += size_bytes
 
 

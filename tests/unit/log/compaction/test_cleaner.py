@@ -338,3 +338,25 @@ def test_batches_that_a_producer_may_send_again_are_known_after_compaction_and_a
         log.roll(NOW_MS)
     assert [send(sequence) for sequence in (3, 4, 5, 6, 7)] == [3, 4, 5, 6, 7]
     assert send(8) == log.log_end_offset - 1
+
+
+def test_a_batch_of_which_only_the_header_is_left_has_no_place_in_the_time_index() -> None:
+    """Kafka's dump tool looks for a record with the indexed time. The follower that copies the batch does the same."""
+    disk, follower_disk = SimulatedDisk(), SimulatedDisk()
+    log = open_log(disk, settings=COMPACTED)
+    for sequence, (key, age_ms) in enumerate(((b"a", 50), (b"b", 0), (b"b", 20))):
+        batch = build_batch(
+            [Record(0, NOW_MS - age_ms, key, b"v")], producer_id=7, producer_epoch=0, base_sequence=sequence
+        )
+        append(log, batch)
+    log.roll(NOW_MS)
+    compact(disk, log)
+    assert [batch.records_count for batch in read_all(log)] == [1, 0, 1]
+    follower = open_log(follower_disk, settings=COMPACTED)
+    for copied in read_all(log):
+        follower.append_replicated(memoryview(bytearray(copied.view())), NOW_MS)
+    for copy in (log, follower):
+        copy.roll(NOW_MS)
+        assert copy.extent.segments[0].largest_timestamp == (NOW_MS - 20, 2)
+        copy.close()
+        assert copy.extent.segments[0].time_index.last == (NOW_MS - 20, 2)
