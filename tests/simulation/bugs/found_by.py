@@ -76,7 +76,7 @@ FOUND_BY: Final[Mapping[str, int | str]] = {
     "controller_that_is_heard_counts_as_reached": "tests/unit/server/replicas/test_isr_proposals.py::test_a_controller_that_is_known_and_does_not_answer_is_silent",
     "refused_proposal_is_not_told": "tests/unit/server/replicas/test_isr_proposals.py::test_a_refused_proposal_is_tried_again",
     "proposals_are_sent_once": 3,
-    "lost_answer_of_the_controller_is_a_yes": 6,
+    "lost_answer_of_the_controller_is_a_yes": 8,
     "commit_answered_before_it_is_replicated": 23,
     "failed_commit_is_answered_as_success": "tests/unit/server/coordinators/test_group_shard.py::test_what_cannot_be_made_durable_is_refused",
     "shard_survives_a_new_leadership": "tests/unit/server/coordinators/test_group_shard_answers.py::test_a_shard_ends_with_its_leadership_even_if_the_broker_leads_again",
