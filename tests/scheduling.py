@@ -29,6 +29,7 @@ SPARK_PILES: Final = {
     "test_clusters": "Spark's clusters",
     "test_java": "Spark's clusters",
     "test_pipeline_clusters": "Spark's clusters",
+    "test_troubled_tasks": "Spark's clusters",
     "test_demo": "Spark's projects",
     "test_pipeline": "Spark's projects",
 }

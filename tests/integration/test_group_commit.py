@@ -42,10 +42,12 @@ class _LeftOpenError(Exception):
     """Leaves the block of a transaction, which stays open."""
 
 
-def write(served: BrokerThread, name: str, member: str, value: str) -> MemberTransaction:
+def write(
+    served: BrokerThread, name: str, member: str, value: str, transactional_id: str = ""
+) -> MemberTransaction:
     """Write one record to the topic `name`, and leave the transaction open."""
     with group_of(served, name) as group:
-        transactional_id = group.member_id(member)
+        transactional_id = transactional_id or group.member_id(member)
     with (
         Producer(address(served), transactional_id=transactional_id) as producer,
         contextlib.suppress(_LeftOpenError),
@@ -117,13 +119,24 @@ def test_a_process_that_took_the_name_over_earlier_commits_nothing(served: Broke
 def test_a_member_that_began_again_keeps_all_from_being_committed(served: BrokerThread) -> None:
     name = "began-again"
     members = [write(served, name, each, f"old {each}") for each in MEMBERS]
-    again = write(served, name, "1.0", "new 1.0")
+    again = write(served, name, "1.0", "new 1.0", members[1].transactional_id)
     with group_of(served, name) as group:
         with pytest.raises(KafkaError, match=f"transactional id {name}/1.0/"):
             commit(group, 0, name, members)
         assert group.progress() is None
         commit(group, 0, name, [members[0], again, members[2]])
     assert sorted(committed(served, name, 3)) == ["new 1.0", "old 0.0", "old 2.0"]
+
+
+def test_an_open_transaction_is_not_begun_again_by_another_attempt(served: BrokerThread) -> None:
+    name = "two-attempts"
+    first, second = (write(served, name, "0.0", each) for each in ("first", "second"))
+    assert first.transactional_id != second.transactional_id
+    with group_of(served, name) as group:
+        commit(group, 0, name, [first])
+        assert group.end_others() == [second.transactional_id]
+        assert group.member_id("0.0") == first.transactional_id
+    assert committed(served, name, 1) == ["first"]
 
 
 def test_what_other_attempts_have_left_is_ended(served: BrokerThread) -> None:

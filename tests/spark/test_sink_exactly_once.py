@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
-from tests.spark.conftest import NewTopic
+from tests.spark.conftest import NewTopic, produce
 
 from ottla import KafkaError, succeeded, testing
 from ottla.blocking import Admin, Consumer
@@ -200,6 +200,23 @@ def test_a_query_whose_process_ends_at_any_moment_writes_each_record_once(
     assert origins(ottla_read, target, ROWS) == of_source(2)
 
 
+def test_a_topic_may_get_more_partitions_between_batches(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    new_topic: NewTopic,
+    ottla_read: Callable[..., DataFrameReader],
+    tmp_path: Path,
+) -> None:
+    source, target = new_topic(2, values=[b"%d" % each for each in range(ROWS)], stem="grown"), new_topic(1)
+    run = copying(spark, broker.bootstrap, source, target)
+    run(tmp_path / "checkpoint")
+    with Admin(broker.bootstrap) as admin:
+        succeeded(admin.create_partitions({target: 3}))
+    produce(broker.bootstrap, source, [{"value": b"more", "partition": each % 2} for each in range(ROWS)])
+    run(tmp_path / "checkpoint")
+    assert origins(ottla_read, target, 2 * ROWS) == of_source(2, 2 * ROWS)
+
+
 def test_a_second_query_under_the_same_name_is_refused_in_words(
     spark: SparkSession,
     broker: EmbeddedBroker,
@@ -293,6 +310,22 @@ def test_of_speculative_copies_of_a_task_the_one_that_spark_counts_is_committed(
     assert late is not None
     assert late.transaction is None
     assert committed_values(broker, topic, 1) == [b"attempt 1"]
+
+
+def test_an_attempt_of_a_retried_stage_leaves_the_one_that_counts_alone(
+    broker: EmbeddedBroker, new_topic: NewTopic
+) -> None:
+    """A stage that is retried counts attempts from 0 again, while tasks of the stage before may still be running."""
+    topic = new_topic(1, stem="retried")
+    name = f"retried-{uuid4().hex}"
+    counts, again = (attempt(broker, topic, name, 0, 0) for _ in range(2))
+    assert counts is not None
+    assert again is not None
+    commit(parsed(broker, topic), [counts])
+    assert again.transaction is not None
+    left = again.transaction.transactional_id
+    wait_until(lambda: state_of(broker, left) == "CompleteAbort", "the other attempt is aborted")
+    assert committed_values(broker, topic, 1) == [b"attempt 0"]
 
 
 def test_several_sinks_of_one_batch_are_independent(broker: EmbeddedBroker, new_topic: NewTopic) -> None:

@@ -11,8 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,16 +20,23 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 from tests.conftest import start
 from tests.repository import ROOT
 from tests.spark.conftest import produce
+from tests.spark.ledgered_sink import (
+    PARTITIONS,
+    Brokers,
+    CrashError,
+    Sink,
+    crash_after_the_decision,
+    rows_of,
+    transaction_of,
+)
 from tests.spark.test_sink_exactly_once import ROWS, copy_and_die, of_source, origins, write_and_commit
 
 from ottla import KafkaError, succeeded, testing
-from ottla.blocking import Admin, Consumer, Producer
-from ottla.client.requests.group_commit import MemberTransaction
-from ottla.client.requests.offsets import OffsetSpec
+from ottla.blocking import Admin, Producer
 from ottla.client.requests.topics import NewTopic
 from ottla.client.sync.machine.ledger_entries import LEDGER, Entry, Participant
 from ottla.client.sync.transaction_group import Progress
@@ -43,61 +49,20 @@ from ottla.protocol.messages.api_versions import GROUP_COMMIT_FEATURE
 from ottla.security.acl.rules import Acl, AclFilter, Operation, Pattern, PatternType, ResourceType
 from ottla.server.apis import api_versions
 from ottla.spark.sink import exactly_once
-from ottla.spark.sink.columns import HEADERS, sink_columns
-from ottla.spark.sink.exactly_once import TaskOutcome
-from ottla.spark.sink.options import SinkOptions, sink_options
-from ottla.spark.sink.write_identity import SinkNameError, WriteIdentity
-from ottla.testing import EmbeddedBroker
+from ottla.spark.sink.columns import sink_columns
+from ottla.spark.sink.write_identity import SinkNameError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
 
 PAGE = (ROOT / "docs" / "spark-sink.md").read_text()
-PARTITIONS = 2
-SCHEMA = StructType(
-    [
-        StructField("value", BinaryType()),
-        StructField("key", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("headers", HEADERS),
-    ]
-)
 _numbers = count(1)
 
-# Partition, key, value, headers.
-Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+# Before version 2 of transactions, the end of one has no epoch of its own.
+VERSION_1 = "ottla, transaction.version 1"
 
 
-class CrashError(Exception):
-    """The driver ends here."""
-
-
-@dataclass(frozen=True)
-class Brokers:
-    """A cluster that commits transactions one by one; `embedded` if it is ours."""
-
-    bootstrap: str
-    embedded: EmbeddedBroker | None = None
-
-    def end(self, outcome: TaskOutcome) -> None:
-        """Have the open transaction of a task aborted: by its timeout, or by another producer."""
-        transactional_id = transaction_of(outcome).transactional_id
-        if self.embedded is not None:
-            self.embedded.time_out(transactional_id)
-        else:
-            with Admin(self.bootstrap) as admin:
-                succeeded(admin.fence_producers([transactional_id]))
-        wait_until(lambda: self.state(transactional_id) != "Ongoing", "the transaction is aborted")
-
-    def state(self, transactional_id: str) -> str:
-        with Admin(self.bootstrap) as admin:
-            return succeeded(admin.describe_transactions([transactional_id]))[transactional_id].state
-
-    def is_aborted(self, transactional_id: str) -> bool:
-        return self.state(transactional_id) == "CompleteAbort"
-
-
-@pytest.fixture(scope="module", params=["ottla", pytest.param("apache", marks=pytest.mark.compat)])
+@pytest.fixture(scope="module", params=["ottla", VERSION_1, pytest.param("apache", marks=pytest.mark.compat)])
 def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     if request.param == "apache":
         with running(start("apache", tmp_path_factory.mktemp("apache") / "data")) as process:
@@ -105,123 +70,10 @@ def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         return
     with pytest.MonkeyPatch.context() as patch, testing.broker() as embedded:
         patch.delitem(vars(api_versions)["_ANNOUNCED"], GROUP_COMMIT_FEATURE)
+        if request.param == VERSION_1:
+            with Admin(embedded.bootstrap) as admin:
+                admin.update_feature("transaction.version", 1, downgrades=True)
         yield Brokers(embedded.bootstrap, embedded)
-
-
-class Sink:
-    """A sink of its own topic and name, as tasks and driver use it."""
-
-    def __init__(self, brokers: Brokers, name: str | None = None, owner: str = "query") -> None:
-        self.brokers = brokers
-        self.topic = f"ledgered-{next(_numbers)}-{uuid4().hex[:6]}"
-        self.name = f"ottla-sink-{self.topic}" if name is None else name
-        self._owner = owner
-        with Admin(brokers.bootstrap) as admin:
-            succeeded(admin.create_topics([NewTopic(self.topic, PARTITIONS)]))
-
-    def options(self, **more: str) -> SinkOptions:
-        servers = {"kafka.bootstrap.servers": self.brokers.bootstrap}
-        return sink_options({**servers, "topic": self.topic, "delivery": "exactly-once", **more})
-
-    def identity(self, number: int | None, owner: str | None = None) -> WriteIdentity:
-        return WriteIdentity(self.name, number, self._owner if owner is None else owner)
-
-    def write(
-        self, number: int | None, task: int, *, attempt: int = 0, says: str = "", owner: str | None = None
-    ) -> TaskOutcome:
-        """A task with a row for each partition."""
-        rows = pa.record_batch(
-            {
-                "value": pa.array([f"{number}/{task}{says}".encode()] * PARTITIONS),
-                "key": pa.array([f"key {each}" for each in range(PARTITIONS)]),
-                "partition": pa.array(range(PARTITIONS), pa.int32()),
-                "headers": pa.array(
-                    [[{"key": "task", "value": b"%d" % task}]] * PARTITIONS,
-                    pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-                ),
-            }
-        )
-        identity, columns = self.identity(number, owner), sink_columns(SCHEMA, self.topic)
-        outcome = exactly_once.write_task([rows], self.options(), columns, identity, f"{task}.{attempt}")
-        assert outcome is not None
-        return outcome
-
-    def batch(self, number: int, tasks: int = 2) -> list[TaskOutcome]:
-        return [self.write(number, task) for task in range(tasks)]
-
-    def commit(self, outcomes: Sequence[TaskOutcome]) -> None:
-        """As Spark does it: a commit that fails is followed by an abort."""
-        try:
-            exactly_once.commit(self.options(), outcomes)
-        except Exception:
-            exactly_once.abort(self.options(), None, outcomes)
-            raise
-
-    def rows(self, count: int) -> list[Row]:
-        """The rows that readers of committed records see, once there are so many; fails if there are more later."""
-        found: list[Row] = []
-        places = [TopicPartition(self.topic, each) for each in range(PARTITIONS)]
-        with Admin(self.brokers.bootstrap) as admin:
-            wanted = dict.fromkeys(places, int(OffsetSpec.LATEST))
-            wait_until(
-                lambda: (
-                    admin.list_offsets(wanted) == admin.list_offsets(wanted, read_committed=True)
-                    or len(found) > count
-                ),
-                "no transaction is open",
-            )
-        ends = self.ends()
-        with Consumer(
-            self.brokers.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-        ) as consumer:
-            consumer.assign(places)
-            while any((consumer.position(place) or 0) < ends[place] for place in places):
-                found += [
-                    (each.partition, each.key, each.value, tuple(each.headers))
-                    for each in consumer.poll(timeout_ms=500)
-                ]
-        assert len(found) == count, found
-        return sorted(found)
-
-    def ends(self) -> dict[TopicPartition, int]:
-        places = [TopicPartition(self.topic, each) for each in range(PARTITIONS)]
-        with Admin(self.brokers.bootstrap) as admin:
-            listed = succeeded(admin.list_offsets(dict.fromkeys(places, int(OffsetSpec.LATEST))))
-        return {place: each.offset for place, each in listed.items()}
-
-    def entry(self) -> Entry | None:
-        group = vars(exactly_once)["_group"](self.options(), self.identity(0))
-        with group:
-            entry: Entry | None = group.ledger().read()
-            return entry
-
-
-def transaction_of(outcome: TaskOutcome) -> MemberTransaction:
-    assert outcome.transaction is not None
-    return outcome.transaction
-
-
-def rows_of(*batches: int, tasks: int = 2) -> list[Row]:
-    return sorted(
-        (partition, b"key %d" % partition, b"%d/%d" % (number, task), (("task", b"%d" % task),))
-        for number in batches
-        for task in range(tasks)
-        for partition in range(PARTITIONS)
-    )
-
-
-def crash_after_the_decision(sink: Sink, outcomes: Sequence[TaskOutcome], committed: int = 0) -> None:
-    """The driver of a batch ends when so many transactions are committed."""
-    commit = TransactionLedger.commit
-
-    def crash(self: TransactionLedger, participants: Sequence[Participant]) -> list[Participant]:
-        commit(self, participants[:committed])
-        raise CrashError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionLedger, "commit", crash)
-        with pytest.raises(CrashError):
-            sink.commit(outcomes)
 
 
 def test_batches_are_written_once_and_repeated_ones_write_nothing(brokers: Brokers) -> None:
@@ -243,6 +95,23 @@ def test_a_batch_is_known_however_many_others_were_written_since(brokers: Broker
         for number in range(300):
             producer.send_soon(LEDGER.topic, b"{}", f"another {number}", partition=0)
     assert [each.transaction for each in sink.batch(0)] == [None, None]
+
+
+def test_a_topic_may_get_more_partitions_between_batches(brokers: Brokers) -> None:
+    """Also between a decision and the driver that finishes it."""
+    sink = Sink(brokers)
+    sink.commit(sink.batch(0))
+    outcomes = sink.batch(1)
+    crash_after_the_decision(sink, outcomes, 1)
+    brokers.end(outcomes[1])
+    with Admin(brokers.bootstrap) as admin:
+        succeeded(admin.create_partitions({sink.topic: PARTITIONS + 1}))
+    wait_until(lambda: len(sink.ends(PARTITIONS + 1)) == PARTITIONS + 1, "the new partition is known")
+    sink.commit(sink.batch(1))
+    sink.commit([sink.write(2, 0, partitions=[PARTITIONS, 0])])
+    found = sink.rows(10, PARTITIONS + 1)
+    assert [row for row in found if row[2] != b"2/0"] == rows_of(0, 1)
+    assert sorted(row[0] for row in found if row[2] == b"2/0") == [0, PARTITIONS]
 
 
 @pytest.mark.parametrize("committed", [0, 1])
@@ -388,6 +257,17 @@ def test_of_speculative_copies_the_one_that_counts_is_committed(brokers: Brokers
     assert late.transaction is None
     values = [value or b"" for _, _, value, _ in sink.rows(4)]
     assert sorted(values) == sorted([b"0/0", b"0/1 again"] * PARTITIONS)
+
+
+def test_an_attempt_of_a_retried_stage_leaves_the_one_that_counts_alone(brokers: Brokers) -> None:
+    """A stage that is retried counts attempts from 0 again, while tasks of the stage before may still be running."""
+    sink = Sink(brokers)
+    outcomes = sink.batch(0)
+    again = sink.write(0, 1, says=" again")
+    sink.commit(outcomes)
+    left = transaction_of(again).transactional_id
+    wait_until(partial(brokers.is_aborted, left), "the other attempt is aborted")
+    assert sink.rows(4) == rows_of(0)
 
 
 def test_what_a_failed_batch_has_left_open_is_aborted(brokers: Brokers) -> None:

@@ -25,6 +25,7 @@ from ottla.client.cluster.machine import transaction_group as questions
 from ottla.client.cluster.machine.group_inquiries import fetch_offsets
 from ottla.client.cluster.machine.retries import Inquiry, Patience, settled
 from ottla.client.cluster.machine.topic_inquiries import describe_topics
+from ottla.client.cluster.machine.transaction_inquiries import describe_transactions
 from ottla.client.requests.coordinators import coordinator_partition
 from ottla.client.requests.group_commit import GROUP_COMMIT_FEATURE, MemberTransaction
 from ottla.client.requests.group_commit import Progress as Progress
@@ -82,11 +83,28 @@ class TransactionGroup:
     # ---- for every process
 
     def member_id(self, member: str) -> str:
-        """The transactional id of a member: one that has the same coordinator as the name."""
+        """A transactional id of a member: one that has the same coordinator as the name, and no open transaction.
+
+        An open transaction may be about to be committed: another attempt at the same work may count.
+        """
         known = self._brokers.known
         self._settled(questions.find(known, self._name))  # the first question creates the coordinators' topic
         topic = self._settled(describe_topics(known, [_TRANSACTIONS_TOPIC]))[_TRANSACTIONS_TOPIC]
-        return shared_coordinator_id(self._name, member, len(topic.partitions))
+        for others in itertools.count():
+            distinct = f"{member}-{others}" if others else member
+            transactional_id = shared_coordinator_id(self._name, distinct, len(topic.partitions))
+            if not self._is_open(transactional_id):
+                return transactional_id
+        raise AssertionError("there are more ids than transactions")
+
+    def _is_open(self, transactional_id: str) -> bool:
+        outcomes = self._brokers.settle(describe_transactions(self._brokers.known, [transactional_id]))
+        found = outcomes[transactional_id]
+        if isinstance(found, KafkaError):
+            if found.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise found
+            return False
+        return found.is_unfinished
 
     def is_supported(self) -> bool:
         """Whether the first broker that answers can commit transactions together."""

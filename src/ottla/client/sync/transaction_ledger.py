@@ -21,6 +21,7 @@ from ottla.client.cluster.machine import transaction_group as questions
 from ottla.client.cluster.machine.conversation import Pause, Steps
 from ottla.client.cluster.machine.retries import Inquiry, Patience, settled
 from ottla.client.cluster.machine.topic_inquiries import describe_topics, list_offsets
+from ottla.client.cluster.machine.transaction_inquiries import describe_producers
 from ottla.client.requests.group_commit import MemberTransaction
 from ottla.client.requests.metadata import TopicInfo
 from ottla.client.requests.offsets import OffsetSpec
@@ -112,7 +113,7 @@ class TransactionLedger:
         is not open any more.
         """
         partitions = {each for counts in records.values() for each in counts}
-        known = self._settled(questions.describe_producers(self._brokers.known, partitions))
+        known = self._settled(describe_producers(self._brokers.known, partitions))
         begun = {
             (partition, each.producer_id, each.producer_epoch): each.open_since_offset
             for partition, producers in known.items()

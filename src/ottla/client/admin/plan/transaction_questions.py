@@ -9,18 +9,16 @@ from ottla.client.cluster.machine.coordinators import by_coordinator
 from ottla.client.cluster.machine.known_cluster import KnownCluster
 from ottla.client.cluster.machine.leaders import by_leader
 from ottla.client.cluster.machine.retries import Inquiry
+from ottla.client.cluster.machine.transaction_inquiries import describe_producers as describe_producers
+from ottla.client.cluster.machine.transaction_inquiries import describe_transactions as describe_transactions
 from ottla.client.requests.coordinators import CoordinatorType
 from ottla.client.requests.transactions import (
     ActiveProducer,
     FencedProducer,
-    TransactionDescription,
     TransactionFilters,
     TransactionListing,
     abort_request,
     aborted_transaction,
-    describe_producers_request,
-    described_producers,
-    described_transactions,
     fence_request,
     fenced_producer,
     first_version_of,
@@ -29,7 +27,6 @@ from ottla.client.requests.transactions import (
 )
 from ottla.errors import KafkaError
 from ottla.model import TopicPartition
-from ottla.protocol.messages.transaction_admin import DescribeTransactionsRequest
 
 
 def list_transactions(
@@ -51,19 +48,6 @@ def list_transactions(
     return Inquiry(dict.fromkeys(node_ids), attempt)
 
 
-def describe_transactions(
-    known: KnownCluster, transactional_ids: Iterable[str]
-) -> Inquiry[str, None, TransactionDescription]:
-    def ask(
-        coordinator: int, part: Mapping[str, None], left_ms: int
-    ) -> Steps[Mapping[str, TransactionDescription | KafkaError]]:
-        response = yield Ask(coordinator, DescribeTransactionsRequest(list(part)), left_ms)
-        return described_transactions(response, coordinator)
-
-    attempt = by_coordinator(known, _itself, ask, CoordinatorType.TRANSACTION)
-    return Inquiry(dict.fromkeys(transactional_ids), attempt)
-
-
 def fence_producers(
     known: KnownCluster, transactional_ids: Iterable[str]
 ) -> Inquiry[str, None, FencedProducer]:
@@ -77,17 +61,6 @@ def fence_producers(
 
     attempt = by_coordinator(known, _itself, ask, CoordinatorType.TRANSACTION)
     return Inquiry(dict.fromkeys(transactional_ids), attempt)
-
-
-def describe_producers(
-    known: KnownCluster, partitions: Iterable[TopicPartition]
-) -> Inquiry[TopicPartition, None, tuple[ActiveProducer, ...]]:
-    def ask(
-        leader: int, part: Mapping[TopicPartition, None], left_ms: int
-    ) -> Steps[Mapping[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]]:
-        return described_producers((yield Ask(leader, describe_producers_request(part), left_ms)))
-
-    return Inquiry(dict.fromkeys(partitions), by_leader(known, ask))
 
 
 def abort_transaction(

@@ -9,6 +9,8 @@ single_brokers    one question to any broker, to several, or to the broker that 
 topic_inquiries   topics, and the offsets of partitions
 remote_inquiries  what of partitions lies in an object store
 group_inquiries   committed offsets of groups
+transaction_inquiries   transactions at their coordinators, producers at the leaders of partitions
+transaction_group   a writer of many transactional ids
 leaderless_partitions   the logs of the replicas of partitions without a leader, and the election of one
 known_topics      the topics that a client reads or writes, and when to ask for them again
 

@@ -12,17 +12,13 @@ from typing import Any, Final, TypeVar
 from ottla.client.cluster.machine.conversation import Ask, Steps, refreshed
 from ottla.client.cluster.machine.coordinators import by_coordinator
 from ottla.client.cluster.machine.known_cluster import KnownCluster
-from ottla.client.cluster.machine.leaders import by_leader
 from ottla.client.cluster.machine.retries import Inquiry
 from ottla.client.requests import group_commit as requests
 from ottla.client.requests.coordinators import CoordinatorType
 from ottla.client.requests.group_commit import MemberTransaction
 from ottla.client.requests.group_offsets import CommittedOffset
 from ottla.client.requests.transactions import (
-    ActiveProducer,
     TransactionFilters,
-    describe_producers_request,
-    described_producers,
     first_version_of,
     list_transactions_request,
     listed_transactions,
@@ -121,19 +117,6 @@ def end_each(
 
     attempt = by_coordinator(known, lambda each: each.transactional_id, ask, CoordinatorType.TRANSACTION)
     return Inquiry(dict.fromkeys(transactions), attempt)
-
-
-def describe_producers(
-    known: KnownCluster, partitions: Iterable[TopicPartition]
-) -> Inquiry[TopicPartition, None, tuple[ActiveProducer, ...]]:
-    """The producers that the leader of each partition knows, with their open transactions."""
-
-    def ask(
-        leader: int, part: Mapping[TopicPartition, None], left_ms: int
-    ) -> Steps[Mapping[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]]:
-        return described_producers((yield Ask(leader, describe_producers_request(part), left_ms)))
-
-    return Inquiry(dict.fromkeys(partitions), by_leader(known, ask))
 
 
 def list_ids(known: KnownCluster, name: str, filters: TransactionFilters) -> Inquiry[str, None, list[str]]:
