@@ -240,6 +240,16 @@ def test_brokers_and_their_settings(looker: Looker, tmp_path: Path) -> None:
     looker.page.get_by_role("link", name="2", exact=True).click()
     looker.title("Broker 2")
     looker.see("node.id")
+    looker.expected = ("status of 4",)  # topics with three replicas need the three brokers
+    looker.button("Drain this broker").click()
+    expect(looker.dialog().get_by_role("alert")).to_be_visible()
+    looker.page.keyboard.press("Escape")
+    looker.go("brokers")
+    looker.see("No partition moves to another broker now.")
+    looker.button("Spread replicas evenly").click()
+    expect(
+        looker.dialog().get_by_text(re.compile("to spread replicas evenly|are spread evenly"))
+    ).to_be_visible()
 
 
 def test_the_other_pages_and_a_page_that_is_not_there(looker: Looker) -> None:

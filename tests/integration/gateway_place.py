@@ -15,7 +15,9 @@ from typing import Any
 import ottla
 from ottla.blocking.loop_thread import LoopThread
 from ottla.config.gateway import GatewayConfig
+from ottla.gateway.console.move_planner import MovePlanner
 from ottla.gateway.gateway import Gateway
+from ottla.localcluster.replica_moves import cancel_moves, drain_moves, rebalance_moves
 from ottla.security.acl.rules import ResourceType
 from ottla.security.settings import PLAINTEXT, Security
 from ottla.testing.embedded_broker import EmbeddedBroker
@@ -104,7 +106,9 @@ class GatewayPlace:
 def gateway_place(bootstrap: str, security: Security = PLAINTEXT, **settings: Any) -> Iterator[GatewayPlace]:
     """A gateway on a port of its own, for the length of a block."""
     thread = LoopThread("gateway")
-    gateway = Gateway(bootstrap, security, GatewayConfig(**{"listen": "127.0.0.1:0", **settings}))
+    moves = MovePlanner(drain_moves, rebalance_moves, cancel_moves)
+    config = GatewayConfig(**{"listen": "127.0.0.1:0", **settings})
+    gateway = Gateway(bootstrap, security, config, moves=moves)
     try:
         thread.run(gateway.start, DEADLINE_S)
         try:

@@ -26,6 +26,7 @@ from ottla.version import __version__
 
 if TYPE_CHECKING:
     from ottla.gateway.console.broker_control import BrokerControl
+    from ottla.gateway.console.move_planner import MovePlanner
     from ottla.gateway.gateway import Gateway
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -106,7 +107,7 @@ def _run(bootstrap: str, settings: GatewayConfig, local_cluster: Path | None) ->
             raise Refusal(NOT_INSTALLED) from error
         raise
     try:
-        made = Gateway(bootstrap, security_given(), settings, _control(local_cluster))
+        made = Gateway(bootstrap, security_given(), settings, _control(local_cluster), _moves())
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] in _GRPC_LIBRARIES:
             raise Refusal(GRPC_NOT_INSTALLED) from error
@@ -138,6 +139,14 @@ def _control(local_cluster: Path | None) -> BrokerControl | None:
 
     threading.Thread(target=end_with_cluster, args=[local_cluster], daemon=True).start()
     return LocalBrokers(local_cluster)
+
+
+def _moves() -> MovePlanner:
+    """How the console plans moves of replicas."""
+    from ottla.gateway.console.move_planner import MovePlanner
+    from ottla.localcluster.replica_moves import cancel_moves, drain_moves, rebalance_moves
+
+    return MovePlanner(drain_moves, rebalance_moves, cancel_moves)
 
 
 def refusal(error: Exception, settings: GatewayConfig, bootstrap: str) -> str:

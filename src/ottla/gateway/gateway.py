@@ -25,6 +25,7 @@ from ottla.gateway.cluster.failures import problem_of
 from ottla.gateway.cluster.pool import ClientPool
 from ottla.gateway.console.broker_control import BrokerControl
 from ottla.gateway.console.console import Console, ConsoleSources
+from ottla.gateway.console.move_planner import MovePlanner
 from ottla.gateway.http.description import DescriptionRoutes
 from ottla.gateway.http.dispatch import Dispatch
 from ottla.gateway.http.machine.certificates import LoginOf, certificate_logins
@@ -72,6 +73,7 @@ class Gateway:
         security: Security = PLAINTEXT,
         settings: GatewayConfig | None = None,
         control: BrokerControl | None = None,
+        moves: MovePlanner | None = None,
     ) -> None:
         self.settings = settings or GatewayConfig()
         self._bootstrap = bootstrap
@@ -88,7 +90,7 @@ class Gateway:
         encoder = ValueEncoder(self._schemas, self._readers)
         self._produce = ProduceRoutes(self._pool, self.settings, encoder)
         self._transactions = TransactionRoutes(self._pool, self.settings, self._produce.encoded)
-        self._console = self._new_console(control)
+        self._console = self._new_console(control, moves)
         table = RouteTable(self._routes())
         self.routes = table.routes
         dispatch = Dispatch(table, self.settings.allowed_origins, problem_of, login_of)
@@ -124,11 +126,11 @@ class Gateway:
         home = "/docs" if self._console is None else "/console"
         yield from DescriptionRoutes(lambda: self.routes, __version__, script, proto, home).routes()
 
-    def _new_console(self, control: BrokerControl | None) -> Console | None:
+    def _new_console(self, control: BrokerControl | None, moves: MovePlanner | None) -> Console | None:
         if self.settings.console == "off":
             return None
         values = ConsoleSources(self._pool, self._callers, self._events, self._schemas, self._decoder)
-        return Console(self._bootstrap, self.settings, values, control)
+        return Console(self._bootstrap, self.settings, values, control, moves)
 
     async def start(self) -> None:
         """Reach the cluster, then listen. Raises ConnectionError, KafkaError, OSError and ConfigError."""

@@ -19,6 +19,7 @@ schemas         subjects and their versions
 actions         what the console can change: shown first, then done
 *_actions       the changes, by what they change
 broker_control  brokers of a local cluster, which whoever started the gateway can start and stop
+move_planner    how replicas should lie, decided by whoever started the gateway
 machine         decisions: sessions, pages of lists, windows of a search, history, command lines
 static          the page; `preact.js` is preact and htm, vendored
 """

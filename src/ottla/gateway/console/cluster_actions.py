@@ -1,4 +1,4 @@
-"""Changes of the cluster: end transactions, cancel moves, elect preferred leaders, brokers of a local cluster."""
+"""Changes of the cluster: end transactions; start and stop brokers of a local cluster."""
 
 from __future__ import annotations
 

@@ -9,7 +9,13 @@ from typing import Any
 from ottla.config.gateway import GatewayConfig
 from ottla.gateway.cluster.callers import Callers
 from ottla.gateway.cluster.pool import ClientPool
-from ottla.gateway.console import cluster_actions, group_actions, record_actions, topic_actions
+from ottla.gateway.console import (
+    cluster_actions,
+    group_actions,
+    move_actions,
+    record_actions,
+    topic_actions,
+)
 from ottla.gateway.console.actions import Actions
 from ottla.gateway.console.broker_control import BrokerControl
 from ottla.gateway.console.brokers import BrokerPages
@@ -17,6 +23,7 @@ from ottla.gateway.console.decoding import Decoder
 from ottla.gateway.console.door import API, Door, check_own_page, json_answer, own_refusals
 from ottla.gateway.console.groups import GroupPages
 from ottla.gateway.console.home import HomePage
+from ottla.gateway.console.move_planner import MovePlanner
 from ottla.gateway.console.page import PageRoutes
 from ottla.gateway.console.records import RecordPages
 from ottla.gateway.console.rights import RightsPages
@@ -54,6 +61,7 @@ class Console:
         settings: GatewayConfig,
         sources: ConsoleSources,
         control: BrokerControl | None = None,
+        moves: MovePlanner | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._may_write = settings.console == "write"
@@ -68,6 +76,7 @@ class Console:
             **group_actions.planners(),
             **record_actions.planners(),
             **cluster_actions.planners(control),
+            **move_actions.planners(moves),
         }
         self._rooms: tuple[Any, ...] = (
             self.page,

@@ -103,7 +103,8 @@ function Frame({ session, onLogin, onOut }) {
     const page = PAGES.find(([key]) => key === now);
     document.title = `${parts[1] || (page ? page[1] : "Ottla")} – Ottla console`;
     if (isFirst.current) isFirst.current = false;
-    else { const title = document.querySelector("main h1"); if (title) title.focus({ preventScroll: true }); }
+    else if (!document.activeElement.matches("main input")) { // who types already is not interrupted
+      const title = document.querySelector("main h1"); if (title) title.focus({ preventScroll: true }); }
   }, [parts.slice(0, 2).join("/")]);
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>To the page</a>

@@ -32,10 +32,10 @@ const columns = (isLocal, reload) => [
 export function Brokers() {
   const list = useApi("/brokers", 5_000);
   return html`<div class="page">
-    <${Title} text="Brokers" />
+    <${Title} text="Brokers"><${Action} label="Spread replicas evenly" action="rebalance" verb="Move them" body=${{}} onDone=${list.reload} /><//>
     <${Asked} of=${list}>${(data) => html`
       <${Table} name="Brokers" rows=${data.brokers} keyOf=${(row) => row.id} columns=${columns(data.is_local, list.reload)} />
-      <${Panel} name="Moves under way"><${Table} name="Moves" rows=${data.moves} empty="No partition moves to another broker now." columns=${[
+      <${Panel} name="Moves under way" tools=${data.moves.length > 0 && html`<${Action} label="Cancel all moves" kind="danger-quiet" action="cancel-moves" verb="Cancel them" body=${{}} onDone=${list.reload} />`}><${Table} name="Moves" rows=${data.moves} empty="No partition moves to another broker now." columns=${[
         { label: "Partition", show: (row) => html`<a href=${link("topics", row.topic)}>${row.topic}</a> ${row.partition}` },
         { label: "Replicas", show: (row) => row.replicas.join(", ") }, { label: "Coming", show: (row) => row.adding.join(", ") || "–" },
         { label: "Going", show: (row) => row.removing.join(", ") || "–" }]} /><//>
@@ -48,7 +48,7 @@ export function Brokers() {
 export function Broker({ name }) {
   const asked = useApi(path("brokers", name));
   return html`<div class="page">
-    <${Title} text=${`Broker ${name}`} under=${html`<a href="#/brokers">Brokers</a>`} />
+    <${Title} text=${`Broker ${name}`} under=${html`<a href="#/brokers">Brokers</a>`}><${Action} label="Drain this broker" action="drain" verb="Move them" body=${{ broker: Number(name) }} /><//>
     <${Asked} of=${asked}>${(data) => html`
       <${Facts} items=${Object.entries(data.load).map(([key, value]) => [key.replaceAll("_", " "), key.includes("bytes") ? bytes(value) : number(value)])} />
       <${Settings} configs=${data.configs} /><${Command} line=${data.command} />`}<//></div>`;
