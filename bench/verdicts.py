@@ -31,9 +31,11 @@ class Spread:
 
 
 def short(value: float) -> str:
-    """Three significant digits, without an exponent."""
+    """Three significant digits, without an exponent; small values have at most four decimals."""
     if value >= 100:
         return f"{value:.0f}"
+    if 0 < value < 0.1:
+        return f"{value:.3f}" if value >= 0.01 else f"{value:.4f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
