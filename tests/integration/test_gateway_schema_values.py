@@ -12,7 +12,7 @@ from tests.integration.web_socket_caller import calling
 
 import ottla.blocking
 import ottla.testing
-from ottla.gateway.schema_values.machine.safe_patterns import is_safe
+from ottla.schemas.json_schema.safe_patterns import is_safe
 from ottla.serializers import AvroDeserializer, ProtobufSerializer, Registry
 from ottla.testing.embedded_broker import EmbeddedBroker
 

@@ -114,6 +114,24 @@ def test_a_value_that_does_not_fit_is_refused_with_its_place(
     assert JsonSchemaDeserializer(registry, validate=False)(unchecked) == value
 
 
+def test_a_readers_time_is_not_the_writers_to_spend(registry: Registry, topic: str) -> None:
+    """A regular expression that takes hours is not run, unless it is the reader's own or writers are trusted."""
+    bomb = {"type": "string", "pattern": "^(a+)+$"}
+    value = "a" * 50 + "!"
+    data = JsonSchemaSerializer(registry, bomb, topic=topic, validate=False)(value)
+    assert JsonSchemaDeserializer(registry)(data) == value
+    # Quick ones are run.
+    quick = {"type": "string", "pattern": "^a+$"}
+    wrong = JsonSchemaSerializer(registry, quick, subject_name=lambda *_: f"{topic}-quick", validate=False)
+    with pytest.raises(SchemaDataError, match="does not match"):
+        JsonSchemaDeserializer(registry)(wrong("b"))
+    own = JsonSchemaDeserializer(registry, {"type": "string", "pattern": "^(a|!)*$"})
+    assert own(data) == value
+    short = JsonSchemaSerializer(registry, bomb, topic=topic, validate=False)("b")
+    with pytest.raises(SchemaDataError, match="does not match"):
+        JsonSchemaDeserializer(registry, trusts_writers=True)(short)
+
+
 def test_references_names_and_foreign_data(registry: Registry, topic: str) -> None:
     customer = {"title": "Customer", "type": "object", "required": ["name"]}
     JsonSchemaSerializer(registry, customer, subject_name=record_name).prepare()

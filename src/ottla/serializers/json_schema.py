@@ -1,7 +1,8 @@
 """JSON by a registry: values that fit a JSON Schema, checked by the package jsonschema.
 
-A schema's regular expressions are run by Python's `re` when values are checked. A reader that does not trust the
-writers of schemas turns the check off (`validate=False`).
+A schema's regular expressions are run by Python's `re` when values are checked, and some of them take very long. Your
+own schema is always run. The schema that a writer has registered checks what is read only if its patterns cannot take
+long, or if you trust all writers of schemas (`trusts_writers`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ottla.schemas.json_schema.model import canonical_text, parse_json_schema
+from ottla.schemas.json_schema.safe_patterns import unsafe_pattern
 from ottla.schemas.schema import JSON, Imported, Reference
 from ottla.schemas.wire_format import Framed
 from ottla.serializers.decoding import RegistryDeserializer, SchemaSource, imports_of
@@ -60,7 +62,11 @@ class JsonSchemaSerializer(RegistrySerializer):
 
 
 class JsonSchemaDeserializer(RegistryDeserializer):
-    """Values from JSON, each checked by the schema that it names, or by `schema`."""
+    """Values from JSON, each checked by the schema that it names, or by `schema`.
+
+    A schema that values name and that has a regular expression which could take long does not check them, unless
+    `trusts_writers` is set.
+    """
 
     _type = JSON
 
@@ -71,10 +77,12 @@ class JsonSchemaDeserializer(RegistryDeserializer):
         *,
         references: Sequence[Reference] = (),
         validate: bool = True,
+        trusts_writers: bool = False,
         context: str = "",
     ) -> None:
         super().__init__(registry, context)
         self._validate = validate
+        self._trusts_writers = trusts_writers
         self._own: RegistrySchema | None = None
         if schema is not None:
             text = schema if isinstance(schema, str) else json.dumps(schema)
@@ -86,9 +94,20 @@ class JsonSchemaDeserializer(RegistryDeserializer):
             value = json.loads(read.payload)
         except (ValueError, RecursionError) as error:
             raise SchemaDataError(f"the data behind the schema id is not JSON: {error}") from error
-        if self._validate:
+        if self._validate and self._may_run(schema):
             _check(self._registry, self._own or schema, value)
         return value
+
+    def _may_run(self, schema: RegistrySchema) -> bool:
+        if self._own is not None or self._trusts_writers:
+            return True
+        return _is_quick(schema.text, *(each.text for each in imports_of(self._registry, schema)))
+
+
+@lru_cache(maxsize=_MOST_PARSED)
+def _is_quick(*texts: str) -> bool:
+    """Whether no regular expression of these schemas can take long."""
+    return unsafe_pattern(texts) is None
 
 
 def json_bytes(registry: SchemaSource, schema: RegistrySchema, value: object, *, validate: bool) -> bytes:

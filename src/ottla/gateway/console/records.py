@@ -26,8 +26,8 @@ from ottla.gateway.http.machine.parameters import Parameter
 from ottla.gateway.http.machine.routes import Route
 from ottla.gateway.records.machine.start import Start, parse_start
 from ottla.gateway.rest.events import EVENT_STREAM, EventRoutes
-from ottla.gateway.schema_values.machine.safe_patterns import is_safe
 from ottla.model import TopicPartition
+from ottla.schemas.json_schema.safe_patterns import is_safe
 
 _MOST_PARTITIONS: Final = 200
 _MOST_EXPORTED: Final = 100_000

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ottla.gateway.http.machine.http_error import HttpError
-from ottla.gateway.schema_values.machine.safe_patterns import unsafe_pattern
+from ottla.schemas.json_schema.safe_patterns import unsafe_pattern
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF
 from ottla.schemas.wire_format import Framed, with_prefix
 from ottla.serializers.decoding import SchemaSource, imports_of

@@ -5,7 +5,8 @@ shapes      what each keyword must look like
 facts       what can be said of the values of a schema: their types, their bounds
 demands     types, listed values and bounds: whether one follows from another
 disjoint    whether two schemas have no value in common
+safe_patterns  which regular expressions cannot take long, for those who check values
 inclusion   whether a reader's schema accepts every value of a writer's
 
-Regular expressions are compared as texts and never run: a schema comes from a stranger.
+Regular expressions are compared as texts and never run here: a schema comes from a stranger.
 """

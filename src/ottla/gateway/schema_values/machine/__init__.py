@@ -1,5 +1,4 @@
 """Values by schemas, without a registry.
 
 formats             the formats with schemas, their media types, and the schemas that a request's body names
-safe_patterns       which regular expressions of a JSON Schema cannot take long
 """

@@ -1,7 +1,8 @@
 """Which regular expressions of a JSON Schema cannot take long.
 
-A schema is written by strangers, Python's `re` backtracks, and all callers share one event loop: `(a+)+$` over forty
-characters would stop the gateway. So a schema whose patterns could do that is not checked here, but refused.
+A schema is written by strangers, and Python's `re` backtracks: `(a+)+$` over forty characters stops a program. So a
+gateway, whose callers share one event loop, refuses to write by a schema whose patterns could do that, and a reader
+does not run those of a writer's schema.
 
 A pattern is safe if it has no groups and no alternatives, one repetition of a varying length at most, and, if that
 repetition is without an end, an anchor in front: then every character is looked at a few times.
