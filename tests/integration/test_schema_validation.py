@@ -6,6 +6,7 @@ import asyncio
 import json
 import struct
 from collections.abc import Iterator, Mapping
+from threading import Thread
 from typing import Any, Literal
 
 import confluent_kafka
@@ -207,6 +208,23 @@ def test_a_deleted_schema_is_refused_soon(
         return False
 
     wait_until(is_refused, "the deletion is known", 60)
+
+
+def test_a_registration_is_answered_when_brokers_can_know_of_it(
+    broker: EmbeddedBroker, registry: Registry, producer: Producer
+) -> None:
+    """A commit is decided before its markers are written, and until then no reader sees it."""
+    topic = broker.create_topic("at-once", configs=VALIDATED)
+    registered(registry, "else-value", "Before")  # the producer of schemas is open
+    written = len(broker.records("_schemas"))
+    made: list[RegistrySchema] = []
+    with broker.holding_markers():
+        registering = Thread(target=lambda: made.append(registered(registry, f"{topic}-value", "AtOnce")))
+        registering.start()
+        wait_until(lambda: len(broker.records("_schemas")) > written, "the schema is in the topic")
+        assert not made
+    registering.join()
+    assert producer.send(topic, by_id(made[0].id)).offset == 0
 
 
 def test_a_broker_with_logins_reads_the_schemas_itself() -> None:

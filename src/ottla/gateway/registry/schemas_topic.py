@@ -92,6 +92,15 @@ class SchemasTopic:
         self._is_wanted.set()
         await future
 
+    async def has_read(self, offset: int) -> None:
+        """Wait until the catalog has a record that was committed. Raises KafkaError and OSError.
+
+        A commit is decided a moment before readers of committed records see it: when this reader does, the end that
+        every later `catch_up` asks for lies behind the record.
+        """
+        async with asyncio.timeout(_TIMEOUT_MS / 1000):
+            await self._reach(offset + 1)
+
     async def _follow(self) -> None:
         try:
             while True:

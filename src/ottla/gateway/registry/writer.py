@@ -61,8 +61,12 @@ class SchemasWriter:
                 producer = await self._open(security)
                 await topic.catch_up()
                 decision = await command(topic.catalog)
-                if not decision.records or await self._committed(producer, decision.records):
+                if not decision.records:
                     await topic.catch_up()
+                    return decision.answer
+                offset = await self._committed(producer, decision.records)
+                if offset is not None:
+                    await topic.has_read(offset)
                     return decision.answer
         raise RegistryError(50003, "other gateways write at the same time again and again: try again later")
 
@@ -71,16 +75,15 @@ class SchemasWriter:
         async with self._turn:
             await self._drop()
 
-    async def _committed(self, producer: Producer, records: Sequence[RegistryRecord]) -> bool:
-        """Whether the records were written; False if another gateway has the right to write now."""
+    async def _committed(self, producer: Producer, records: Sequence[RegistryRecord]) -> int | None:
+        """The offset of the last record that was written; None if another gateway has the right to write now."""
         try:
             async with producer.transaction():
-                for each in records:
-                    producer.send_soon(TOPIC, each.value, key=each.key)
+                sent = [producer.send_soon(TOPIC, each.value, key=each.key) for each in records]
         except (ProducerFencedError, TransactionAbortedError) as error:
             logger.info("a write to %s is done again: %s", TOPIC, error)
             await self._drop()
-            return False
+            return None
         except TransactionUncertainError as error:
             await self._drop()
             raise RegistryError(
@@ -89,7 +92,7 @@ class SchemasWriter:
         except (TransactionError, DeliveryError):
             await self._drop()
             raise
-        return True
+        return (await sent[-1]).offset
 
     async def _open(self, security: Security) -> Producer:
         if self._producer is not None and self._security == security:

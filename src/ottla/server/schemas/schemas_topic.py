@@ -90,8 +90,8 @@ class SchemasTopic:
         from ottla.server.schemas.plan.named_schemas import are_registered
 
         self._checked_s = asyncio.get_running_loop().time()
-        is_followed = self._following is not None and self._schemas is not None
-        return is_followed and are_registered(named, self._known())
+        is_followed = self._following is not None and not self._following.done()
+        return is_followed and self._schemas is not None and are_registered(named, self._schemas)
 
     async def refused(self, checks: SchemaChecks) -> dict[RecordSet, KafkaError]:
         """Read the topic to its end; the record sets that must not be appended then, and why."""
