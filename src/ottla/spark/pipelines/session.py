@@ -47,6 +47,11 @@ _SERVER: Final = {
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
+_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
+_MANAGER_CLASSES: Final = (  # where it is in Spark 4.3, and in older ones
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
+)
 # Shipped packages go to the driver's files. A session of the server that is isolated has files of its own,
 # and its workers see only those.
 _SHARED: Final = {"spark.sql.artifact.isolation.enabled": "false"}
@@ -152,7 +157,9 @@ def _start_local(project: Project, where: Where, settings: Mapping[str, str]) ->
         _prepare_format(driver, project)
         if project.database:
             driver.sql(f"CREATE DATABASE IF NOT EXISTS `{project.database}`")
-        return LocalSpark(driver, _connect(driver))
+        connect = _connect(driver)
+        _rename_without_processes(driver, connect, project)
+        return LocalSpark(driver, connect)
     except BaseException:
         stop(driver)
         raise
@@ -169,6 +176,21 @@ def _connect(driver: SparkSession) -> SparkSession:
     # A server of this process's own does not come back: Spark's ten minutes of trying are for others.
     connect.client.set_retry_policies([DefaultPolicy(max_retries=3, initial_backoff=100, max_backoff=1000)])
     return cast("SparkSession", connect)
+
+
+def _rename_without_processes(driver: SparkSession, connect: SparkSession, project: Project) -> None:
+    """Let checkpoints on this machine be renamed by a system call. Spark's usual manager asks Hadoop whether a name is a
+    link, and Hadoop, without its native library, asks a process (`readlink`), several times for each file.
+    """
+    if _MANAGER in project.configuration or local_path(project.storage) is None:
+        return
+    from py4j.protocol import Py4JJavaError
+
+    for name in _MANAGER_CLASSES:
+        with suppress(Py4JJavaError):
+            cast(Any, driver)._jvm.java.lang.Class.forName(name)
+            connect.conf.set(_MANAGER, name)
+            return
 
 
 def _default_format(project: Project) -> dict[str, str]:
