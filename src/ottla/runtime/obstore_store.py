@@ -34,12 +34,12 @@ _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", 
 _RETRY: Final[Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
 
 
-def open_store(url: str) -> ObjectStore:
+def open_store(url: str, *, is_read_only: bool = False) -> ObjectStore:
     """The store with this address. StoreError if it cannot be used at all."""
     parts = urlsplit(url)
     with _failures("opening the store"):
         if parts.scheme == "file":
-            return ObstoreStore(_directory(unquote(parts.path)))
+            return ObstoreStore(_directory(unquote(parts.path), is_read_only=is_read_only))
         if parts.scheme == "memory":
             return ObstoreStore(from_url(url))
         config: Any = {"checksum_algorithm": "SHA256"} if parts.scheme in ("s3", "s3a") else {}
@@ -53,7 +53,9 @@ def _is_http_allowed() -> bool:
     return any(endpoint.startswith("http://") for endpoint in endpoints)
 
 
-def _directory(path: str) -> LocalStore:
+def _directory(path: str, *, is_read_only: bool) -> LocalStore:
+    if is_read_only and not os.path.isdir(path):
+        raise StoreError(f"there is no directory {path} on this machine")
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as problem:

@@ -28,7 +28,7 @@ class WorldStore:
         self.before_put: Callable[[str], None] = lambda name: None
         self.puts: dict[str, set[bytes]] = {}
 
-    def open(self, url: str) -> WorldStore:
+    def open(self, url: str, *, is_read_only: bool = False) -> WorldStore:
         return self
 
     def put(self, name: str, size_bytes: int, chunks: Iterable[Chunk]) -> None:

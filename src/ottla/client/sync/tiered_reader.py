@@ -154,7 +154,7 @@ class TieredReader:
         assert listed is not None, "a segment was named"
         if self._store is None:
             try:
-                store = self._runtime.stores.open(listed.store_url)
+                store = self._runtime.stores.open(listed.store_url, is_read_only=True)
             except StoreError as problem:
                 raise self._failed(problem, listed.store_url) from problem
             pool = self._runtime.threads.pool(_THREADS, "ottla-tier")
