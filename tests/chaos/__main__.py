@@ -5,6 +5,7 @@ python -m tests.chaos --faults 20 --only "kill -9 a leader" --keep /tmp/chaos
 python -m tests.chaos --machines --faults 500   packets, power and disks are lost, too; needs root
 python -m tests.chaos --calm --minutes 5        nothing breaks on a busy machine, and nobody must think so (false_alarms.py)
 python -m tests.chaos --secure                  TLS, logins and rights, which change meanwhile (secured.py)
+python -m tests.chaos --tiered                  segments move to an object store that goes away and lies (tiered.py)
 python -m tests.chaos --transactions            transactional clients (transactions/)
 python -m tests.chaos --spark --faults 100      the one through Spark (spark.py), which has options of its own
 """
@@ -28,10 +29,12 @@ from tests.chaos.machines.faults import FLUSHED_KINDS, MACHINE_KINDS
 from tests.chaos.report import page, write_page
 from tests.chaos.run import Options, run
 from tests.chaos.secured_faults import SECURE_KINDS
+from tests.chaos.tiered import TIERED_KINDS
 from tests.repository import ROOT
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 MACHINE_RESULTS = Path(__file__).with_name("RESULTS_MACHINES.md")
+TIERED_RESULTS = Path(__file__).with_name("RESULTS_TIERED.md")
 SECURE_RESULTS = Path(__file__).with_name("RESULTS_SECURE.md")
 TRANSACTION_RESULTS = Path(__file__).with_name("RESULTS_TRANSACTIONS.md")
 
@@ -48,7 +51,7 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     parser.add_argument(
         "--only",
         action="append",
-        choices=[*{**FLUSHED_KINDS, **TRANSACTION_KINDS, **SECURE_KINDS}],
+        choices=[*{**FLUSHED_KINDS, **TRANSACTION_KINDS, **SECURE_KINDS, **TIERED_KINDS}],
         help="only this kind of fault; repeatable",
     )
     parser.add_argument(
@@ -61,6 +64,9 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     )
     parser.add_argument(
         "--secure", action="store_true", help="certificates, passwords and rights that change meanwhile"
+    )
+    parser.add_argument(
+        "--tiered", action="store_true", help="an object store that goes away and changes bytes"
     )
     parser.add_argument("--no-java", action="store_true", help="only confluent-kafka")
     parser.add_argument(
@@ -76,11 +82,13 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
     settings = dict(each.split("=", 1) for each in given.set)
     if given.secure and (given.transactions or given.machines):
         parser.error("--secure goes neither with --transactions nor with --machines")
+    if given.tiered and (given.transactions or given.machines or given.secure):
+        parser.error("--tiered goes with none of --transactions, --machines and --secure")
     kinds = TRANSACTION_KINDS if given.transactions else _kinds(given.machines, settings)
-    kinds = SECURE_KINDS if given.secure else kinds
+    kinds = SECURE_KINDS if given.secure else TIERED_KINDS if given.tiered else kinds
     if unknown := set(given.only or ()) - set(kinds):
         parser.error(
-            "not without --machines, --transactions, --secure or --set ottla.flush.on.acks.all=true: "
+            "not without --machines, --transactions, --secure, --tiered or --set ottla.flush.on.acks.all=true: "
             + ", ".join(unknown)
         )
     options = Options(
@@ -94,6 +102,7 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
         settings=settings,
         on_machines=given.machines,
         is_secure=given.secure,
+        is_tiered=given.tiered,
     )
     return options, given
 
@@ -138,7 +147,7 @@ def _run_and_judge(directory: Path, options: Options, given: argparse.Namespace)
     commit = _commit()
     print(page(report, commit))
     if not given.no_results:
-        results = SECURE_RESULTS if options.is_secure else RESULTS
+        results = SECURE_RESULTS if options.is_secure else TIERED_RESULTS if options.is_tiered else RESULTS
         write_page(MACHINE_RESULTS if options.on_machines else results, report, commit)
     return report.is_clean
 

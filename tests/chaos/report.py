@@ -17,7 +17,13 @@ from tests.chaos.workload import DELIVERY_TIMEOUT_MS
 _EXAMPLES = 20
 _MACHINES = "--machines "
 _SECURE = "--secure "
+_TIERED = "--tiered "
 _PROXIED = "Everything passes through the proxy of `ottla cluster up --proxy`."
+_IN_A_STORE = (
+    " Segments of 32 KiB move to an object store, a directory, which goes away and has wrong bytes for a while; "
+    "local ones are deleted at once. At the end all records are read from the store through brokers, and past them; "
+    "replicas are compared from where the last of them begins."
+)
 _ON_MACHINES = (
     "Each broker has a network namespace, behind a router that loses packets, and an ext4 file system in an image, "
     "which loses what was not flushed when its power is lost."
@@ -49,6 +55,8 @@ def _head(report: Report, commit: str) -> list[str]:
 
 
 def _flags(options: Options) -> str:
+    if options.is_tiered:
+        return _TIERED
     return _MACHINES if options.on_machines else _SECURE if options.is_secure else ""
 
 
@@ -100,7 +108,8 @@ def _notes(report: Report) -> list[str]:
         "the cluster recovered from it; a fault that lasts (a pause, a cut) counts with its length. In sync after: from the end of the "
         f"fault until all replicas of all partitions are in sync again, as every broker says ({IN_SYNC_DEADLINE_S:.0f} s would be a failure); "
         "three faults of ten do not wait for that, and what they leave counts for the next one too. "
-        + (_ON_MACHINES if report.options.on_machines else _PROXIED),
+        + (_ON_MACHINES if report.options.on_machines else _PROXIED)
+        + (_IN_A_STORE if report.options.is_tiered else ""),
         "",
         f"Settings that differ from the defaults: {settings}.",
     ]

@@ -20,6 +20,7 @@ from tests.chaos.java_workload import JOURNALS, JavaWorkload
 from tests.chaos.machines.cluster import MachineCluster, machine_cluster
 from tests.chaos.replicas import LATEST, differing_replicas, read_log
 from tests.chaos.secured import READER, WRITER, SecuredCluster, reach_of, secured_cluster
+from tests.chaos.tiered import TOPIC_SETTINGS, broker_settings, differing_scans, store_of
 from tests.chaos.workload import GROUP, Client, ConfluentMember, ConfluentProducer, ConfluentReader
 from tests.clusters import ObservedCluster, eventually, observed_cluster
 from tests.integration.peer import list_offset
@@ -68,6 +69,7 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)
     on_machines: bool = False  # brokers with networks and file systems of their own
     is_secure: bool = False  # certificates, logins and rights, which change meanwhile
+    is_tiered: bool = False  # an object store, which goes away and changes bytes
 
 
 def short_options(*, with_java: bool = False) -> Options:
@@ -124,21 +126,23 @@ def run(directory: Path, options: Options, say: Callable[[str], None]) -> Report
     journals = directory / "journals"
     journals.mkdir(parents=True)
     with chaos_cluster(directory / "cluster", options) as cluster:
-        cluster.create_topic(TOPIC, options.partitions, min(options.brokers, 3))
+        topic_settings = TOPIC_SETTINGS if options.is_tiered else {}
+        cluster.create_topic(TOPIC, options.partitions, min(options.brokers, 3), **topic_settings)
         if isinstance(cluster, SecuredCluster):
             cluster.give_rights(TOPIC)
         clients = _clients(cluster, options, journals)
         try:
             injected, log = _work(cluster, clients, options, say)
+            differing = differing_scans(cluster, TOPIC, log) if options.is_tiered else []
         except BaseException:
             _each(clients, lambda client: client.abandon())
             raise
         directories = {node_id: cluster.directory_of(node_id) for node_id in cluster.ids}
         if isinstance(cluster, MachineCluster):  # whose disks end with the block
             cluster.stop_all()
-            differing = differing_replicas(directories, TOPIC)
+            differing += differing_replicas(directories, TOPIC)
     if not options.on_machines:
-        differing = differing_replicas(directories, TOPIC)
+        differing += differing_replicas(directories, TOPIC, has_common_start=not options.is_tiered)
     histories = _histories(journals, options)
     return Report(
         options=options,
@@ -171,6 +175,9 @@ def _work(
 
 def chaos_cluster(data: Path, options: Options) -> contextlib.AbstractContextManager[ObservedCluster]:
     settings = {**SETTINGS, **options.settings}
+    if options.is_tiered:
+        store_of(data).mkdir(parents=True)
+        settings |= broker_settings(data)
     if options.on_machines:
         return machine_cluster(data, options.brokers, settings)
     if options.is_secure:
