@@ -223,29 +223,35 @@ def figures_of(measured: Measured) -> list[list[str]]:
     ]
 
 
+def _words(command: str, rounds: int) -> list[str]:
+    loops = "has" if is_compiled() else "does not have"
+    return [
+        "# The Python clients on mixed records",
+        "",
+        f"Made by `{command}`: {rounds} rounds, the clients taking turns within each, one process each beside one",
+        "broker; medians, with the smallest and the largest round in brackets. Compare only within this page.",
+        "[RESULTS_CLIENTS.md](RESULTS_CLIENTS.md) has the same clients on records that are all alike.",
+        "",
+        "Records (`bench/mixed_records.py`): JSON values of 60 to 900 bytes with log-normal sizes, 5,000 keys with a Zipf",
+        "distribution, two headers on a third of the records, six partitions. A consumer reads key, value and headers.",
+        "Settings of the clients: `bench/mixed_loads.py`. kafka-python needs the package lz4 for that codec and is left out",
+        'where it is missing. "ottla" is the client as `pip install` leaves it, in pure Python; "ottla compiled" has the',
+        "two loops over records compiled (`OTTLA_NATIVE=1 pip install`,",
+        f"[decision 0006](../docs/decisions/0006-one-loop-may-be-compiled.md)), which this installation {loops}.",
+        "",
+        "*consume* takes lists of records, *one by one* single ones from each client's loop, *batches* the columns of",
+        "`Consumer.batches()`, beside the lists of confluent-kafka. *one send* is the time of one record that is sent and",
+        "acknowledged before the next, without lingering; *end to end* the time from sending to reading at 1,000 records",
+        "per second (`bench/mixed_latency.py`).",
+        "",
+    ]
+
+
 def page(bench: MixedBench, command: str, rounds: int, facts: Sequence[str]) -> str:
     others = ", ".join(f"{name} {version(name)}" for name in ("aiokafka", "kafka-python"))
-    loops = "has" if is_compiled() else "does not have"
     return "\n".join(
         [
-            "# The Python clients on mixed records",
-            "",
-            f"Made by `{command}`: {rounds} rounds, the clients taking turns within each, one process each beside one",
-            "broker; medians, with the smallest and the largest round in brackets. Compare only within this page.",
-            "[RESULTS_CLIENTS.md](RESULTS_CLIENTS.md) has the same clients on records that are all alike.",
-            "",
-            "Records (`bench/mixed_records.py`): JSON values of 60 to 900 bytes with log-normal sizes, 5,000 keys with a Zipf",
-            "distribution, two headers on a third of the records, six partitions. A consumer reads key, value and headers.",
-            "Settings of the clients: `bench/mixed_loads.py`. kafka-python needs the package lz4 for that codec and is left out",
-            'where it is missing. "ottla" is the client as `pip install` leaves it, in pure Python; "ottla compiled" has the',
-            "two loops over records compiled (`OTTLA_NATIVE=1 pip install`,",
-            f"[decision 0006](../docs/decisions/0006-one-loop-may-be-compiled.md)), which this installation {loops}.",
-            "",
-            "*consume* takes lists of records, *one by one* single ones from each client's loop, *batches* the columns of",
-            "`Consumer.batches()`, beside the lists of confluent-kafka. *one send* is the time of one record that is sent and",
-            "acknowledged before the next, without lingering; *end to end* the time from sending to reading at 1,000 records",
-            "per second (`bench/mixed_latency.py`).",
-            "",
+            *_words(command, rounds),
             *facts,
             f"- {others}",
             "",
