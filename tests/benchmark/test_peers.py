@@ -13,39 +13,22 @@ from bench import peers
 from bench.apache.maven import CannotFetchError
 from bench.peer_loads import STREAMS
 from bench.peer_servers import PEERS, Peer
-from bench.peers import SIDES, PeersBench, Side, available, page, ratios_table
+from bench.peers import SIDES, PeersBench, available, page, ratios_table
 from tests.repository import ROOT
 
 COMPARISON = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
 RESULTS = peers.RESULTS.read_text(encoding="utf-8")
 
 
-def measured(sides: list[Side], directory: Path) -> peers.Measured:
-    bench = PeersBench(sides, directory)
-    with bench.running():
-        bench.round(1, 0.003)
-    return bench.measured
-
-
 @pytest.mark.timeout(240)  # it starts eight processes
 def test_every_figure_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "IDLE_S", 0.0)
-    found = measured([SIDES[0]], tmp_path)
+    bench = PeersBench(SIDES[:1], tmp_path)
+    with bench.running():
+        bench.round(1, 0.003)
+    found = bench.measured
     assert set(found) == set(rows_of(RESULTS, "Everything"))
     assert all(by_side["Ottla"][0] > 0 for by_side in found.values())
-
-
-@pytest.mark.compat
-@pytest.mark.timeout(900)  # what is missing is fetched
-@pytest.mark.parametrize("side", SIDES[1:], ids=lambda side: side.name)
-def test_every_server_that_this_machine_has_is_measured(
-    side: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, left_out = available([side.peer])
-    if left_out:
-        pytest.skip(f"NO {side.name}: {left_out[side.peer]}")
-    monkeypatch.setattr(peers, "IDLE_S", 0.0)
-    assert all(by_side[side.name][0] > 0 for by_side in measured([side], tmp_path).values())
 
 
 def test_a_server_that_is_not_to_be_had_is_left_out_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

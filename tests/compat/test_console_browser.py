@@ -14,7 +14,6 @@ from tests.compat.console_browser import Looker, browser, looking
 from tests.integration.gateway_place import V2, GatewayPlace, gateway_place
 
 import ottla
-import ottla.blocking
 import ottla.testing
 from ottla.localcluster.waiting import wait_until
 from ottla.testing.embedded_cluster import EmbeddedCluster
@@ -335,38 +334,6 @@ def test_a_group_is_moved_with_a_preview_and_refused_while_it_has_members(looker
     expect(looker.dialog().get_by_role("alert")).to_be_visible()
     looker.page.keyboard.press("Escape")
     expect(looker.dialog()).to_have_count(0)
-
-
-def test_a_groups_members_are_removed_and_the_group_moved_and_deleted(
-    looker: Looker, cluster: EmbeddedCluster
-) -> None:
-    first = ottla.TopicPartition("shipments", 0)
-    with ottla.blocking.Consumer(cluster.bootstrap, group_id="visitors") as consumer:
-        consumer.subscribe(["shipments"])
-        consumer.poll(timeout_ms=500)
-        wait_until(lambda: bool(consumer.assignment), "the member has its partitions", 60)
-        looker.open("groups/visitors")
-        looker.button("Remove all members").click()
-        looker.see("Removes 1 member from visitors")
-        looker.see("ottla groups remove-members visitors --all")
-        looker.button("Remove them").click()
-        looker.done("1 member removed from visitors.")
-    with ottla.blocking.Admin(cluster.bootstrap) as admin:
-        ottla.succeeded(admin.alter_group_offsets("visitors", {first: ottla.CommittedOffset(0)}))
-    looker.page.reload()
-    expect(looker.page.get_by_role("table", name="Progress")).to_contain_text("shipments")
-    looker.button("Move offsets").click()
-    looker.dialog().get_by_role("combobox").select_option("to-latest")
-    looker.button("Show what would happen").click()
-    looker.see("0 records will be read again")
-    looker.button("Move the group").click()
-    looker.done("visitors continues at other offsets in 1 partition.")
-    looker.button("Delete group").click()
-    looker.see("Deletes the group visitors for good, with its committed offsets of 1 partition.")
-    looker.dialog().get_by_role("textbox").fill("visitors")
-    looker.button("Delete the group").click()
-    looker.title("Groups")
-    expect(looker.page.get_by_role("link", name="visitors")).to_have_count(0)
 
 
 def test_a_dead_letter_is_corrected_and_sent_back(looker: Looker, tmp_path: Path) -> None:

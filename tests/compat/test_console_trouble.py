@@ -16,6 +16,7 @@ from tests.integration.test_console_local_cluster import ottla as ottla_command
 import ottla
 import ottla.blocking
 import ottla.testing
+from ottla.localcluster.waiting import wait_until
 from ottla.security.acl.rules import AclFilter, PatternType, ResourceType
 from ottla.testing.embedded_broker import EmbeddedBroker
 
@@ -161,6 +162,41 @@ def test_a_broker_that_dies_while_one_looks_is_told_and_what_was_known_stays(chr
             )
             looker.see("Shown is what was known at")
             expect(looker.page.get_by_role("table", name="Partitions")).to_be_visible()
+
+
+def test_a_groups_members_are_removed_and_the_group_moved_and_deleted(
+    chromium: Browser, broker: EmbeddedBroker
+) -> None:
+    with ottla.blocking.Consumer(broker.bootstrap, group_id="visitors") as consumer, gateway_place(
+        broker.bootstrap, listen="localhost:0", console="write"
+    ) as place, looking(chromium, place.port) as looker:  # fmt: skip
+        consumer.subscribe(["orders"])
+        consumer.poll(timeout_ms=500)
+        wait_until(lambda: bool(consumer.assignment), "the member has its partitions", 60)
+        looker.open("groups/visitors")
+        looker.button("Remove all members").click()
+        looker.see("Removes 1 member from visitors")
+        looker.see("ottla groups remove-members visitors --all")
+        looker.button("Remove them").click()
+        looker.done("1 member removed from visitors.")
+        consumer.close()
+        first = ottla.TopicPartition("orders", 0)
+        with ottla.blocking.Admin(broker.bootstrap) as admin:
+            ottla.succeeded(admin.alter_group_offsets("visitors", {first: ottla.CommittedOffset(0)}))
+        looker.page.reload()
+        expect(looker.page.get_by_role("table", name="Progress")).to_contain_text("orders")
+        looker.button("Move offsets").click()
+        looker.dialog().get_by_role("combobox").select_option("to-latest")
+        looker.button("Show what would happen").click()
+        looker.see("0 records will be read again")
+        looker.button("Move the group").click()
+        looker.done("visitors continues at other offsets in 1 partition.")
+        looker.button("Delete group").click()
+        looker.see("Deletes the group visitors for good, with its committed offsets of 1 partition.")
+        looker.dialog().get_by_role("textbox").fill("visitors")
+        looker.button("Delete the group").click()
+        looker.title("Groups")
+        expect(looker.page.get_by_role("link", name="visitors")).to_have_count(0)
 
 
 def test_rules_users_and_quotas_are_searched_and_shown(chromium: Browser) -> None:
