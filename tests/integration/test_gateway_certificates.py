@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.integration.command_line import ottla_here
 from tests.integration.gateway_place import GatewayPlace, gateway_place
 from tests.integration.grpc_stubs import stubs
+from tests.repository import ROOT
 from tests.tls_authority import Authority, Issued
 
 import ottla.testing
@@ -200,3 +204,18 @@ def test_a_gateway_without_a_login_of_its_own_asks_for_no_certificates(authority
             ),
             rules,
         )
+
+
+def test_the_commands_on_the_page_are_those_that_it_takes() -> None:
+    page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
+    found = re.search(r"```sh\n(ottla acls add .*?)\n(ottla gateway .*?)```", page, re.DOTALL)
+    assert found is not None
+    with ottla.testing.broker(
+        settings={"authorizer.class.name": "acl", "super.users": "User:ANONYMOUS"}
+    ) as it:
+        done = ottla_here(*shlex.split(found[1])[1:], bootstrap=it.bootstrap)
+        assert done.stdout == "Added: User:gateway may create_tokens user User:alice.\n"
+    words = shlex.split(found[2])
+    given = [words[place + 1] for place, each in enumerate(words) if each == "--set"]
+    settings = GatewayConfig.from_properties(dict(each.split("=", 1) for each in given))
+    assert settings.client_auth == "required"

@@ -25,7 +25,7 @@ from ottla.security.settings import Security
 logger = logging.getLogger(__name__)
 
 CLIENT_ID = "ottla-gateway-certificates"
-_STOP_TIMEOUT_S = 5.0
+_STOP_TIMEOUT_S = 10.0
 _REFUSED = frozenset(
     {
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
