@@ -11,6 +11,7 @@ import pytest
 
 from ottla.spark.pipelines import live
 from ottla.spark.pipelines.failures import Place
+from ottla.spark.pipelines.flow_inputs import FlowInputs
 from ottla.spark.pipelines.flow_progress import Board
 from ottla.spark.pipelines.graph import FlowDefinition, Graph, OutputDefinition
 from ottla.spark.pipelines.live import LiveFlows
@@ -149,3 +150,20 @@ def test_a_query_that_has_read_rows_begins_to_count_anew(
         spark.now += 1.0
         assert flows.step() is None
     assert len(spark.started) == 8
+
+
+def test_a_flow_that_follows_a_table_looks_for_rows_more_often(spark: Spark, tmp_path: Path) -> None:
+    project = Project(tmp_path / "spark-pipeline.yml", "p", f"file://{tmp_path}", None, None, {}, ())
+    (tmp_path / "_checkpoints/spark_catalog/default/good/good/0").mkdir(parents=True)
+    graph, place = Graph("1"), Place(Path("a.py"), 1)
+    frame: Any = spark
+    for name, kind in (("raw", "table"), ("judged", "temporary view"), ("good", "table")):
+        graph.outputs[name] = OutputDefinition(name, kind, place)
+    for name, source in (("judged", "raw"), ("good", "judged")):
+        inputs = FlowInputs(frozenset({source}))
+        graph.flows[name] = FlowDefinition(name, name, place, inputs=inputs, query=frame)
+    unused: Any = None
+
+    LiveFlows(project, frame, graph, 2.0, unused, Board(), lambda event: None).start()
+
+    assert spark.options["trigger"] == {"processingTime": "500 milliseconds"}
