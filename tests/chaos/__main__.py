@@ -39,7 +39,7 @@ SECURE_RESULTS = Path(__file__).with_name("RESULTS_SECURE.md")
 TRANSACTION_RESULTS = Path(__file__).with_name("RESULTS_TRANSACTIONS.md")
 
 
-def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.Namespace]:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -78,6 +78,11 @@ def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.
         help="where to keep logs, data and journals, which are otherwise kept only if a promise is broken",
     )
     parser.add_argument("--no-results", action="store_true", help="do not write RESULTS.md")
+    return parser
+
+
+def options_from(arguments: list[str] | None = None) -> tuple[Options, argparse.Namespace]:
+    parser = _parser()
     given = parser.parse_args(arguments)
     settings = dict(each.split("=", 1) for each in given.set)
     if given.secure and (given.transactions or given.machines):
