@@ -75,6 +75,14 @@ def test_a_schema_is_registered_once_and_found_by_id_guid_version_and_text(
         assert "AVRO" in fresh.get_schema_types()
 
 
+def test_the_first_schema_waits_until_the_brokers_know_the_new_topic() -> None:
+    with ottla.testing.broker() as broker, gateway_place(broker.bootstrap) as place:
+        unknowing = broker.faults.fail("metadata", "UNKNOWN_TOPIC_OR_PARTITION", times=6)
+        written = call(place, "POST", "/subjects/first-value/versions", {"schema": order("a")})
+        assert written.status == 200, written.body
+        assert unknowing.hits == 6
+
+
 def test_what_differs_only_in_how_it_is_written_is_the_same_schema(
     client: SchemaRegistryClient, subject: str
 ) -> None:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final
 
 from ottla.client.admin.admin import Admin
+from ottla.client.cluster.backoff import waits_ms
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.requests.configs import ConfigResource, ResourceType
 from ottla.client.requests.offsets import OffsetSpec
@@ -65,6 +66,7 @@ class SchemasTopic:
         try:
             await self._open.enter_async_context(self._admin)
             await _ensure_topic(self._admin)
+            await _until_known(self._admin)
             await self._open.enter_async_context(self._consumer)
             self._consumer.assign([PARTITION])
         except BaseException:
@@ -182,6 +184,16 @@ async def _ensure_topic(admin: Admin) -> None:
             ErrorCode.INVALID_CONFIG,
             f"the topic {TOPIC} has cleanup.policy={policy}, which would lose schemas: set it to compact",
         )
+
+
+async def _until_known(admin: Admin) -> None:
+    """Wait until the topic is known to the brokers that are asked: not all hear at once that it was created."""
+    async with asyncio.timeout(_TIMEOUT_MS / 1000):
+        for pause_ms in waits_ms():
+            found = (await admin.list_offsets({PARTITION: OffsetSpec.LATEST}))[PARTITION]
+            if not isinstance(found, KafkaError) or found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return
+            await asyncio.sleep(pause_ms / 1000)
 
 
 async def _create_topic(admin: Admin) -> None:
