@@ -159,7 +159,7 @@ class TopicConfig:
         doc="Whether a record is refused unless its value names a schema that is registered for this topic (a null "
         "value needs none); docs/schemas.md.",
     )
-    schema_validation_confluent: bool = setting(
+    confluent_value_schema_validation: bool = setting(
         "confluent.value.schema.validation",
         False,
         dynamic=True,
@@ -168,7 +168,7 @@ class TopicConfig:
     schema_validation_keys: bool = setting(
         "schema.validation.keys", False, dynamic=True, doc="The same for the keys of records."
     )
-    schema_validation_keys_confluent: bool = setting(
+    confluent_key_schema_validation: bool = setting(
         "confluent.key.schema.validation",
         False,
         dynamic=True,
@@ -246,8 +246,8 @@ class TopicConfig:
     @property
     def checked_parts(self) -> tuple[str, ...]:
         """The parts of records that must name a registered schema: keys, values, or nothing."""
-        keys = self.schema_validation_keys or self.schema_validation_keys_confluent
-        values = self.schema_validation or self.schema_validation_confluent
+        keys = self.schema_validation_keys or self.confluent_key_schema_validation
+        values = self.schema_validation or self.confluent_value_schema_validation
         return ("key",) * keys + ("value",) * values
 
     @property

@@ -264,7 +264,7 @@ FOUND_BY: Final[Mapping[str, int | str]] = {
     "aborted_offsets_count": 6,
     "tombstone_leaves_what_is_pending": "tests/unit/group/test_transactional_offsets.py::test_a_tombstone_clears_what_is_pending",
     "pending_offsets_are_stable": "tests/unit/group/test_transactional_offsets.py::test_an_offset_within_a_transaction_counts_when_it_is_committed",
-    "reader_skips_to_the_end_of_the_answer": "tests/unit/client/fetching/plan/test_aborted_transactions.py::test_a_producers_batches_are_hidden_from_the_first_offset_to_its_abort_marker",
+    "reader_skips_to_the_end_of_the_answer": "tests/unit/records/test_aborted_transactions.py::test_a_producers_batches_are_hidden_from_the_first_offset_to_its_abort_marker",
     "epoch_is_kept_after_a_lost_answer": "tests/unit/client/producer/test_transactions.py::test_after_a_lost_answer_the_next_transaction_has_a_higher_epoch",
     "lost_commit_is_aborted": "tests/unit/client/producer/test_transactions.py::test_a_commit_without_a_definite_answer_is_uncertain_and_decided_before_the_next_transaction",
     "undecided_transaction_is_left_open": "tests/unit/client/producer/test_transactions.py::test_a_commit_without_a_definite_answer_is_uncertain_and_decided_before_the_next_transaction",

@@ -10,6 +10,7 @@ from ottla import Admin, ConfigResource, ResourceType, succeeded
 from ottla.cli.broker_command import ask
 from ottla.cli.cluster.options import address_of, bootstrap_options, data_option, refusing
 from ottla.client.requests.quorum import QuorumDescription, QuorumReplica
+from ottla.errors import ErrorCode, KafkaError
 from ottla.localcluster.state import ClusterError
 from ottla.model import Address
 
@@ -52,13 +53,22 @@ async def _add(admin: Admin, node_id: int, address: str | None) -> None:
     quorum = await admin.describe_quorum()
     replica = _find(quorum.observers, node_id, "does not follow the quorum as an observer")
     where = address or await _address_of(admin, node_id, quorum)
-    await admin.add_voter(node_id, replica.directory_id, where)
+    try:
+        await admin.add_voter(node_id, replica.directory_id, where)
+    except KafkaError as error:
+        if error.code is not ErrorCode.DUPLICATE_VOTER:  # as in `_remove`
+            raise
 
 
 async def _remove(admin: Admin, node_id: int) -> None:
     quorum = await admin.describe_quorum()
     replica = _find(quorum.voters, node_id, "is not a voter")
-    await admin.remove_voter(node_id, replica.directory_id)
+    try:
+        await admin.remove_voter(node_id, replica.directory_id)
+    except KafkaError as error:
+        # It was a voter a moment ago: the answer to the first attempt was lost, and this is that to the second.
+        if error.code is not ErrorCode.VOTER_NOT_FOUND:
+            raise
 
 
 async def _address_of(admin: Admin, node_id: int, quorum: QuorumDescription) -> str:

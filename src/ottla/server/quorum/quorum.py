@@ -306,8 +306,10 @@ class Quorum:
         self, controller_id: int, request: Any, version: int | None, timeout_ms: int, asker: Asker | None
     ) -> Any:
         """Ask the controller, as long as it is the controller: a new one need not wait for the silence of the
-        old.
+        old. The removal of the controller itself is answered by the one that is removed.
         """
+        if isinstance(request, RemoveRaftVoterRequest) and request.voter_id == controller_id:
+            return await forward(self.peers, controller_id, request, version, timeout_ms, asker)
         asked = asyncio.ensure_future(forward(self.peers, controller_id, request, version, timeout_ms, asker))
         try:
             while self.controller_id == controller_id and not asked.done():
