@@ -15,6 +15,8 @@ def process_started(pid: int) -> str | None:
     """The start time of a process, in the system's own format; None for no process and for a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
+    except ProcessLookupError:  # it ended between the opening of the file and its reading
+        return None
     except FileNotFoundError:
         return None if Path("/proc/self").exists() else _ps_started(pid)
     fields = stat.rpartition(")")[2].split()

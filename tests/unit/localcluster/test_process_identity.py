@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from ottla.localcluster.process_identity import is_alive, process_started
 from ottla.localcluster.state import BrokerState
@@ -15,6 +19,14 @@ def test_a_process_is_known_by_its_number_and_its_beginning() -> None:
     assert not is_alive(replace(own, process_started="long ago"))
     assert not is_alive(replace(own, pid=None))
     assert not is_alive(replace(own, process_started=None))
+
+
+def test_a_process_that_ends_while_one_looks_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanished(path: Path) -> str:
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    monkeypatch.setattr(Path, "read_text", vanished)
+    assert process_started(os.getpid()) is None
 
 
 def test_a_process_that_ended_is_not_alive_even_before_its_parent_looked() -> None:
